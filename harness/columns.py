@@ -1,0 +1,263 @@
+"""Text tables as arrays: bytes to columns without a Python object per field.
+
+A field is located by its first byte and its length. Its bytes are read eight at a time as
+little-endian 64-bit words, so that identifiers compare, hash and parse as whole arrays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Words = npt.NDArray[np.uint64]
+Index = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+BLOCK = 1 << 19  # bytes worked on at a time
+PADDING = 32  # bytes after the text, so that a word can be read from any of its positions
+_U = np.uint64
+_ZEROS = _U(0x3030303030303030)
+_DOTS = _U(0x2E2E2E2E2E2E2E2E)
+_ONES = _U(0x0101010101010101)
+_HIGH = _U(0x8080808080808080)
+_ABOVE_NINE = _U(0x7676767676767676)
+_POWERS: Floats = np.array([10.0**k for k in range(23)])
+_INTEGER_POWERS = np.array([10**k for k in range(20)], dtype=np.uint64)
+_MASKS = np.array([(1 << (8 * k)) - 1 for k in range(9)], dtype=np.uint64)
+_SHIFTS = np.array([(64 - 8 * k) % 64 for k in range(9)], dtype=np.uint64)
+_EXPONENT = _U(0x7FF0000000000000)
+_UNIT = _U(52 << 52)
+NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Text:
+    """The bytes of a file, ready for reading words at any position.
+
+    Attributes
+    ----------
+    data : the text.
+    bytes_ : uint8, shape (size + PADDING,). The text with zero bytes behind it.
+    """
+
+    data: bytes
+    bytes_: npt.NDArray[np.uint8]
+    size: int
+
+    def words(self, at: Index) -> Words:
+        """The eight bytes from each position, shape of `at`."""
+        window: Words = np.ndarray((self.bytes_.size - 7,), "<u8", self.bytes_, 0, (1,))
+        return window[at]
+
+    def field(self, start: int, length: int) -> str:
+        """One field for a message; bytes that are not UTF-8 are shown as escapes."""
+        return self.data[start : start + length].decode("utf-8", "backslashreplace")
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Where the fields of a block of text lie, in the order of the file.
+
+    Attributes
+    ----------
+    start, length : int64, shape (fields,)
+    line : int64, shape (lines,)
+        Line numbers (from 1, of the whole file) of the lines that are not blank.
+    first, count : int64, shape (lines,)
+        Index of each line's first field and how many fields it has.
+    controls : int64
+        Positions of control characters that have no place in a text table.
+    ends : int
+        How many line ends the block has.
+    """
+
+    start: Index
+    length: Index
+    line: Index
+    first: Index
+    count: Index
+    controls: Index
+    ends: int
+
+
+def text(data: bytes) -> Text:
+    """`data` as a `Text`; a byte order mark is left out."""
+    if data.startswith(b"\xef\xbb\xbf"):
+        data = data[3:]
+    return Text(data, np.frombuffer(data + bytes(PADDING), dtype=np.uint8), len(data))
+
+
+def blocks(source: Text, size: int = BLOCK) -> Iterator[Lines]:
+    """The fields of a text, block by block; whole lines, few enough that their arrays stay in the cache."""
+    begin = line = 0
+    while begin < source.size:
+        stop = source.data.find(b"\n", min(begin + size, source.size - 1)) + 1 or source.size
+        lines = split(source, begin, stop, line)
+        yield lines
+        line += lines.ends
+        begin = stop
+
+
+def split(source: Text, begin: int, stop: int, line: int) -> Lines:
+    """Locate the fields between two positions: runs of bytes above the blank, separated by blanks and line ends.
+
+    `line` is how many lines stand before `begin`.
+    """
+    body = source.bytes_[begin:stop]
+    blank = np.flatnonzero(body <= 32)
+    kind = body[blank]
+    blank += begin
+    if not kind.size or kind[-1] != 10 or blank[-1] != stop - 1:  # the last line lacks its end
+        blank, kind = np.append(blank, stop), np.append(kind, 10)
+    control = blank[(kind < 9) | ((kind > 10) & (kind != 13) & (kind != 32))]
+    before = np.empty_like(blank)
+    before[0] = begin - 1
+    before[1:] = blank[:-1]
+    start = before + 1
+    length = blank - start
+    columns = int(np.argmax(kind == 10)) + 1
+    if kind.size % columns == 0 and length.all() and (kind.reshape(-1, columns) == kind[:columns]).all():
+        # Every line like the first, with one byte between fields: the usual case needs no counting.
+        rows = np.arange(kind.size // columns)
+        return Lines(start, length, rows + (line + 1), rows * columns, np.full(rows.size, columns), control, rows.size)
+    newline = kind == 10
+    line_of_blank = np.cumsum(newline) - newline
+    keep = length > 0
+    counts = np.bincount(line_of_blank[keep])
+    filled = np.flatnonzero(counts)
+    count = counts[filled]
+    first = np.cumsum(count) - count
+    return Lines(start[keep], length[keep], filled + (line + 1), first, count, control, int(newline.sum()))
+
+
+def words_of(source: Text, start: Index, length: Index) -> Words:
+    """Fields as words, zero-padded, shape (fields, ceil(longest / 8))."""
+    longest = int(length.max()) if length.size else 1
+    columns = -(-longest // 8)
+    if columns == 1:
+        return (source.words(start) & _MASKS[length])[:, None]
+    limit = source.bytes_.size - 8
+    out = np.empty((start.size, columns), dtype=np.uint64)
+    for k in range(columns):
+        rest = np.maximum(np.minimum(length - 8 * k, 8), 0)
+        out[:, k] = source.words(np.minimum(start + 8 * k, limit)) & _MASKS[rest]
+    return out
+
+
+def strings(words: Words) -> npt.NDArray[np.bytes_]:
+    """Words as NumPy byte strings (shape (fields,)), sharing their memory."""
+    rows = np.ascontiguousarray(words, dtype="<u8")
+    return rows.view(f"S{8 * rows.shape[1]}").reshape(-1)
+
+
+def words(values: npt.NDArray[np.bytes_]) -> Words:
+    """Byte strings as words, shape (fields, ceil(width / 8)); the inverse of `strings`."""
+    width = -(-max(values.dtype.itemsize, 1) // 8)
+    padded = np.ascontiguousarray(values, dtype=f"S{8 * width}")
+    return padded.view("<u8").reshape(-1, width)
+
+
+def hashes(values: Words, topic: npt.NDArray[np.integer]) -> Words:
+    """A 64-bit hash of each (topic, field) pair; equal pairs have equal hashes, whatever the padding."""
+    out = (topic.astype(np.uint64) + _U(1)) * _U(0x9E3779B97F4A7C15)
+    for k in range(values.shape[1]):
+        # A word of zeros (padding) leaves the hash alone, so that widths do not matter.
+        column = values[:, k]
+        mixed = (out ^ column) * _U(0xFF51AFD7ED558CCD)
+        mixed ^= mixed >> _U(32)
+        out = mixed if k == 0 else np.where(column == 0, out, mixed)
+    return out
+
+
+def _digits(word: Words, length: Index) -> tuple[Words, Bools]:
+    """The number written by the first `length` (0 to 8) bytes of each word, and whether all are digits."""
+    moved = ((word ^ _ZEROS) & _MASKS[length]) << _SHIFTS[length]
+    ok = ((moved + _ABOVE_NINE) | moved) & _HIGH == 0
+    value = (moved * _U(2561)) >> _U(8)
+    value = ((value & _U(0x00FF00FF00FF00FF)) * _U(6553601)) >> _U(16)
+    return ((value & _U(0x0000FFFF0000FFFF)) * _U(42949672960001)) >> _U(32), ok
+
+
+def integers(source: Text, start: Index, length: Index) -> tuple[Index, Bools]:
+    """Unsigned decimal integers of up to 8 digits, and which fields are such."""
+    fits = length <= 8
+    value, ok = _digits(source.words(start), np.where(fits, length, 0))
+    return value.astype(np.int64), ok & fits
+
+
+def _split_float(value: Floats) -> tuple[Floats, Floats]:
+    """Two halves of 26 bits that add up to `value` (Dekker 1971)."""
+    scaled = value * 134217729.0
+    high = scaled - (scaled - value)
+    return high, value - high
+
+
+def _quotient(mantissa: Words, power: Floats) -> tuple[Floats, Bools]:
+    """`mantissa / power` rounded once, and where that is certain; powers of ten up to 10^22.
+
+    The division of the rounded mantissa is corrected by its exact remainder; what is left uncertain
+    are quotients within 2^-20 units of the middle between two floats.
+    """
+    rounded: Floats = mantissa.astype(np.float64)
+    lost = (mantissa - rounded.astype(np.uint64)).astype(np.int64).astype(np.float64)
+    quotient = rounded / power
+    (a, b), (c, d) = _split_float(quotient), _split_float(power)
+    product = quotient * power
+    error = ((a * c - product) + a * d + b * c) + b * d
+    correction = ((rounded - product) - error + lost) / power
+    value = quotient + correction
+    left = np.abs((quotient - value) + correction)
+    bits = value.view(np.uint64)
+    exponent = bits & _EXPONENT
+    unit = (exponent - _UNIT).view(np.float64)  # the distance to the next float
+    return value, (left < unit * (0.5 - 2.0**-20)) & (bits != exponent)
+
+
+def decimals(source: Text, start: Index, length: Index) -> tuple[Floats, Bools]:
+    """Numbers as float64, each rounded correctly, and which fields are numbers.
+
+    Plain decimals whose digits fit 64 bits are read as whole arrays; up to 2^53 that is one exact
+    division (Clinger 1990), above it a corrected one. The rest go through Python's own conversion.
+    Infinities written as huge numbers (`1e999`), `nan` and `inf` are not numbers here.
+    """
+    start = np.ascontiguousarray(start)
+    length = np.ascontiguousarray(length)
+    first = source.bytes_[start]
+    negative = first == 45
+    at = start + (negative | (first == 43))
+    size = length - (at - start)
+    head = source.words(at)
+    point = head ^ _DOTS
+    found = (point - _ONES) & ~point & _HIGH
+    whole = np.minimum((np.bitwise_count((found - _U(1)) & ~found) >> 3).astype(np.int64), size)
+    places = np.maximum(size - whole - 1, 0)
+    pointed = (places > 0) & (source.bytes_[at + whole] == 46)
+    ok = (whole > 0) & (places <= 22) & ((whole == size) | pointed)
+    whole = np.where(ok, whole, 0)
+    places = np.where(ok, places, 0)
+    mantissa, valid = _digits(head, whole)
+    ok &= valid & (mantissa.astype(np.float64) * _POWERS[places] < 1.8e19)
+    at += whole + 1
+    for k in range(0, int(places.max(initial=0)), 8):
+        digits = np.maximum(np.minimum(places - k, 8), 0)
+        part, valid = _digits(source.words(np.minimum(at + k, source.size)), digits)
+        if k == 16:  # up to here no number overflows; a product beyond 64 bits is left to the slow way
+            ok &= mantissa.astype(np.float64) * _POWERS[digits] < 1.8e19
+        mantissa = mantissa * _INTEGER_POWERS[digits] + part
+        ok &= valid
+    value = mantissa.astype(np.float64) / _POWERS[places]
+    large = np.flatnonzero(ok & (mantissa > _U(2**53)))
+    if large.size:
+        value[large], ok[large] = _quotient(mantissa[large], _POWERS[places[large]])
+    value = np.where(negative, -value, value)
+    for row in np.flatnonzero(~ok):
+        field = source.data[start[row] : start[row] + length[row]]
+        if NUMBER.fullmatch(field):
+            value[row] = float(field)
+            ok[row] = np.isfinite(value[row])
+    return value, ok

@@ -1,0 +1,54 @@
+"""The errors a user can mend: one clear line each, exit code 2, no traceback."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+class HarnessError(Exception):
+    """Something the user can mend. The message is one line: where, what is wrong, what would be right."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One fault in an input file. `line` counts from 1; 0 means the file as a whole."""
+
+    path: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        where = f"{self.path}:{self.line}" if self.line else self.path
+        return f"{where}: {self.reason}"
+
+
+class FormatError(HarnessError):
+    """All faults found in one input file (up to a limit), each as `path:line: reason`.
+
+    Attributes
+    ----------
+    problems : tuple[Problem, ...]
+        In the order of their lines.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(p) for p in self.problems))
+
+
+def format_error(path: object, line: int, reason: str) -> FormatError:
+    """A `FormatError` with a single fault."""
+    return FormatError([Problem(str(path), line, reason)])
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """The end of an error about an unknown name: the nearest known one, else all of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    if not names:
+        return "there is none"
+    return "known: " + ", ".join(names)

@@ -1,0 +1,236 @@
+"""Protocols and scores: all that decides a number and that papers leave unsaid. `scoring` applies them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from harness import measures as m
+from harness.columns import Floats
+from harness.errors import HarnessError, suggestion
+
+SCHEMA = "mathir-harness/scores"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Everything that turns a run and judgments into numbers.
+
+    Attributes
+    ----------
+    name, title : its name in `conf/protocol/`, and what it is in words.
+    measures : what is scored by default, such as `nDCG`, `AP`, `P@10`.
+    depth : results considered of each topic; None for all.
+    prime : whether unjudged documents are removed before scoring.
+    gains : grade -> gain of nDCG, as pairs; grades not named keep their value. Empty: gains are grades.
+    relevant_from : the lowest grade that counts as relevant for binary measures.
+    ideal : whether the ideal ranking is made of all judged documents or of those the run retrieved.
+    ties : `reference` is trec_eval's order (score as 32-bit float descending, then document id
+        descending); `file` keeps the file's order among equal 64-bit scores.
+    deduplicate : whether documents are mapped to keys (formula -> visual id) and only the first result of a key kept.
+    topics : whether means are over all topics of the edition (a missing one counts 0) or the answered ones.
+    no_relevant : whether a topic without relevant documents counts 0 or is left out, measure by measure.
+    """
+
+    name: str
+    measures: tuple[str, ...]
+    title: str = ""
+    depth: int | None = 1000
+    prime: bool = False
+    gains: tuple[tuple[float, float], ...] = ()
+    relevant_from: float = 1.0
+    ideal: Literal["judged", "retrieved"] = "judged"
+    ties: Literal["reference", "file"] = "reference"
+    deduplicate: bool = False
+    topics: Literal["all", "answered"] = "all"
+    no_relevant: Literal["zero", "skip"] = "zero"
+
+    def label(self, measure: str) -> str:
+        """The measure's name as papers print its mean: `AP` -> `MAP′`, `nDCG@10` -> `nDCG′@10`."""
+        return m.label(measure, prime=self.prime)
+
+    def in_words(self) -> tuple[str, ...]:
+        """The whole protocol as sentences for a report."""
+        depth = "All results count" if self.depth is None else f"The first {self.depth:,} results of a topic count"
+        gains = ", ".join(f"{grade:g} -> {gain:g}" for grade, gain in self.gains)
+        return (
+            f"{depth}; ties are in trec_eval's order (32-bit score, then document id, both descending)."
+            if self.ties == "reference"
+            else f"{depth}; equal scores keep the order of the file.",
+            "Results are mapped to their keys and only the first of each key is kept." if self.deduplicate else "",
+            "Documents without a judgment are removed before scoring (prime)."
+            if self.prime
+            else "Documents without a judgment count as not relevant.",
+            f"Gains of nDCG: {gains}." if gains else "Gains of nDCG are the grades.",
+            f"Binary measures count grades from {self.relevant_from:g} up as relevant.",
+            "The ideal ranking is made of all judged documents."
+            if self.ideal == "judged"
+            else "The ideal ranking is made of the judged documents that the run retrieved.",
+            "Means are over all topics of the edition; a topic that a run does not answer counts 0."
+            if self.topics == "all"
+            else "Means are over the topics that the run answers.",
+            "A topic without relevant documents counts 0."
+            if self.no_relevant == "zero"
+            else "A topic without relevant documents is left out of a measure's mean.",
+        )
+
+    @staticmethod
+    def from_config(mapping: Mapping[str, Any], where: str) -> Protocol:
+        """A protocol from its configuration, every key and value checked.
+
+        Raises
+        ------
+        HarnessError
+            One line naming `where` and the key.
+        """
+        known = Protocol.__dataclass_fields__
+        for key in mapping:
+            if key not in known:
+                raise HarnessError(f"{where}: key {key!r} is unknown; {suggestion(str(key), known)}")
+        values = dict(mapping)
+        for key in ("name", "measures"):
+            if not values.get(key):
+                raise HarnessError(f"{where}: key {key!r} is missing")
+        values["measures"] = _measures(values["measures"], where)
+        values["gains"] = _gains(values.get("gains"), where)
+        for key, choices in _CHOICES.items():
+            if key in values and values[key] not in choices:
+                raise HarnessError(f"{where}: key {key!r} is {values[key]!r}, expected one of {', '.join(choices)}")
+        depth = values.get("depth", 1000)
+        if depth is not None and (not isinstance(depth, int) or isinstance(depth, bool) or depth < 1):
+            raise HarnessError(f"{where}: key 'depth' is {depth!r}, expected a whole number from 1, or null for all")
+        for key in ("prime", "deduplicate"):
+            if not isinstance(values.get(key, False), bool):
+                raise HarnessError(f"{where}: key {key!r} is {values[key]!r}, expected true or false")
+        threshold = values.get("relevant_from", 1.0)
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not threshold > 0:
+            raise HarnessError(f"{where}: key 'relevant_from' is {threshold!r}, expected a grade above 0")
+        return Protocol(**values)
+
+
+_CHOICES = {
+    "ideal": ("judged", "retrieved"),
+    "ties": ("reference", "file"),
+    "topics": ("all", "answered"),
+    "no_relevant": ("zero", "skip"),
+}
+
+
+def _measures(value: object, where: str) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise HarnessError(f"{where}: key 'measures' is {value!r}, expected a list such as [nDCG, AP, P@10]")
+    for measure in value:
+        try:
+            m.parse_measure(str(measure))
+        except HarnessError as error:
+            raise HarnessError(f"{where}: key 'measures': {error}") from None
+    return tuple(str(measure) for measure in value)
+
+
+def _gains(value: object, where: str) -> tuple[tuple[float, float], ...]:
+    if value is None:
+        return ()
+    pairs = value.items() if isinstance(value, Mapping) else value
+    try:
+        out = tuple(sorted((float(grade), float(gain)) for grade, gain in pairs))  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        expected = "expected grades and gains such as {2: 1.0, 1: 0.3}"
+        raise HarnessError(f"{where}: key 'gains' is {value!r}, {expected}") from None
+    if any(gain < 0 or not np.isfinite(gain) for _, gain in out):
+        raise HarnessError(f"{where}: key 'gains' has a gain below 0")
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """One run x topics x measures.
+
+    Attributes
+    ----------
+    run : the run's name.
+    collection, edition : whose judgments; `qrels_sha256` is their checksum.
+    topics : the topics of the edition, in its order.
+    values : float64, shape (topics, measures)
+        NaN where the protocol leaves a topic out of a measure's mean.
+    counts : what was seen on the way (topics missing, unjudged documents removed, ...), for the report.
+    """
+
+    run: str
+    collection: str
+    edition: str
+    protocol: Protocol
+    measures: tuple[str, ...]
+    topics: tuple[str, ...]
+    values: Floats
+    qrels_sha256: str = ""
+    run_sha256: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def column(self, measure: str) -> Floats:
+        """The values of one measure, shape (topics,)."""
+        if measure not in self.measures:
+            raise HarnessError(
+                f"run {self.run}: measure {measure!r} was not scored; {suggestion(measure, self.measures)}"
+            )
+        out: Floats = self.values[:, self.measures.index(measure)]
+        return out
+
+    def n(self, measure: str) -> int:
+        """How many topics the mean of this measure stands on."""
+        return int(np.count_nonzero(~np.isnan(self.column(measure))))
+
+    def mean(self, measure: str) -> float:
+        """The mean over the topics that count; NaN if there is none."""
+        column = self.column(measure)
+        counted = column[~np.isnan(column)]
+        return float(counted.mean()) if counted.size else float("nan")
+
+    def select(self, topics: Iterable[str]) -> Scores:
+        """The same scores for some of the topics (a slice of the collection), in this object's order."""
+        wanted = set(topics)
+        rows = [row for row, topic in enumerate(self.topics) if topic in wanted]
+        return replace(self, topics=tuple(self.topics[row] for row in rows), values=self.values[rows])
+
+
+def scores_to_json(scores: Scores) -> dict[str, Any]:
+    """Scores as plain JSON values; NaN becomes null. Schema: `harness/schemas/scores.json`."""
+    out = {name: getattr(scores, name) for name in ("run", "collection", "edition", "qrels_sha256", "run_sha256")}
+    values = [[None if np.isnan(v) else v for v in row] for row in scores.values.tolist()]
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        **out,
+        "protocol": asdict(scores.protocol),
+        "measures": list(scores.measures),
+        "topics": list(scores.topics),
+        "values": values,
+        "counts": dict(scores.counts),
+    }
+
+
+def scores_from_json(data: Mapping[str, Any]) -> Scores:
+    """The inverse of `scores_to_json`.
+
+    Raises
+    ------
+    HarnessError
+        For another schema or version, or a table whose shape does not fit.
+    """
+    if data.get("schema") != SCHEMA or data.get("version") != VERSION:
+        found = f"{data.get('schema')!r} version {data.get('version')!r}"
+        raise HarnessError(f"scores: schema is {found}, expected {SCHEMA!r} version {VERSION}")
+    try:
+        values = np.array([[np.nan if v is None else v for v in row] for row in data["values"]], dtype=np.float64)
+        measures, topics = tuple(data["measures"]), tuple(data["topics"])
+        protocol = Protocol.from_config(data["protocol"], "scores: protocol")
+        fields = {name: data[name] for name in ("run", "collection", "edition", "qrels_sha256", "run_sha256", "counts")}
+    except (KeyError, TypeError, ValueError) as error:
+        raise HarnessError(f"scores: damaged, {type(error).__name__}: {error}") from None
+    values = values.reshape(len(topics), -1) if values.size == 0 else values
+    if values.shape != (len(topics), len(measures)) and values.size:
+        raise HarnessError(f"scores: table of shape {values.shape}, expected {(len(topics), len(measures))}")
+    return Scores(protocol=protocol, measures=measures, topics=topics, values=values, **fields)

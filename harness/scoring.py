@@ -1,0 +1,306 @@
+"""Scoring: runs and judgments in, scores out, as a protocol says.
+
+The order of operations is fixed: sort, cut at the protocol's depth, map and de-duplicate, drop
+unjudged documents if prime, cut at each measure's k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from harness import measures as m
+from harness.columns import Bools, Floats, Index, Words
+from harness.columns import words as as_words
+from harness.errors import HarnessError
+from harness.protocol import Protocol, Scores
+from harness.trec import Qrels, Run
+
+Order = Literal["given", "worst", "best"]
+
+
+class Scorer:
+    """Judgments and a protocol, made ready once to score many runs.
+
+    Parameters
+    ----------
+    keys : document -> key of de-duplication (formula id -> visual id); documents not in it are their own key.
+    measures : instead of the protocol's.
+    """
+
+    def __init__(
+        self,
+        qrels: Qrels,
+        protocol: Protocol,
+        *,
+        collection: str = "",
+        keys: Mapping[str, str] | None = None,
+        measures: Sequence[str] | None = None,
+    ) -> None:
+        self.qrels = qrels
+        self.protocol = protocol
+        self.collection = collection
+        self.measures = tuple(measures) if measures is not None else protocol.measures
+        self._parsed = [m.parse_measure(measure) for measure in self.measures]
+        self._topics = {topic: index for index, topic in enumerate(qrels.topics)}
+        self._keys = {doc.encode(): key.encode() for doc, key in keys.items()} if keys else {}
+        self._gain = _gain_of(qrels.grade, protocol)
+        self._relevant = qrels.grade >= protocol.relevant_from
+        self._table = _Lookup(qrels)
+        self._judged = _judged(qrels.topic, self._gain, self._relevant, len(qrels.topics))
+        self._ideal = {
+            measure.k: m.ideal_dcg(self._judged, measure.k) for measure in self._parsed if measure.name == "nDCG"
+        }
+
+    def __call__(self, run: Run) -> Scores:
+        """Score one run. Raises HarnessError if it has no topic in common with the judgments."""
+        return self._score(run, "given")
+
+    def tie_bounds(self, run: Run) -> tuple[Scores, Scores]:
+        """The worst and the best scores that some order of the run's tied results would give."""
+        return self._score(run, "worst"), self._score(run, "best")
+
+    def _score(self, run: Run, order: Order) -> Scores:
+        of_run = np.array([self._topics.get(topic, -1) for topic in run.topics], dtype=np.int64)
+        if (of_run < 0).all():
+            known = ", ".join(self.qrels.topics[:3])
+            raise HarnessError(
+                f"run {run.name}: none of its topics ({', '.join(run.topics[:3])}, ...) is judged ({known}, ...)"
+            )
+        columns = {}
+        counts: dict[str, int] = {}
+        for graded in sorted({measure.name in m.GRADED for measure in self._parsed}) if order != "given" else [False]:
+            ranked, primed, counts = self._rank(run, of_run, order, graded)
+            judged = self._judged if self.protocol.ideal == "judged" else self._retrieved(ranked)
+            for measure in self._parsed:
+                if order != "given" and (measure.name in m.GRADED) != graded:
+                    continue
+                columns[str(measure)] = self._measure(measure, ranked, primed, judged)
+        values = np.stack([columns[str(measure)] for measure in self._parsed], axis=1)
+        self._leave_out(values, of_run)
+        return Scores(
+            run.name,
+            self.collection,
+            self.qrels.edition,
+            self.protocol,
+            self.measures,
+            self.qrels.topics,
+            values,
+            self.qrels.sha256,
+            run.sha256,
+            counts,
+        )
+
+    def _measure(self, measure: m.Measure, ranked: m.Ranked, primed: m.Ranked, judged: m.Judged) -> Floats:
+        if measure.name == "Judged":
+            return m.judged_share(ranked, judged, measure.k)
+        return m.MEASURES[measure.name](primed, judged, measure.k)
+
+    def _leave_out(self, values: Floats, of_run: Index) -> None:
+        """NaN where the protocol counts a topic out; in place."""
+        if self.protocol.topics == "answered":
+            missing = np.ones(len(self.qrels.topics), dtype=bool)
+            missing[of_run[of_run >= 0]] = False
+            values[missing] = np.nan
+        if self.protocol.no_relevant == "skip":
+            for column, measure in enumerate(self._parsed):
+                if measure.name not in ("Judged", "RelRet"):
+                    empty = self._judged.ideal[:, 0] == 0 if measure.name in m.GRADED else self._judged.relevant == 0
+                    values[empty, column] = np.nan
+
+    def _rank(self, run: Run, of_run: Index, order: Order, graded: bool) -> tuple[m.Ranked, m.Ranked, dict[str, int]]:
+        """The rankings before and after unjudged documents are removed, and what was counted on the way."""
+        topic = of_run[run.topic]
+        found = self._table.find(run, topic) if not self.protocol.deduplicate else None
+        rows, ties = self._sort(run, topic, order, graded, found)
+        answered = len(np.unique(of_run[of_run >= 0]))
+        counts = {
+            "results": len(run),
+            "topics answered": answered,
+            "topics missing": len(self.qrels.topics) - answered,
+            "topics without judgments": int((of_run < 0).sum()),
+            "tied results": ties,
+        }
+        rank = _rank_in_topic(topic[rows])
+        if self.protocol.depth is not None:
+            within = rank < self.protocol.depth
+            counts["results beyond the depth"] = int(within.size - np.count_nonzero(within))
+            if counts["results beyond the depth"]:
+                rows, rank = rows[within], rank[within]
+        if found is None:
+            rows, found_here, unmapped = self._deduplicated(run, topic, rows)
+            counts |= {"duplicates removed": int(rank.size - rows.size), "documents without a key": unmapped}
+            rank = _rank_in_topic(topic[rows])
+        else:
+            found_here = found[rows]
+        judged = found_here >= 0
+        ranked = self._ranked(topic[rows], rank, found_here, judged)
+        counts["results without judgment"] = int(judged.size - np.count_nonzero(judged))
+        if not self.protocol.prime or not counts["results without judgment"]:
+            return ranked, ranked, counts
+        kept = topic[rows][judged]
+        return ranked, self._ranked(kept, _rank_in_topic(kept), found_here[judged], judged[judged]), counts
+
+    def _ranked(self, topic: Index, rank: Index, found: Index, judged: Bools) -> m.Ranked:
+        gain, relevant = self._gain[found], self._relevant[found]
+        if not judged.all():
+            gain, relevant = np.where(judged, gain, 0.0), relevant & judged
+        return m.Ranked(topic, rank, gain, relevant, judged, len(self.qrels.topics))
+
+    def _sort(self, run: Run, topic: Index, order: Order, graded: bool, found: Index | None) -> tuple[Index, int]:
+        """Rows of judged topics, by topic, then as the protocol orders scores and ties; and how many are tied."""
+        with np.errstate(over="ignore"):
+            score = run.score.astype(np.float32) if self.protocol.ties == "reference" else run.score
+        rows = _by_topic(topic)
+        t, s = topic[rows], score[rows]
+        if not ((t[1:] > t[:-1]) | ((t[1:] == t[:-1]) & (s[1:] <= s[:-1]))).all():
+            rows = rows[np.lexsort((-s, t))]
+            t, s = topic[rows], score[rows]
+        tied = (t[1:] == t[:-1]) & (s[1:] == s[:-1])
+        if not tied.any():
+            return rows, 0
+        member = np.concatenate((tied, [False])) | np.concatenate(([False], tied))
+        places = np.flatnonzero(member)
+        if order != "given" or self.protocol.ties == "reference":
+            group = np.cumsum(~np.concatenate(([False], tied)))[places]
+            inside = rows[places]
+            if order == "given":
+                key: Floats = np.unique(run.doc[inside], return_inverse=True)[1].astype(np.float64)
+            else:
+                found = self._table.find(run, topic) if found is None else found
+                key = self._desirable(found[inside], graded) * (1 if order == "best" else -1)
+            rows = rows.copy()
+            rows[places] = inside[np.lexsort((-key, group))]
+        return rows, int(places.size)
+
+    def _desirable(self, found: Index, graded: bool) -> Floats:
+        """How much a result helps by standing early; unjudged documents help Bpref more than non-relevant ones."""
+        if graded:
+            return np.where(found >= 0, self._gain[found], 0.0)
+        return np.where(found >= 0, np.where(self._relevant[found], 2.0, 0.0), 1.0)
+
+    def _deduplicated(self, run: Run, topic: Index, rows: Index) -> tuple[Index, Index, int]:
+        """Rows whose key stands first in its topic, their judgments, and how many documents have no key."""
+        docs = run.doc[rows].tolist()
+        mapped = [self._keys.get(doc) for doc in docs]
+        seen: set[tuple[int, bytes]] = set()
+        keep = []
+        keys = []
+        for place, (row_topic, doc, key) in enumerate(zip(topic[rows].tolist(), docs, mapped, strict=True)):
+            pair = (row_topic, doc if key is None else key)
+            if pair not in seen:
+                seen.add(pair)
+                keep.append(place)
+                keys.append(pair[1])
+        kept = rows[keep]
+        table = replace(
+            run, topic=run.topic[kept], doc=np.array(keys, dtype=np.bytes_), score=run.score[kept], context=None
+        )
+        return kept, self._table.find(table, topic[kept]), sum(key is None for key in mapped)
+
+    def _retrieved(self, ranked: m.Ranked) -> m.Judged:
+        """The same judgments with an ideal ranking of the retrieved documents only."""
+        known = ranked.judged
+        ideal = _judged(ranked.topic[known], ranked.gain[known], ranked.relevant[known], ranked.topics).ideal
+        return replace(self._judged, ideal=ideal)
+
+
+def score(
+    run: Run, qrels: Qrels, protocol: Protocol, *, collection: str = "", keys: Mapping[str, str] | None = None
+) -> Scores:
+    """Score one run; for many runs on the same judgments make one `Scorer`."""
+    return Scorer(qrels, protocol, collection=collection, keys=keys)(run)
+
+
+def _gain_of(grade: Floats, protocol: Protocol) -> Floats:
+    gain = grade.copy()
+    for old, new in protocol.gains:
+        gain[grade == old] = new
+    return gain
+
+
+def _judged(topic: npt.NDArray[np.integer[Any]], gain: Floats, relevant: Bools, topics: int) -> m.Judged:
+    order = np.lexsort((-gain, topic))
+    rank = _rank_in_topic(topic[order].astype(np.int64))
+    ideal = np.zeros((topics, int(rank.max(initial=0)) + 1))
+    ideal[topic[order], rank] = gain[order]
+    positive = np.bincount(topic[relevant], minlength=topics)
+    return m.Judged(positive, np.bincount(topic, minlength=topics) - positive, ideal)
+
+
+def _by_topic(topic: Index) -> Index:
+    """Rows of judged topics, topic by topic; within each in their own order."""
+    heads = np.flatnonzero(np.concatenate(([True], topic[1:] != topic[:-1])))
+    spans = np.diff(np.append(heads, topic.size))
+    order = np.argsort(topic[heads], kind="stable")
+    order = order[topic[heads[order]] >= 0]
+    heads, spans = heads[order], spans[order]
+    if heads.size == topic.size:  # every row a stretch of its own
+        return heads
+    ends = np.cumsum(spans)
+    out: Index = np.arange(int(spans.sum())) + np.repeat(heads - (ends - spans), spans)
+    return out
+
+
+def _rank_in_topic(topic: Index) -> Index:
+    """Positions from 0 within each stretch of equal topics."""
+    if not topic.size:
+        return np.zeros(0, dtype=np.int64)
+    heads = np.flatnonzero(np.concatenate(([True], topic[1:] != topic[:-1])))
+    spans = np.diff(np.append(heads, topic.size))
+    out: Index = np.arange(topic.size) - np.repeat(heads, spans)
+    return out
+
+
+class _Lookup:
+    """Finds the judgment of each result: an open hash table over (topic, document), compared in full on a hit."""
+
+    def __init__(self, qrels: Qrels) -> None:
+        self._topic = qrels.topic
+        self._doc = as_words(qrels.doc)
+        self._hash = qrels.key
+        self._bits = max(4, int(len(qrels) * 4).bit_length())
+        self._slots = np.full(1 << self._bits, -1, dtype=np.int32)
+        waiting = np.arange(len(qrels))
+        place = self._place(self._hash)
+        while waiting.size:
+            free = self._slots[place] < 0
+            # Of several judgments that want one free slot the last one written stays; the others go on.
+            self._slots[place[free]] = waiting[free]
+            lost = self._slots[place] != waiting
+            waiting, place = waiting[lost], self._next(place[lost])
+
+    def _place(self, key: Words) -> Index:
+        return (key >> np.uint64(64 - self._bits)).astype(np.int64)
+
+    def _next(self, place: Index) -> Index:
+        return (place + 1) & ((1 << self._bits) - 1)
+
+    def find(self, run: Run, topic: Index) -> Index:
+        """The judgment of each result, -1 where there is none; `topic` indexes the judgments' topics."""
+        key, doc = run.key, as_words(run.doc)
+        width = max(doc.shape[1], self._doc.shape[1])
+        doc, mine = _widen(doc, width), _widen(self._doc, width)
+        place = self._place(key)
+        out = self._slots[place].astype(np.int64)
+        same = (self._hash[out] == key) & (self._topic[out] == topic)
+        for k in range(width):
+            same &= mine[out, k] == doc[:, k]
+        wrong = np.flatnonzero((out >= 0) & ~same)
+        place = place[wrong]
+        while wrong.size:
+            place = self._next(place)
+            here = self._slots[place].astype(np.int64)
+            same = (self._topic[here] == topic[wrong]) & (mine[here] == doc[wrong]).all(axis=1)
+            out[wrong] = here
+            again = (here >= 0) & ~same
+            wrong, place = wrong[again], place[again]
+        return out
+
+
+def _widen(words: Words, width: int) -> Words:
+    return words if words.shape[1] == width else np.pad(words, ((0, 0), (0, width - words.shape[1])))
