@@ -20,6 +20,7 @@ class Faults:
     def __init__(self, path: str) -> None:
         self.path = path
         self.problems: list[Problem] = []
+        self.hidden = 0  # faults counted but not shown
 
     def add(self, line: int, reason: str) -> None:
         """One fault of one line."""
@@ -29,16 +30,17 @@ class Faults:
         """One problem for every marked row (no more than are shown, but all are counted)."""
         marked = np.flatnonzero(rows)
         self.problems += [Problem(self.path, int(lines[row]), reason(int(row))) for row in marked[:PROBLEM_LIMIT]]
-        self.problems += [Problem(self.path, int(lines[row]), "") for row in marked[PROBLEM_LIMIT:]]
+        self.hidden += max(0, marked.size - PROBLEM_LIMIT)
 
     def close(self) -> None:
         """Raise FormatError if anything was added."""
         if not self.problems:
             return
         ordered = sorted(self.problems, key=lambda problem: problem.line)
-        shown = [problem for problem in ordered if problem.reason][:PROBLEM_LIMIT]
-        if len(ordered) > len(shown):
-            shown.append(Problem(self.path, 0, f"and {len(ordered) - len(shown)} more problems"))
+        shown = ordered[:PROBLEM_LIMIT]
+        more = len(ordered) - len(shown) + self.hidden
+        if more:
+            shown.append(Problem(self.path, 0, f"and {more} more problem{'s' if more > 1 else ''}"))
         raise FormatError(shown)
 
 
