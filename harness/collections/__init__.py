@@ -1,0 +1,206 @@
+"""Collections: topics, judgments and the protocol they are scored by, one configuration file each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import config, topics
+from harness.errors import HarnessError, format_error, suggestion
+from harness.fetch import Resource, fetch, state
+from harness.files import read_bytes
+from harness.protocol import Protocol
+from harness.scoring import Scorer
+from harness.topics import Topics
+from harness.trec import Qrels, parse_qrels
+
+_KEYS = ("name", "title", "licence", "protocol", "editions", "topics")
+_OPTIONAL = ("default_edition", "attributes", "keys", "pool", "corpus", "notes")
+
+
+@dataclass(frozen=True)
+class Edition:
+    """One set of judgments: how many topics and judgments it must have, so that a wrong file is noticed."""
+
+    name: str
+    title: str
+    file: Resource | Path
+    topics: int
+    judgments: int
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What a collection's configuration says; files are fetched when they are asked for.
+
+    Attributes
+    ----------
+    protocol : name of the protocol runs are scored by unless another is asked for.
+    notes : what a reader of its numbers must know.
+    """
+
+    name: str
+    title: str
+    licence: str
+    protocol: str
+    editions: Mapping[str, Edition]
+    default_edition: str
+    notes: tuple[str, ...]
+    where: str
+    config: Mapping[str, Any]
+
+    def edition(self, name: str | None = None) -> Edition:
+        """An edition by name, or the default one."""
+        chosen = self.default_edition if name is None else name
+        if chosen not in self.editions:
+            raise HarnessError(
+                f"collection {self.name}: edition {chosen!r} is unknown; {suggestion(chosen, self.editions)}"
+            )
+        return self.editions[chosen]
+
+    def files(self) -> list[Resource]:
+        """Every fetched file that the collection names."""
+        entries = [edition.file for edition in self.editions.values()]
+        entries += [config.resource(_file(self.config[key]), self.where) for key in _FILES if key in self.config]
+        return [entry for entry in entries if isinstance(entry, Resource)]
+
+    def state(self) -> str:
+        """`here`, `fetchable` or `by hand: ...`: the worst of its files."""
+        states = [state(entry) for entry in self.files()]
+        by_hand = [entry for entry in states if entry.startswith("by hand")]
+        return by_hand[0] if by_hand else "fetchable" if "fetchable" in states else "here"
+
+    def qrels(self, edition: str | None = None) -> Qrels:
+        """The judgments of an edition, counted against what the configuration says."""
+        chosen = self.edition(edition)
+        path = local(chosen.file)
+        qrels = parse_qrels(read_bytes(path), str(path), edition=chosen.name)
+        if (len(qrels.topics), len(qrels)) != (chosen.topics, chosen.judgments):
+            raise HarnessError(
+                f"{path}: {len(qrels.topics)} topics and {len(qrels)} judgments; "
+                f"{self.where} says {chosen.topics} and {chosen.judgments}"
+            )
+        return qrels
+
+    def topics(self) -> Topics:
+        """The topics with all attributes that the collection has."""
+        where = f"{self.where}: topics"
+        entry = self.config["topics"]
+        reader = entry["reader"]
+        if reader not in topics.READERS:
+            raise HarnessError(f"{where}: reader {reader!r} is unknown; {suggestion(str(reader), topics.READERS)}")
+        path = local(config.resource(_file(entry), where))
+        out = topics.READERS[reader](read_bytes(path), str(path), str(entry.get("language", "eng")))
+        if "attributes" in self.config:
+            entry = self.config["attributes"]
+            config.check_keys(entry, ("key", "columns"), _PLACES, f"{self.where}: attributes")
+            path = local(config.resource(_file(entry), f"{self.where}: attributes"))
+            out = out.with_attributes(
+                topics.attributes_csv(read_bytes(path), str(path), str(entry["key"]), entry["columns"])
+            )
+        return out
+
+    def keys(self) -> dict[str, str] | None:
+        """Document -> key of de-duplication, or None if the collection needs none."""
+        if "keys" not in self.config:
+            return None
+        entry = self.config["keys"]
+        config.check_keys(entry, ("id_column", "key_column"), _PLACES, f"{self.where}: keys")
+        path = local(config.resource(_file(entry), f"{self.where}: keys"))
+        return read_keys(path, entry["id_column"], entry["key_column"])
+
+    def scorer(
+        self,
+        edition: str | None = None,
+        protocol: str | None = None,
+        *,
+        measures: tuple[str, ...] | None = None,
+        keys: Mapping[str, str] | None = None,
+    ) -> Scorer:
+        """Judgments and protocol ready to score runs; `keys` stands in for the collection's own."""
+        chosen = load_protocol(protocol or self.protocol)
+        if keys is None and chosen.deduplicate:
+            keys = self.keys()
+        return Scorer(self.qrels(edition), chosen, collection=self.name, keys=keys, measures=measures)
+
+
+_PLACES = ("source", "path", "embedded", "file")
+_FILES = ("topics", "attributes", "keys")
+
+
+def _file(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: entry[key] for key in _PLACES if key in entry}
+
+
+def local(file: Resource | Path) -> Path:
+    """The path of a file, fetched if it must be."""
+    return file if isinstance(file, Path) else fetch([file])[0]
+
+
+def read_keys(path: Path, id_column: str, key_column: str) -> dict[str, str]:
+    """id -> key from a tab-separated file with a header, or from JSON lines.
+
+    Raises
+    ------
+    HarnessError
+        A column is missing, or a line is not a JSON object; with its line.
+    """
+    data = read_bytes(path).decode("utf-8", "replace")
+    lines = [line for line in data.split("\n") if line.strip()]
+    out: dict[str, str] = {}
+    if path.name.partition(".")[2].startswith("jsonl"):
+        for number, line in enumerate(lines, 1):
+            try:
+                row = json.loads(line)
+                out[str(row[id_column])] = str(row[key_column])
+            except (ValueError, KeyError, TypeError):
+                reason = f"expected a JSON object with {id_column!r} and {key_column!r}"
+                raise format_error(path, number, reason) from None
+        return out
+    header = lines[0].rstrip("\r").split("\t") if lines else []
+    for column in (id_column, key_column):
+        if column not in header:
+            raise format_error(path, 1, f"column {column!r} is missing; found {', '.join(header)}")
+    at, to = header.index(id_column), header.index(key_column)
+    for number, line in enumerate(lines[1:], 2):
+        fields = line.rstrip("\r").split("\t")
+        if len(fields) != len(header):
+            raise format_error(path, number, f"{len(fields)} columns, expected {len(header)}")
+        out[fields[at]] = fields[to]
+    return out
+
+
+def load_collection(name: str) -> Collection:
+    """A collection by name.
+
+    Raises
+    ------
+    HarnessError
+        Unknown name, or a key of its configuration that is unknown, missing or wrong.
+    """
+    mapping, where = config.load("collection", name)
+    config.check_keys(mapping, _KEYS, _OPTIONAL, where)
+    if mapping["name"] != name:
+        raise HarnessError(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
+    config.check_keys(mapping["topics"], ("reader",), (*_PLACES, "language"), f"{where}: topics")
+    editions = {}
+    for key, entry in mapping["editions"].items():
+        here = f"{where}: editions: {key}"
+        config.check_keys(entry, ("title", "qrels", "topics", "judgments"), (), here)
+        file = config.resource(entry["qrels"], here)
+        editions[str(key)] = Edition(str(key), str(entry["title"]), file, entry["topics"], entry["judgments"])
+    default = str(mapping.get("default_edition", next(iter(editions))))
+    notes = tuple(str(note) for note in mapping.get("notes", ()))
+    title, licence, protocol = (str(mapping[key]) for key in ("title", "licence", "protocol"))
+    out = Collection(name, title, licence, protocol, editions, default, notes, where, mapping)
+    out.edition()
+    return out
+
+
+def load_protocol(name: str) -> Protocol:
+    """A protocol by name; raises HarnessError as `load_collection` does."""
+    mapping, where = config.load("protocol", name)
+    return Protocol.from_config(mapping, where)

@@ -1,0 +1,138 @@
+"""Configuration as data: named YAML files in groups (`conf/collection/arqmath-1-task1.yaml`), ours and the user's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.errors import HarnessError, format_error, suggestion
+from harness.fetch import Resource
+from harness.files import data_root, read_bytes
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_LOADER):  # type: ignore[misc, valid-type]
+    """YAML in which a key given twice is an error, not the last one's victory."""
+
+
+def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: dict[Any, int] = {}
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        line = key_node.start_mark.line + 1
+        if key in seen:
+            raise yaml.MarkedYAMLError(
+                problem=f"key {key!r} stands on line {seen[key]} already", problem_mark=key_node.start_mark
+            )
+        seen[key] = line
+    return dict(loader.construct_pairs(node, deep=True))
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+
+
+def folders() -> tuple[Path, ...]:
+    """The configuration folders: ours, then the user's (`HARNESS_CONF`, else `conf/` below the current folder)."""
+    ours = data_root() / "conf"
+    named = os.environ.get("HARNESS_CONF")
+    if named and not Path(named).is_dir():
+        raise HarnessError(f"HARNESS_CONF={named}: no such folder")
+    user = Path(named) if named else Path.cwd() / "conf"
+    if not user.is_dir() or user.resolve() == ours.resolve():
+        return (ours,)
+    return (ours, user)
+
+
+def names(group: str) -> dict[str, Path]:
+    """The configurations of a group and their files, by name.
+
+    Raises
+    ------
+    HarnessError
+        A user's file has a name of ours: it would silently change what published numbers mean.
+    """
+    out: dict[str, Path] = {}
+    for folder in folders():
+        for path in sorted((folder / group).glob("*.yaml")):
+            if path.stem in out:
+                raise HarnessError(f"{path}: the harness has a {group} of this name already; choose another file name")
+            out[path.stem] = path
+    return out
+
+
+def parse(data: bytes, path: str) -> dict[str, Any]:
+    """A YAML mapping; faults as `path:line: reason`."""
+    try:
+        value = yaml.load(data, _Loader)  # noqa: S506  (a safe loader, made stricter)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        raise format_error(path, line, f"not valid YAML: {error.problem or error}") from None
+    except yaml.YAMLError as error:
+        raise format_error(path, 0, f"not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(value, dict):
+        raise format_error(path, 1, "expected keys and values")
+    return value
+
+
+@cache
+def _load(path: Path) -> dict[str, Any]:
+    return parse(read_bytes(path), str(path))
+
+
+def load(group: str, name: str) -> tuple[dict[str, Any], str]:
+    """A named configuration and the path that messages give for it.
+
+    Raises
+    ------
+    HarnessError
+        No such name (with the nearest one), or a file that is not valid YAML.
+    """
+    known = names(group)
+    if name not in known:
+        raise HarnessError(f"{group} {name!r} is unknown; {suggestion(name, known)}")
+    return dict(_load(known[name])), str(known[name])
+
+
+def check_keys(mapping: Mapping[str, Any], required: tuple[str, ...], optional: tuple[str, ...], where: str) -> None:
+    """Raise HarnessError for a key that is missing or that is not known."""
+    if not isinstance(mapping, Mapping):
+        raise HarnessError(f"{where}: expected keys and values, found {mapping!r}")
+    for key in mapping:
+        if key not in required and key not in optional:
+            raise HarnessError(f"{where}: key {key!r} is unknown; {suggestion(str(key), required + optional)}")
+    for key in required:
+        if mapping.get(key) is None:
+            raise HarnessError(f"{where}: key {key!r} is missing")
+
+
+def resource(mapping: Mapping[str, Any], where: str) -> Resource | Path:
+    """The file that `{source: NAME, path: P}` or `{embedded: P}` names.
+
+    A source is a configuration of its own: `conf/source/NAME.yaml`, with repository, commit, licence and the
+    checksum and size of each file.
+    """
+    if "embedded" in mapping:
+        check_keys(mapping, ("embedded",), (), where)
+        return data_root() / str(mapping["embedded"])
+    if "file" in mapping:
+        check_keys(mapping, ("file",), (), where)
+        return Path(str(mapping["file"])).expanduser()
+    check_keys(mapping, ("source", "path"), (), where)
+    source, source_path = load("source", str(mapping["source"]))
+    check_keys(source, ("title", "licence", "files"), ("repository", "commit", "url", "by_hand"), source_path)
+    path = str(mapping["path"])
+    if path not in source["files"]:
+        known = suggestion(path, source["files"])
+        raise HarnessError(f"{where}: {path!r} is not a file of source {mapping['source']!r}; {known}")
+    keys: dict[str, Any] = {
+        key: source[key] for key in ("repository", "commit", "licence", "url", "by_hand") if key in source
+    }
+    entry = source["files"][path]
+    check_keys(entry, ("sha256", "size"), (), f"{source_path}: files: {path}")
+    return Resource.from_config({**keys, "path": path, **entry}, source_path)

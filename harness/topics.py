@@ -1,0 +1,243 @@
+"""Topics: what is asked, in which language, and what is known about each question."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+from harness.errors import format_error
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A formula of a topic: its id in the collection and its LaTeX, without delimiters."""
+
+    id: str
+    latex: str
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One question.
+
+    Attributes
+    ----------
+    id : as in the judgments.
+    title, body : text with LaTeX in `$...$`; markup removed.
+    tags : subject tags.
+    formulas : in order of appearance, title first.
+    language : ISO 639-3 code.
+    attributes : what slices are made of, such as category, difficulty, dependency.
+    """
+
+    id: str
+    title: str
+    body: str = ""
+    tags: tuple[str, ...] = ()
+    formulas: tuple[Formula, ...] = ()
+    language: str = "eng"
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topics of a collection, in the order of their file; ids are unique."""
+
+    topics: tuple[Topic, ...]
+
+    def __len__(self) -> int:
+        return len(self.topics)
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self.topics)
+
+    def ids(self) -> frozenset[str]:
+        """All topic ids."""
+        return frozenset(topic.id for topic in self.topics)
+
+    def by_id(self) -> dict[str, Topic]:
+        """Topic id -> topic."""
+        return {topic.id: topic for topic in self.topics}
+
+    def with_attributes(self, attributes: Mapping[str, Mapping[str, str]]) -> Topics:
+        """The same topics with further attributes, by topic id."""
+        return Topics(tuple(replace(t, attributes={**t.attributes, **attributes.get(t.id, {})}) for t in self.topics))
+
+
+def _unique(topics: list[tuple[int, Topic]], path: str) -> Topics:
+    """Topics in order, after a check that no id stands twice (line, topic)."""
+    if not topics:
+        raise format_error(path, 0, "no topics found")
+    seen: dict[str, int] = {}
+    for line, topic in topics:
+        if not topic.id or topic.id.split() != [topic.id]:
+            raise format_error(path, line, f"topic id {topic.id!r} is empty or holds blanks")
+        if topic.id in seen:
+            raise format_error(path, line, f"topic {topic.id!r} stands on line {seen[topic.id]} already")
+        seen[topic.id] = line
+    return Topics(tuple(topic for _, topic in topics))
+
+
+_BLOCKS = frozenset({"p", "br", "li", "ul", "ol", "blockquote", "div", "pre", "tr", "h1", "h2", "h3", "h4", "hr"})
+_DELIMITERS = re.compile(r"^\s*(\$\$?|\\\(|\\\[)?(.*?)(\$\$?|\\\)|\\\])?\s*$", re.DOTALL)
+
+
+class _Markup(HTMLParser):
+    """The text of a post and its formulas; broken markup is read as far as it goes."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.text: list[str] = []
+        self.formulas: list[Formula] = []
+        self._formula: list[str] | None = None
+        self._id = ""
+        self._depth = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if self._formula is None and tag == "span" and "math-container" in (values.get("class") or "").split():
+            self._formula, self._id, self._depth = [], values.get("id") or "", 1
+        elif self._formula is not None and tag == "span":
+            self._depth += 1
+        elif tag in _BLOCKS:
+            self.text.append(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._formula is not None and tag == "span":
+            self._depth -= 1
+            if not self._depth:
+                self._close()
+        elif tag in _BLOCKS:
+            self.text.append(" ")
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+        if self._formula is not None:
+            self._formula.append(data)
+
+    def close(self) -> None:
+        super().close()
+        if self._formula is not None:
+            self._close()
+
+    def _close(self) -> None:
+        latex = _DELIMITERS.sub(r"\2", "".join(self._formula or ())).strip()
+        self.formulas.append(Formula(self._id, latex))
+        self._formula = None
+
+
+def plain(markup: str) -> tuple[str, tuple[Formula, ...]]:
+    """The text of HTML with its formulas left in place as LaTeX, and those formulas."""
+    parser = _Markup()
+    parser.feed(markup)
+    parser.close()
+    return " ".join("".join(parser.text).split()), tuple(parser.formulas)
+
+
+def arqmath_xml(data: bytes, path: str, language: str = "eng") -> Topics:
+    """Topics in the organisers' XML: `Topic` with `number`, `Title`, `Question`, `Tags`.
+
+    Document types and entities are refused: they have no place in a topics file and can be made to explode.
+    """
+    from xml.etree import ElementTree
+
+    for word in (b"<!DOCTYPE", b"<!ENTITY"):
+        if word in data:
+            line = data.count(b"\n", 0, data.index(word)) + 1
+            raise format_error(path, line, f"{word.decode()[2:]} is not allowed in a topics file")
+    topics: list[tuple[int, Topic]] = []
+    parser: ElementTree.XMLPullParser[Element] = ElementTree.XMLPullParser(["end"])
+    try:
+        # Fed line by line, so that the line on which each topic ends is known.
+        for number, line in enumerate(data.splitlines(keepends=True), 1):
+            parser.feed(line)
+            for _, element in parser.read_events():
+                if isinstance(element, ElementTree.Element) and element.tag == "Topic":
+                    topics.append((number, _from_xml(element, language)))
+        parser.close()
+    except ElementTree.ParseError as error:
+        raise format_error(path, error.position[0], f"not valid XML: {str(error).partition(':')[0]}") from None
+    return _unique(topics, path)
+
+
+def _from_xml(element: Element, language: str) -> Topic:
+    parts = {child.tag: "".join(child.itertext()) for child in element}
+    title, in_title = plain(parts.get("Title", ""))
+    body, in_body = plain(parts.get("Question", ""))
+    tags = tuple(tag.strip() for tag in parts.get("Tags", "").split(",") if tag.strip())
+    return Topic(element.get("number", ""), title, body, tags, in_title + in_body, language)
+
+
+def crossmath_tsv(data: bytes, path: str, language: str) -> Topics:
+    """CrossMath's translated topics: id, title, body, tags, tab-separated, one topic a line."""
+    topics = []
+    for number, line in enumerate(_lines(data, path), 1):
+        fields = line.split("\t")
+        if len(fields) != 4:
+            raise format_error(path, number, f"{len(fields)} columns, expected 4 (id title body tags)")
+        tags = tuple(tag.strip() for tag in fields[3].split(",") if tag.strip())
+        topics.append((number, Topic(fields[0], fields[1], fields[2], tags, (), language)))
+    return _unique(topics, path)
+
+
+def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:
+    """Topics in our own form: a JSON object a line with the fields of `Topic`; `id` and `title` are required."""
+    topics = []
+    known = ("id", "title", "body", "tags", "formulas", "language", "attributes")
+    for number, line in enumerate(_lines(data, path), 1):
+        try:
+            row = json.loads(line)
+            if not isinstance(row, dict) or not {"id", "title"} <= set(row) <= set(known):
+                raise ValueError(f"expected an object with the keys {', '.join(known)}")
+            formulas = tuple(Formula(str(f["id"]), str(f["latex"])) for f in row.get("formulas", ()))
+            attributes = {str(k): str(v) for k, v in row.get("attributes", {}).items()}
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise format_error(path, number, f"not a topic: {error}") from None
+        tags = tuple(str(tag) for tag in row.get("tags", ()))
+        words = (str(row["id"]), str(row["title"]), str(row.get("body", "")))
+        topics.append((number, Topic(*words, tags, formulas, str(row.get("language", language)), attributes)))
+    return _unique(topics, path)
+
+
+def _lines(data: bytes, path: str) -> list[str]:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise format_error(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8 text") from None
+    # Not splitlines(): questions may hold other line separators than the line feed.
+    return [line.rstrip("\r") for line in text.split("\n") if line.strip()]
+
+
+READERS: Mapping[str, Callable[[bytes, str, str], Topics]] = {
+    "arqmath-xml": arqmath_xml,
+    "crossmath-tsv": crossmath_tsv,
+    "jsonl": jsonl,
+}
+
+
+def attributes_csv(data: bytes, path: str, key: str, columns: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Attributes of topics from a CSV file with a header.
+
+    Parameters
+    ----------
+    key : the column of topic ids.
+    columns : attribute -> column.
+    """
+    rows = csv.DictReader(io.StringIO("\n".join(_lines(data, path))))
+    for column in (key, *columns.values()):
+        if column not in (rows.fieldnames or ()):
+            raise format_error(path, 1, f"column {column!r} is missing; found {', '.join(rows.fieldnames or ())}")
+    return {
+        row[key].strip(): {name: (row[column] or "").strip() for name, column in columns.items() if row[column]}
+        for row in rows
+    }
