@@ -152,16 +152,16 @@ def arqmath_xml(data: bytes, path: str, language: str = "eng") -> Topics:
 
     for word in (b"<!DOCTYPE", b"<!ENTITY"):
         if word in data:
-            line = data.count(b"\n", 0, data.index(word)) + 1
-            raise format_error(path, line, f"{word.decode()[2:]} is not allowed in a topics file")
+            at = data.count(b"\n", 0, data.index(word)) + 1
+            raise format_error(path, at, f"{word.decode()[2:]} is not allowed in a topics file")
     topics: list[tuple[int, Topic]] = []
-    parser: ElementTree.XMLPullParser[Element] = ElementTree.XMLPullParser(["end"])
+    parser: ElementTree.XMLPullParser[tuple[str, Element]] = ElementTree.XMLPullParser(["end"])
     try:
         # Fed line by line, so that the line on which each topic ends is known.
         for number, line in enumerate(data.splitlines(keepends=True), 1):
             parser.feed(line)
             for _, element in parser.read_events():
-                if isinstance(element, ElementTree.Element) and element.tag == "Topic":
+                if element.tag == "Topic":
                     topics.append((number, _from_xml(element, language)))
         parser.close()
     except ElementTree.ParseError as error:

@@ -1,0 +1,391 @@
+"""Published numbers: tables as cells, cells recomputed, and a verdict for each."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from harness import config
+from harness.collections import load_collection, local
+from harness.collections.crossmath import Translation, check_translation
+from harness.errors import HarnessError, format_error, suggestion
+from harness.fetch import Resource, fetch, state
+from harness.files import read_bytes, sha256
+from harness.protocol import Scores
+from harness.scoring import Scorer
+from harness.topics import READERS, Topics
+from harness.trec import Run, read_run
+
+Judgement = Literal["exact", "close", "differs", "blocked"]
+HEADER = ["paper", "table", "caption", "system", "group", "collection", "task", "slice", "metric", "aggregate"]
+HEADER += ["value", "std", "significant", "baseline", "note"]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A published number with its coordinates; the columns of `conf/paper/cells/PAPER.csv`.
+
+    `value` and `std` are kept as printed, so that their digits are known. `significant` is None where the
+    table has no test.
+    """
+
+    paper: str
+    table: str
+    caption: str
+    system: str
+    group: str
+    collection: str
+    task: str
+    slice: str
+    metric: str
+    aggregate: str
+    value: str
+    std: str
+    significant: bool | None
+    baseline: bool
+    note: str
+
+    @property
+    def place(self) -> str:
+        """Where the number stands, in one line."""
+        parts = (f"Table {self.table}" if self.table[:1].isdigit() else self.table, self.group, self.system)
+        return ", ".join(part for part in (*parts, self.collection, self.slice, self.metric) if part)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a cell.
+
+    Attributes
+    ----------
+    value : the recomputed value; None if blocked.
+    run, collection, edition, protocol, measure : what it was computed from.
+    n : topics its mean stands on (1 for a single topic).
+    cause : why it is blocked or differs, or how the cell was found.
+    """
+
+    cell: Cell
+    verdict: Judgement
+    value: float | None = None
+    run: str = ""
+    collection: str = ""
+    edition: str = ""
+    protocol: str = ""
+    measure: str = ""
+    n: int = 0
+    cause: str = ""
+
+
+@dataclass(frozen=True)
+class ArchivedRun:
+    """A run file that the authors published, for one collection of their paper."""
+
+    name: str
+    group: str
+    system: str
+    collection: str
+    file: Resource
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper's published cells and how to recompute them; from `conf/paper/KEY.yaml` and `cells/KEY.csv`."""
+
+    key: str
+    title: str
+    cells: tuple[Cell, ...]
+    archive: Mapping[str, Any]
+    runs: tuple[ArchivedRun, ...]
+    config: Mapping[str, Any]
+    where: str
+
+    def files(self) -> list[Resource]:
+        """Every fetched file that recomputing needs."""
+        out = [run.file for run in self.runs]
+        for entry in self.archive.get("collections", {}).values():
+            out += load_collection(entry["collection"]).files()
+        for entry in _translations(self):
+            resource = config.resource(entry, self.where)
+            out += [resource] if isinstance(resource, Resource) else []
+        return out
+
+    def state(self) -> str:
+        """`here`, `fetchable`, or what keeps its numbers from being recomputed."""
+        if not self.runs:
+            return "blocked: no archived runs are public"
+        return "fetchable" if "fetchable" in {state(file) for file in self.files()} else "here"
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """Everything recomputed for one paper.
+
+    Attributes
+    ----------
+    scores : (collection of the paper, run name) -> scores under the paper's protocol.
+    also : protocol -> the same under another protocol (default edition of each collection).
+    bounds : (collection, run) -> worst and best scores over the orders of ties, where they differ.
+    topics : collection of the paper -> its topics with attributes.
+    translations : language -> what a check of its translated topics found.
+    warnings : what readers of the run files reported.
+    """
+
+    paper: Paper
+    verdicts: tuple[Verdict, ...]
+    scores: Mapping[tuple[str, str], Scores]
+    also: Mapping[str, Mapping[tuple[str, str], Scores]]
+    bounds: Mapping[tuple[str, str], tuple[Scores, Scores]]
+    topics: Mapping[str, Topics]
+    translations: tuple[Translation, ...]
+    warnings: tuple[str, ...]
+
+    def count(self, verdict: Judgement) -> int:
+        """How many cells got a verdict."""
+        return sum(v.verdict == verdict for v in self.verdicts)
+
+    @property
+    def line(self) -> str:
+        """The outcome in one line."""
+        tables = [v for v in self.verdicts if v.cell.table[:1].isdigit()]
+        exact = sum(v.verdict == "exact" for v in tables)
+        parts = [f"{exact} of {len(tables)} table cells exact"]
+        rest = [v for v in self.verdicts if not v.cell.table[:1].isdigit()]
+        if rest:
+            parts.append(f"{sum(v.verdict == 'exact' for v in rest)} of {len(rest)} values of its text exact")
+        kinds: tuple[Judgement, ...] = ("close", "differs", "blocked")
+        parts += [f"{self.count(kind)} {kind}" for kind in kinds if self.count(kind)]
+        return f"{self.paper.key}: {', '.join(parts)}"
+
+
+def judge(printed: str, value: float) -> Judgement:
+    """`exact` if the value rounds to the printed digits, `close` within two units of the last, else `differs`.
+
+    A value in the very middle of two roundings counts as either of them.
+    """
+    unit = 10.0 ** -len(printed.partition(".")[2])
+    distance = abs(value - float(printed))
+    if distance <= unit * 0.5 + 1e-9:
+        return "exact"
+    return "close" if distance <= unit * 2 + 1e-9 else "differs"
+
+
+def read_cells(data: bytes, path: str) -> tuple[Cell, ...]:
+    """The cells of a CSV file; faults as `path:line: reason`."""
+    rows = list(csv.reader(io.StringIO(data.decode("utf-8"))))
+    if not rows or rows[0] != HEADER:
+        raise format_error(path, 1, f"header is {','.join(rows[0] if rows else [])!r}, expected {','.join(HEADER)!r}")
+    out = []
+    for number, row in enumerate(rows[1:], 2):
+        if len(row) != len(HEADER):
+            raise format_error(path, number, f"{len(row)} columns, expected {len(HEADER)}")
+        values: dict[str, Any] = dict(zip(HEADER, row, strict=True))
+        try:
+            float(values["value"])
+        except ValueError:
+            raise format_error(path, number, f"value {values['value']!r} is not a number") from None
+        values["significant"] = {"1": True, "0": False, "": None}[values["significant"]]
+        values["baseline"] = values["baseline"] == "1"
+        out.append(Cell(**values))
+    return tuple(out)
+
+
+_ARCHIVE = ("source", "protocol", "measures", "collections", "runs")
+
+
+def load_paper(key: str) -> Paper:
+    """A paper by its key.
+
+    Raises
+    ------
+    HarnessError
+        Unknown key, or a configuration or cells file with a fault.
+    """
+    mapping, where = config.load("paper", key)
+    optional = (
+        "archive",
+        "blocked",
+        "blocked_tables",
+        "also",
+        "claims",
+        "breakdown",
+        "baselines",
+        "remarks",
+        "metric_notes",
+    )
+    config.check_keys(mapping, ("key", "title"), (*optional, "translations", "cells", "url"), where)
+    if mapping["key"] != key:
+        raise HarnessError(f"{where}: key 'key' is {mapping['key']!r}, expected the file's name {key!r}")
+    path = config.names("paper")[key].parent / "cells" / f"{key}.csv"
+    cells = read_cells(read_bytes(path), str(path))
+    archive = mapping.get("archive") or {}
+    runs: tuple[ArchivedRun, ...] = ()
+    if archive:
+        config.check_keys(archive, _ARCHIVE, ("identified",), f"{where}: archive")
+        runs = tuple(_archived_runs(archive, where))
+    return Paper(key, str(mapping["title"]), cells, archive, runs, mapping, where)
+
+
+def paper_names() -> list[str]:
+    """Keys of all papers."""
+    return list(config.names("paper"))
+
+
+def _archived_runs(archive: Mapping[str, Any], where: str) -> list[ArchivedRun]:
+    out = []
+    for collection, entry in archive["collections"].items():
+        config.check_keys(entry, ("collection", "edition"), ("suffix",), f"{where}: archive: collections: {collection}")
+        for run in archive["runs"]:
+            config.check_keys(run, ("name", "group", "system", "path"), (), f"{where}: archive: runs")
+            path = str(run["path"]).format(suffix=entry.get("suffix", ""))
+            file = config.resource({"source": archive["source"], "path": path}, f"{where}: archive: runs")
+            if not isinstance(file, Resource):
+                raise HarnessError(f"{where}: archive: {path} is not a fetched file")
+            out.append(ArchivedRun(str(run["name"]), str(run["group"]), str(run["system"]), str(collection), file))
+    return out
+
+
+def _translations(paper: Paper) -> list[dict[str, Any]]:
+    entry = paper.config.get("translations")
+    if not entry:
+        return []
+    paths = [entry["english"], *(language["path"] for language in entry["languages"].values())]
+    return [{"source": entry["source"], "path": path} for path in paths]
+
+
+def reproduce(paper: Paper, say: Say = lambda _: None) -> Reproduction:
+    """Recompute every cell that can be recomputed.
+
+    Parameters
+    ----------
+    say : told what is being done, a line at a time.
+
+    Raises
+    ------
+    HarnessError
+        A file cannot be had or is not what its checksum says. Missing runs of papers without an archive are
+        verdicts (`blocked`), not errors.
+    """
+    if not paper.runs:
+        return Reproduction(paper, tuple(_blocked(paper, cell) for cell in paper.cells), {}, {}, {}, {}, (), ())
+    say(f"{paper.key}: fetching {len(paper.files())} files")
+    fetch(paper.files(), progress=say)
+    collections = {key: load_collection(entry["collection"]) for key, entry in paper.archive["collections"].items()}
+    editions = {key: str(entry["edition"]) for key, entry in paper.archive["collections"].items()}
+    topics = {key: collection.topics() for key, collection in collections.items()}
+    protocol = str(paper.archive["protocol"])
+    scorers = {key: collection.scorer(editions[key], protocol) for key, collection in collections.items()}
+    others = {
+        name: {key: collection.scorer(None, name) for key, collection in collections.items()}
+        for name in paper.config.get("also", ())
+    }
+    scores: dict[tuple[str, str], Scores] = {}
+    also: dict[str, dict[tuple[str, str], Scores]] = {name: {} for name in others}
+    bounds: dict[tuple[str, str], tuple[Scores, Scores]] = {}
+    warnings: list[str] = []
+    for number, archived in enumerate(paper.runs, 1):
+        say(f"{paper.key}: scoring run {number} of {len(paper.runs)}: {archived.name} on {archived.collection}")
+        key = (archived.collection, archived.name)
+        path = local(archived.file)
+        run = read_run(path, name=archived.name, known_topics=topics[archived.collection].ids())
+        warnings += [str(warning) for warning in run.warnings]
+        scores[key] = scorers[archived.collection](run)
+        bounds |= _bounds(scorers[archived.collection], run, scores[key], key)
+        for name, by_collection in others.items():
+            also[name][key] = by_collection[archived.collection](run)
+    verdicts = tuple(_verdict(paper, cell, scores) for cell in paper.cells)
+    checks = _check_translations(paper, scorers)
+    return Reproduction(paper, verdicts, scores, also, bounds, topics, checks, tuple(warnings))
+
+
+def _bounds(
+    scorer: Scorer, run: Run, scores: Scores, key: tuple[str, str]
+) -> dict[tuple[str, str], tuple[Scores, Scores]]:
+    """Worst and best scores if the run has ties that matter."""
+    if not scores.counts["tied results"]:
+        return {}
+    worst, best = scorer.tie_bounds(run)
+    differ = any(best.mean(measure) - worst.mean(measure) > 1e-12 for measure in scores.measures)
+    return {key: (worst, best)} if differ else {}
+
+
+def _check_translations(paper: Paper, scorers: Mapping[str, Scorer]) -> tuple[Translation, ...]:
+    entry = paper.config.get("translations")
+    if not entry:
+        return ()
+    judged = {topic for scorer in scorers.values() for topic in scorer.qrels.topics}
+
+    def read(path: str, language: str) -> Topics:
+        file = local(config.resource({"source": entry["source"], "path": path}, paper.where))
+        return READERS["crossmath-tsv"](read_bytes(file), str(file), language)
+
+    english = read(str(entry["english"]), "eng")
+    return tuple(
+        check_translation(code, str(language["title"]), read(str(language["path"]), code), english, judged)
+        for code, language in entry["languages"].items()
+    )
+
+
+def _blocked(paper: Paper, cell: Cell) -> Verdict:
+    reason = paper.config.get("blocked_tables", {}).get(cell.table) or paper.config.get("blocked")
+    if not reason:
+        raise HarnessError(f"{paper.where}: no run recomputes {cell.place}, and key 'blocked' does not say why")
+    return Verdict(cell, "blocked", cause=str(reason) + _note(paper, cell))
+
+
+def _note(paper: Paper, cell: Cell) -> str:
+    """What is odd about the paper's definition of the cell's measure, as the end of a cause."""
+    note = paper.config.get("metric_notes", {}).get(cell.metric)
+    return f"; {note}" if note else ""
+
+
+def _verdict(paper: Paper, cell: Cell, scores: Mapping[tuple[str, str], Scores]) -> Verdict:
+    archive = paper.archive
+    name, collection, topic, cause = "", cell.collection, "", ""
+    for entry in archive.get("identified", ()):
+        if all(getattr(cell, key) == str(value) for key, value in entry["cell"].items()):
+            name, collection, topic, cause = entry["run"], entry["collection"], entry["topic"], entry["cause"]
+    if not name:
+        name = next((r.name for r in paper.runs if (r.group, r.system) == (cell.group, cell.system)), "")
+    measure = archive["measures"].get(cell.metric)
+    found = scores.get((collection, name))
+    if found is None or measure is None:
+        return _blocked(paper, cell)
+    if topic:
+        if topic not in found.topics:
+            raise HarnessError(f"{paper.where}: topic {topic!r} is not judged; {suggestion(topic, found.topics)}")
+        value, n = float(found.column(measure)[found.topics.index(topic)]), 1
+    else:
+        value, n = found.mean(measure), found.n(measure)
+    made = (name, found.collection, found.edition, found.protocol.name, measure, n, cause)
+    return Verdict(cell, judge(cell.value, value), value, *made)
+
+
+def pooled(scores: Sequence[Scores]) -> Scores:
+    """The scores of one run on several collections as if they were one: topics side by side, each counted once.
+
+    Raises
+    ------
+    HarnessError
+        The runs, protocols or measures differ, or a topic occurs twice.
+    """
+    import numpy as np
+
+    first = scores[0]
+    topics = tuple(topic for score in scores for topic in score.topics)
+    alike = all((s.run, s.protocol, s.measures) == (first.run, first.protocol, first.measures) for s in scores)
+    if not alike or len(set(topics)) != len(topics):
+        raise HarnessError(f"run {first.run}: scores of unlike runs or of shared topics cannot be pooled")
+    return replace(
+        first,
+        collection=" + ".join(s.collection for s in scores),
+        edition=" + ".join(s.edition for s in scores),
+        topics=topics,
+        values=np.concatenate([s.values for s in scores]),
+        qrels_sha256=sha256("".join(s.qrels_sha256 for s in scores).encode()),
+        run_sha256=sha256("".join(s.run_sha256 for s in scores).encode()),
+        counts={},
+    )
