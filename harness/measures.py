@@ -190,7 +190,7 @@ def parse_measure(text: str) -> Measure:
     HarnessError
         For an unknown name, a cut that is no positive whole number, or P, R and Judged without a cut.
     """
-    match = re.fullmatch(r"([A-Za-z]+)(?:@(\d+))?", text)
+    match = re.fullmatch(r"([A-Za-z]+)(?:@([0-9]{1,9}))?", text)
     if match is None or match[1] not in MEASURES:
         raise HarnessError(f"measure {text!r} is unknown; {suggestion(text.partition('@')[0], MEASURES)}")
     name, k = match[1], int(match[2]) if match[2] else None

@@ -152,7 +152,7 @@ class Reproduction:
         """The outcome in one line."""
         tables = [v for v in self.verdicts if v.cell.table[:1].isdigit()]
         exact = sum(v.verdict == "exact" for v in tables)
-        parts = [f"{exact} of {len(tables)} table cells exact"]
+        parts = [f"{exact} of {len(tables)} table cells exact"] if tables else []
         rest = [v for v in self.verdicts if not v.cell.table[:1].isdigit()]
         if rest:
             parts.append(f"{sum(v.verdict == 'exact' for v in rest)} of {len(rest)} values of its text exact")
@@ -193,6 +193,20 @@ def read_cells(data: bytes, path: str) -> tuple[Cell, ...]:
     return tuple(out)
 
 
+_OPTIONAL = tuple(
+    [
+        "archive",
+        "blocked",
+        "blocked_tables",
+        "metric_notes",
+        "also",
+        "baselines",
+        "claims",
+        "breakdown",
+        "translations",
+        "remarks",
+    ]
+)
 _ARCHIVE = ("source", "protocol", "measures", "collections", "runs")
 
 
@@ -230,8 +244,8 @@ def load_paper(key: str) -> Paper:
 
 
 def paper_names() -> list[str]:
-    """Keys of all papers."""
-    return list(config.names("paper"))
+    """Keys of all papers: the configurations that have a file of cells beside them."""
+    return [key for key, path in config.names("paper").items() if (path.parent / "cells" / f"{key}.csv").is_file()]
 
 
 def _archived_runs(archive: Mapping[str, Any], where: str) -> list[ArchivedRun]:

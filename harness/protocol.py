@@ -57,7 +57,7 @@ class Protocol:
         """The whole protocol as sentences for a report."""
         depth = "All results count" if self.depth is None else f"The first {self.depth:,} results of a topic count"
         gains = ", ".join(f"{grade:g} -> {gain:g}" for grade, gain in self.gains)
-        return (
+        sentences = (
             f"{depth}; ties are in trec_eval's order (32-bit score, then document id, both descending)."
             if self.ties == "reference"
             else f"{depth}; equal scores keep the order of the file.",
@@ -77,6 +77,7 @@ class Protocol:
             if self.no_relevant == "zero"
             else "A topic without relevant documents is left out of a measure's mean.",
         )
+        return tuple(sentence for sentence in sentences if sentence)
 
     @staticmethod
     def from_config(mapping: Mapping[str, Any], where: str) -> Protocol:
@@ -107,7 +108,7 @@ class Protocol:
             if not isinstance(values.get(key, False), bool):
                 raise HarnessError(f"{where}: key {key!r} is {values[key]!r}, expected true or false")
         threshold = values.get("relevant_from", 1.0)
-        if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not threshold > 0:
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold < np.inf:
             raise HarnessError(f"{where}: key 'relevant_from' is {threshold!r}, expected a grade above 0")
         return Protocol(**values)
 
@@ -141,7 +142,7 @@ def _gains(value: object, where: str) -> tuple[tuple[float, float], ...]:
         expected = "expected grades and gains such as {2: 1.0, 1: 0.3}"
         raise HarnessError(f"{where}: key 'gains' is {value!r}, {expected}") from None
     if any(gain < 0 or not np.isfinite(gain) for _, gain in out):
-        raise HarnessError(f"{where}: key 'gains' has a gain below 0")
+        raise HarnessError(f"{where}: key 'gains' has a gain below 0 or not finite")
     return out
 
 
@@ -220,6 +221,8 @@ def scores_from_json(data: Mapping[str, Any]) -> Scores:
     HarnessError
         For another schema or version, or a table whose shape does not fit.
     """
+    if not isinstance(data, Mapping):
+        raise HarnessError(f"scores: is a {type(data).__name__}, expected an object")
     if data.get("schema") != SCHEMA or data.get("version") != VERSION:
         found = f"{data.get('schema')!r} version {data.get('version')!r}"
         raise HarnessError(f"scores: schema is {found}, expected {SCHEMA!r} version {VERSION}")
@@ -230,7 +233,8 @@ def scores_from_json(data: Mapping[str, Any]) -> Scores:
         fields = {name: data[name] for name in ("run", "collection", "edition", "qrels_sha256", "run_sha256", "counts")}
     except (KeyError, TypeError, ValueError) as error:
         raise HarnessError(f"scores: damaged, {type(error).__name__}: {error}") from None
-    values = values.reshape(len(topics), -1) if values.size == 0 else values
-    if values.shape != (len(topics), len(measures)) and values.size:
+    if not topics and not values.size:
+        values = values.reshape(0, len(measures))
+    if values.shape != (len(topics), len(measures)):
         raise HarnessError(f"scores: table of shape {values.shape}, expected {(len(topics), len(measures))}")
     return Scores(protocol=protocol, measures=measures, topics=topics, values=values, **fields)

@@ -61,7 +61,11 @@ class Scorer:
         return self._score(run, "given")
 
     def tie_bounds(self, run: Run) -> tuple[Scores, Scores]:
-        """The worst and the best scores that some order of the run's tied results would give."""
+        """The worst and the best scores that some order of the run's tied results would give.
+
+        Some order gives them always; no order gives lower or higher ones, but for Judged@k, and where a tie
+        crosses the depth and documents are de-duplicated or (nDCG) the ideal is of the retrieved ones.
+        """
         return self._score(run, "worst"), self._score(run, "best")
 
     def _score(self, run: Run, order: Order) -> Scores:
@@ -171,7 +175,7 @@ class Scorer:
             if order == "given":
                 key: Floats = np.unique(run.doc[inside], return_inverse=True)[1].astype(np.float64)
             else:
-                found = self._table.find(run, topic) if found is None else found
+                found = self._table.find(self._keyed(run), topic) if found is None else found
                 key = self._desirable(found[inside], graded) * (1 if order == "best" else -1)
             rows = rows.copy()
             rows[places] = inside[np.lexsort((-key, group))]
@@ -182,6 +186,11 @@ class Scorer:
         if graded:
             return np.where(found >= 0, self._gain[found], 0.0)
         return np.where(found >= 0, np.where(self._relevant[found], 2.0, 0.0), 1.0)
+
+    def _keyed(self, run: Run) -> Run:
+        """The same run with keys instead of documents."""
+        docs = [self._keys.get(doc, doc) for doc in run.doc.tolist()]
+        return replace(run, doc=np.array(docs, dtype=np.bytes_), context=None)
 
     def _deduplicated(self, run: Run, topic: Index, rows: Index) -> tuple[Index, Index, int]:
         """Rows whose key stands first in its topic, their judgments, and how many documents have no key."""

@@ -93,6 +93,7 @@ class Table:
         """A column of finite numbers."""
         values, ok = decimals(self.source, self.start[column], self.length[column])
         self.each(~ok, lambda row: f"{what} {self.text(row, column)!r} is not a finite number")
+        values[~ok] = np.nan  # whatever they were read as, it is no reason for a second problem
         return values
 
     def each(self, rows: Bools, reason: Callable[[int], str]) -> None:
@@ -104,16 +105,21 @@ class Table:
 def tables(source: Text, names: tuple[str, ...], faults: Faults) -> Iterator[Table]:
     """The text block by block; lines with another number of columns are problems."""
     for lines in blocks(source):
-        if lines.controls.size:
-            at = int(lines.controls[0])
-            line = source.data.count(b"\n", 0, at) + 1
-            raise format_error(faults.path, line, f"binary file: byte 0x{source.data[at]:02x}, expected a text table")
+        refuse_binary(source, lines, faults.path)
         right = lines.count == len(names)
         if not right.all():
             _report_columns(faults, lines, names)
         # Column by column, so that each is one stretch of memory.
         grid = np.arange(len(names))[:, None] + lines.first[right]
         yield Table(source, lines.start[grid], lines.length[grid], lines.line[right], faults)
+
+
+def refuse_binary(source: Text, lines: Lines, path: str) -> None:
+    """Raise FormatError if a block has control characters that have no place in a text table."""
+    if lines.controls.size:
+        at = int(lines.controls[0])
+        line = source.data.count(b"\n", 0, at) + 1
+        raise format_error(path, line, f"binary file: byte 0x{source.data[at]:02x}, expected a text table")
 
 
 def _report_columns(faults: Faults, lines: Lines, names: tuple[str, ...]) -> None:

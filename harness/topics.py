@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from harness.errors import format_error
 
@@ -155,12 +155,12 @@ def arqmath_xml(data: bytes, path: str, language: str = "eng") -> Topics:
             at = data.count(b"\n", 0, data.index(word)) + 1
             raise format_error(path, at, f"{word.decode()[2:]} is not allowed in a topics file")
     topics: list[tuple[int, Topic]] = []
-    parser: ElementTree.XMLPullParser[tuple[str, Element]] = ElementTree.XMLPullParser(["end"])
+    parser: ElementTree.XMLPullParser[Element] = ElementTree.XMLPullParser(["end"])
     try:
         # Fed line by line, so that the line on which each topic ends is known.
         for number, line in enumerate(data.splitlines(keepends=True), 1):
             parser.feed(line)
-            for _, element in parser.read_events():
+            for _, element in cast("Iterator[tuple[str, Element]]", parser.read_events()):
                 if element.tag == "Topic":
                     topics.append((number, _from_xml(element, language)))
         parser.close()

@@ -25,7 +25,7 @@ from harness.columns import (
 from harness.columns import words as as_words
 from harness.errors import HarnessError, Problem, format_error, suggestion
 from harness.files import read_bytes, sha256, write_atomic
-from harness.tables import LONGEST_ID, Faults, Table, load, stack, tables
+from harness.tables import LONGEST_ID, Faults, Table, load, refuse_binary, stack, tables
 
 Ids = npt.NDArray[np.bytes_]
 FORMATS: Mapping[str, tuple[str, ...]] = {
@@ -89,7 +89,7 @@ class Run:
     @staticmethod
     def from_dict(name: str, rankings: Mapping[str, Mapping[str, float]]) -> Run:
         """A run from topic -> document -> score, checked as a file is (errors name the line it would have)."""
-        lines = [f"{t}\tQ0\t{d}\t0\t{s!r}\t{name}" for t, docs in rankings.items() for d, s in docs.items()]
+        lines = [f"{t}\tQ0\t{d}\t0\t{float(s)!r}\t{name}" for t, docs in rankings.items() for d, s in docs.items()]
         return parse_run("\n".join(lines).encode(), f"run {name}", format="trec")
 
 
@@ -136,7 +136,7 @@ class Qrels:
     @staticmethod
     def from_dict(edition: str, judgments: Mapping[str, Mapping[str, float]]) -> Qrels:
         """Judgments from topic -> document -> grade; grades may be any number from 0 up."""
-        lines = [f"{t}\t0\t{d}\t{g!r}" for t, docs in judgments.items() for d, g in docs.items()]
+        lines = [f"{t}\t0\t{d}\t{float(g)!r}" for t, docs in judgments.items() for d, g in docs.items()]
         return parse_qrels("\n".join(lines).encode(), f"judgments {edition}", edition=edition, whole=False)
 
 
@@ -180,7 +180,8 @@ def _run_format(source: Text, asked: str | None, path: str) -> str:
         if asked not in FORMATS:
             raise HarnessError(f"--format {asked}: no such format; {suggestion(asked, FORMATS)}")
         return asked
-    lines = next(blocks(source, FORMAT_SAMPLE))
+    lines = next(lines for lines in blocks(source, FORMAT_SAMPLE) if lines.line.size or lines.controls.size)
+    refuse_binary(source, lines, path)
     usual = int(np.bincount(lines.count).argmax())
     say = "say which it is with --format " + " or ".join(FORMATS)
     if usual not in (5, 6):
@@ -228,7 +229,7 @@ def _run_block(table: Table, names: tuple[str, ...], first_tag: str, first_line:
         if (second != second[0]).any() or strings(second[:1])[0] not in ITERATIONS:
             odd = ~np.isin(strings(second), ITERATIONS)
             table.each(odd, lambda row: f"column 2 is {table.text(row, 1)!r}, expected Q0, 0 or _")
-    other = strings(table.words(tag_column)) != first_tag.encode()
+    other = strings(table.words(tag_column)) != first_tag.encode()[:LONGEST_ID]
     table.each(
         other, lambda row: f"run tag {table.text(row, tag_column)!r} differs from line {first_line}'s {first_tag!r}"
     )
@@ -309,8 +310,9 @@ def _check_ranks(rank: Index, line: Index, path: str, run: Run) -> tuple[Problem
     if (run.topic[1:] < run.topic[:-1]).any() or (rank[1:] < rank[:-1])[same].any():
         rows = np.lexsort((rank, run.topic))
         same = run.topic[rows][1:] == run.topic[rows][:-1]
-    score = run.score[rows]
-    rising = np.flatnonzero(same & (score[1:] > score[:-1])) + 1
+    score, ordered = run.score[rows], rank[rows]
+    # Equal ranks (a file that has 0 on every line) claim no order.
+    rising = np.flatnonzero(same & (score[1:] > score[:-1]) & (ordered[1:] != ordered[:-1])) + 1
     if not rising.size:
         return ()
     row = int(rows[rising[0]])
@@ -434,6 +436,8 @@ def run_from_json(data: Mapping[str, Any]) -> Run:
     HarnessError
         For another schema or version, columns of unequal length, or what `parse_run` refuses.
     """
+    if not isinstance(data, Mapping):
+        raise HarnessError(f"run: is a {type(data).__name__}, expected an object")
     if data.get("schema") != SCHEMA or data.get("version") != VERSION:
         found = f"{data.get('schema')!r} version {data.get('version')!r}"
         raise HarnessError(f"run: schema is {found}, expected {SCHEMA!r} version {VERSION}")

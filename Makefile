@@ -1,0 +1,40 @@
+# make demo: the main job. make test: all tests. make check: lint and types.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: demo test check lock clean
+
+# The environment is made anew whenever what it is made from changes.
+$(VENV)/core.done: pyproject.toml requirements.lock
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c requirements.lock -e .
+	touch $@
+
+$(VENV)/dev.done: $(VENV)/core.done
+	$(BIN)/python -m pip install --quiet -c requirements.lock -e '.[dev]'
+	touch $@
+
+# CrossMath's tables if their files are here or can be fetched, else the embedded collections.
+demo: $(VENV)/core.done
+	@if $(BIN)/harness fetch --probe crossmath 2>/dev/null; then \
+		$(BIN)/harness reproduce paper=crossmath; \
+	else \
+		echo "no mirror (HARNESS_MIRROR) and no network: the embedded demonstration"; \
+		$(BIN)/harness reproduce; \
+	fi
+
+test: $(VENV)/dev.done
+	$(BIN)/python -m pytest
+
+check: $(VENV)/dev.done
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# The versions the tests passed with.
+lock: $(VENV)/dev.done
+	$(BIN)/python -m pip freeze --exclude-editable > requirements.lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -1,0 +1,57 @@
+"""What a machine lacks, and the command that mends it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness import config
+from harness.fetch import reachable
+from harness.files import cache_root
+
+
+def findings() -> list[list[str]]:
+    """Rows of (check, state, what to do); what to do is empty where nothing is amiss."""
+    rows = [["Python", platform.python_version(), ""], _cache(), _mirror(), _network(), _conf()]
+    return [*rows, *_extras()]
+
+
+def _cache() -> list[str]:
+    folder = cache_root()
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if os.access(there, os.W_OK):
+        return ["cache", str(folder), ""]
+    return ["cache", f"{folder} cannot be written to", "set HARNESS_CACHE to a folder of yours"]
+
+
+def _mirror() -> list[str]:
+    named = os.environ.get("HARNESS_MIRROR")
+    if not named:
+        return ["mirror", "none", "set HARNESS_MIRROR to a folder of local copies to work without a network"]
+    if Path(named).is_dir():
+        return ["mirror", named, ""]
+    return ["mirror", f"{named} does not exist", "set HARNESS_MIRROR to an existing folder, or unset it"]
+
+
+def _network() -> list[str]:
+    if reachable():
+        return ["network", "answers", ""]
+    return ["network", "does not answer", "data must come from HARNESS_MIRROR or the cache"]
+
+
+def _conf() -> list[str]:
+    folders = config.folders()
+    return ["configuration", ", ".join(str(folder) for folder in folders), ""]
+
+
+def _extras() -> Iterator[list[str]]:
+    """Systems whose module is not installed."""
+    for name in config.names("system"):
+        mapping, _ = config.load("system", name)
+        extra = mapping.get("extra")
+        needs = mapping.get("needs", "")
+        if extra and needs and importlib.util.find_spec(str(needs)) is None:
+            yield [f"system {name}", f"{needs} is not installed", f"pip install 'mathir-harness[{extra}]'"]

@@ -1,0 +1,85 @@
+"""Reports: plain values (`model`) drawn as HTML, Markdown, LaTeX, JSON and CSV.
+
+Nothing here knows of a paper, a collection or a measure. Whoever has something to report builds a `Report` of
+sections with text, facts, tables and figures, and calls `write_report`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from harness.errors import HarnessError, suggestion
+from harness.files import write_atomic
+from harness.report import svg
+from harness.report.html import render_html
+from harness.report.latex import render_latex
+from harness.report.markdown import render_markdown
+from harness.report.model import Cell, Column, Facts, Figure, Report, Section, Table, Text, number_cell, slug
+from harness.report.tabular import render_json, tables_csv
+
+__all__ = [
+    "Cell",
+    "Column",
+    "Facts",
+    "Figure",
+    "Report",
+    "Section",
+    "Table",
+    "Text",
+    "number_cell",
+    "render_html",
+    "render_json",
+    "render_latex",
+    "render_markdown",
+    "slug",
+    "tables_csv",
+    "write_report",
+]
+
+FORMATS = ("html", "md", "tex", "json", "csv")
+
+# In the order of writing: the page that people open comes last, when all that belongs to it is there.
+_DOCUMENTS: Mapping[str, tuple[str, Callable[[Report], str]]] = MappingProxyType(
+    {
+        "json": ("report.json", render_json),
+        "tex": ("report.tex", render_latex),
+        "md": ("report.md", render_markdown),
+        "html": ("index.html", render_html),
+    }
+)
+
+
+def write_report(report: Report, folder: Path, formats: Iterable[str] = FORMATS) -> dict[str, Path]:
+    """Write a report into a folder, which is made if need be: format -> where it lies (no `csv` without tables).
+
+    `index.html`, `report.md`, `report.tex`, `report.json`, and the folder `tables` with one CSV file a table. With
+    `md` or `tex` the drawings are written to `figures` too, as these formats cannot hold them. Everything is drawn
+    before anything is written, and each file is replaced in one step.
+
+    Raises
+    ------
+    HarnessError
+        A format is unknown, a value cannot be drawn, or the folder cannot be written to.
+    """
+    wanted = list(dict.fromkeys(formats))
+    for name in wanted:
+        if name not in FORMATS:
+            raise HarnessError(f"report format {name!r} is unknown; {suggestion(name, FORMATS)}")
+    files: dict[Path, str] = {}
+    written: dict[str, Path] = {}
+    tables = tables_csv(report) if "csv" in wanted else {}
+    if tables:
+        files |= {folder / "tables" / name: content for name, content in tables.items()}
+        written["csv"] = folder / "tables"
+    if "md" in wanted or "tex" in wanted:
+        figures = [block for block in report.blocks() if isinstance(block, Figure)]
+        files |= {folder / "figures" / f"{figure.id}.svg": svg.check(figure.svg, figure.id) for figure in figures}
+    for name, (file, render) in _DOCUMENTS.items():
+        if name in wanted:
+            files[folder / file] = render(report)
+            written[name] = folder / file
+    for path, content in files.items():
+        write_atomic(path, content)
+    return {name: written[name] for name in wanted if name in written}

@@ -1,0 +1,109 @@
+"""The section of a report that tests what a paper says about its numbers in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.claims import POOLED, Claim
+from harness.report import figures
+from harness.report.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell
+from harness.report.parts import shown_p
+
+
+def claims_section(claims: Sequence[Claim]) -> Section | None:
+    """What the paper claims in words and what the tests say; None if it claims nothing."""
+    if not claims:
+        return None
+    blocks: list[Block] = []
+    for number, claim in enumerate(claims, 1):
+        rows = tuple(
+            (
+                Cell(test.collection),
+                Cell(test.row.a),
+                Cell(test.row.b),
+                Cell(test.row.measure),
+                Cell(str(test.row.n), test.row.n),
+                number_cell(test.row.difference, 4),
+                Cell(f"{test.row.ci_low:+.3f} to {test.row.ci_high:+.3f}"),
+                shown_p(test.row.p),
+                shown_p(test.row.p_bonferroni),
+                shown_p(test.row.p_randomization),
+                Cell("n/a") if test.row.detectable is None else number_cell(test.row.detectable, 3),
+                Cell(_yes(test.supported)),
+                Cell(_yes(test.supported_corrected)),
+            )
+            for test in claim.tests
+        )
+        blocks += [
+            Text((f"Claim {number}: {claim.title}.", *_claim_words(claim))),
+            Table(
+                f"claim-{number}", claim.title, _CLAIM_COLUMNS, rows, _claim_notes(claim), row_headers=3, collapsed=True
+            ),
+        ]
+        drawn = [test for test in claim.tests if test.collection == POOLED]
+        label = "mean difference over all topics, 95% interval"
+        svg = figures.dot_interval(
+            [
+                (
+                    f"{t.row.a}, {t.row.measure}",
+                    t.row.difference,
+                    t.row.ci_low,
+                    t.row.ci_high,
+                    bool(t.row.significant_bonferroni),
+                )
+                for t in drawn
+            ],
+            label,
+        )
+        blocks.append(Figure(f"claim-{number}-figure", f"{claim.title}: differences from the run compared with", svg))
+    return Section("What the paper claims", tuple(blocks))
+
+
+_CLAIM_COLUMNS = (
+    Column("collection"),
+    Column("run"),
+    Column("against"),
+    Column("measure"),
+    Column("n", kind="number"),
+    Column("difference", kind="number"),
+    Column("95% interval"),
+    Column("p", kind="number"),
+    Column("p, Bonferroni", kind="number"),
+    Column("p, randomization", kind="number"),
+    Column("detectable", kind="number"),
+    Column("supported", "claim", "text"),
+    Column("corrected", "claim", "text"),
+)
+
+
+def _claim_words(claim: Claim) -> tuple[str, ...]:
+    out = []
+    for among_pooled, what in ((False, "in single collections"), (True, "over all topics together")):
+        plain, n = claim.count(corrected=False, among_pooled=among_pooled)
+        corrected, _ = claim.count(corrected=True, among_pooled=among_pooled)
+        family = claim.family_pooled if among_pooled else claim.family
+        out.append(
+            f"{_verdict_word(plain, n)} {what}: {plain} of {n} tests agree uncorrected, "
+            f"{corrected} of {n} with Bonferroni over {family} tests ({_verdict_word(corrected, n).lower()})."
+        )
+    if claim.expect == "no difference":
+        out.append(
+            "A test that finds no difference is no proof that there is none: the column 'detectable' says how large a "
+            "difference it would find with power .8."
+        )
+    return tuple(out)
+
+
+def _verdict_word(agree: int, n: int) -> str:
+    return "Supported" if agree == n else "Not supported"
+
+
+def _claim_notes(claim: Claim) -> tuple[str, ...]:
+    return (
+        f"Two-sided paired t-test, alpha {claim.alpha:g}; Bonferroni over {claim.family} tests in single collections "
+        f"and {claim.family_pooled} over all topics; randomization test: sign flips.",
+    )
+
+
+def _yes(value: bool | None) -> str:
+    return "undefined" if value is None else "yes" if value else "no"

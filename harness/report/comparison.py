@@ -1,0 +1,225 @@
+"""The report of runs on one collection: what was compared, who wins, where, and whether to trust it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.collections import Collection
+from harness.protocol import Scores, scores_to_json
+from harness.report import figures
+from harness.report.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell
+from harness.report.parts import per_topic_table, protocol_text, provenance_section, shown_p
+from harness.stats import Comparison, Row, to_json
+from harness.store import Provenance
+from harness.topics import Topics
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Runs scored on one collection, and what came to light on the way.
+
+    Attributes
+    ----------
+    bounds : run -> worst and best scores over the orders of its ties, where they differ.
+    warnings : what the readers of the runs reported.
+    """
+
+    collection: Collection
+    topics: Topics
+    scores: tuple[Scores, ...]
+    bounds: Mapping[str, tuple[Scores, Scores]]
+    warnings: tuple[str, ...] = ()
+
+
+def comparison_report(
+    evaluation: Evaluation,
+    comparison: Comparison | None,
+    provenance: Provenance,
+    title: str = "",
+    remarks: Sequence[str] = (),
+) -> Report:
+    """A report of scored runs; with a comparison, of the differences between them."""
+    sections = [
+        _what(evaluation, remarks),
+        Section("Who wins", (means_table(evaluation, comparison), *_figures(evaluation, comparison))),
+        _where(evaluation),
+        _topics(evaluation),
+        _trust(evaluation),
+        provenance_section(provenance),
+    ]
+    data: dict[str, object] = {"scores": [scores_to_json(scores) for scores in evaluation.scores]}
+    if comparison is not None:
+        data["comparison"] = to_json(comparison)
+    heading = title or evaluation.collection.title
+    return Report(heading, headline(evaluation), tuple(s for s in sections if s is not None), data=data)
+
+
+def headline(evaluation: Evaluation) -> str:
+    """The outcome in one line."""
+    first = evaluation.scores[0]
+    measure = first.measures[0]
+    ranked = sorted(evaluation.scores, key=lambda s: (-s.mean(measure), s.run))
+    best = ranked[0]
+    runs = f"{len(ranked)} run{'s' if len(ranked) > 1 else ''}"
+    where = f"{evaluation.collection.name} (edition {first.edition}, n = {best.n(measure)})"
+    return f"{runs} on {where}: best {first.protocol.label(measure)} {best.mean(measure):.3f} by {best.run}"
+
+
+def _what(evaluation: Evaluation, remarks: Sequence[str]) -> Section:
+    first = evaluation.scores[0]
+    edition = evaluation.collection.edition(first.edition)
+    text = Text(
+        (
+            f"{evaluation.collection.title}; judgments: {edition.title} "
+            f"({edition.topics} topics, {edition.judgments:,} judgments, SHA-256 {first.qrels_sha256[:12]}…).",
+            *evaluation.collection.notes,
+            *remarks,
+        )
+    )
+    return Section("What was compared", (text, protocol_text(first.protocol)))
+
+
+def means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
+    """Means of every run with n, and the tests against the baseline if there is one."""
+    first = evaluation.scores[0]
+    tests = {(row.a, row.measure): row for row in comparison.rows} if comparison and comparison.baseline else {}
+    ranked = sorted(evaluation.scores, key=lambda s: (-s.mean(first.measures[0]), s.run))
+    best = {m: max((s.mean(m) for s in ranked if not math.isnan(s.mean(m))), default=math.nan) for m in first.measures}
+    rows = []
+    for scores in ranked:
+        is_baseline = comparison is not None and scores.run == comparison.baseline
+        cells = [Cell(scores.run, marks=("baseline",) if is_baseline else ())]
+        for measure in first.measures:
+            marks = _marks(tests.get((scores.run, measure)))
+            mean = scores.mean(measure)
+            cells.append(number_cell(mean, 3, (*marks, *(("best",) if mean == best[measure] else ()))))
+            cells.append(Cell(str(scores.n(measure)), scores.n(measure)))
+        cells.append(Cell(str(scores.counts["topics missing"]), scores.counts["topics missing"]))
+        rows.append(tuple(cells))
+    columns = [Column("run")]
+    for measure in first.measures:
+        label = first.protocol.label(measure)
+        columns += [Column("mean", label, "number"), Column("n", label, "number")]
+    columns.append(Column("topics missing", kind="number"))
+    notes = [f"Protocol {first.protocol.name}; edition {first.edition}."]
+    if comparison is not None:
+        notes.append(f"Tests: {comparison.correction}.")
+    return Table("means", "Means over topics", tuple(columns), tuple(rows), tuple(notes))
+
+
+def _marks(row: Row | None) -> tuple[str, ...]:
+    if row is None:
+        return ()
+    if row.significant_bonferroni:
+        return ("significant",)
+    return ("nominal",) if row.significant else ()
+
+
+def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Block]:
+    first = evaluation.scores[0]
+    measure = first.measures[0]
+    label = first.protocol.label(measure)
+    spread = [(s.run, [float(v) for v in s.column(measure) if not math.isnan(v)]) for s in evaluation.scores]
+    blocks: list[Block] = [
+        Figure("distribution", f"{label} over topics", figures.distribution(spread[:24], label)),
+    ]
+    if comparison is None or not comparison.rows:
+        return blocks
+    rows = tuple(
+        (
+            Cell(row.a),
+            Cell(row.b),
+            Cell(first.protocol.label(row.measure)),
+            Cell(str(row.n), row.n),
+            number_cell(row.difference, 4, _marks(row)),
+            Cell(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}"),
+            Cell("undefined") if row.effect_size is None else number_cell(row.effect_size, 2),
+            shown_p(row.p),
+            shown_p(row.p_bonferroni),
+            shown_p(row.p_holm),
+            shown_p(row.p_randomization),
+            Cell(f"{row.wins} / {row.ties} / {row.losses}"),
+            Cell("n/a") if row.detectable is None else number_cell(row.detectable, 3),
+        )
+        for row in comparison.rows
+    )
+    titles = "difference,95% interval,effect size d,p,Bonferroni,Holm,randomization,wins / ties / losses,detectable"
+    columns = (
+        *(Column(name) for name in ("run", "against", "measure")),
+        Column("n", kind="number"),
+        *(Column(name, kind="text" if "interval" in name or "/" in name else "number") for name in titles.split(",")),
+    )
+    table = Table("tests", "Tests", columns, rows, (f"{comparison.correction}.",), row_headers=3)
+    drawn = [row for row in comparison.rows if row.measure == measure][:40]
+    svg = figures.dot_interval(
+        [
+            (
+                row.a if comparison.baseline else f"{row.a} - {row.b}",
+                row.difference,
+                row.ci_low,
+                row.ci_high,
+                bool(row.significant_bonferroni),
+            )
+            for row in drawn
+        ],
+        f"difference in {label}, 95% interval",
+    )
+    blocks.append(Figure("differences", f"Mean differences in {label}", svg, table))
+    return blocks
+
+
+def _where(evaluation: Evaluation) -> Section | None:
+    """Means by slice of the topics, for every attribute that has a few values."""
+    first = evaluation.scores[0]
+    measure = first.measures[0]
+    known = evaluation.topics.by_id()
+    judged = [known[topic] for topic in first.topics if topic in known]
+    names = sorted({name for topic in judged for name in topic.attributes})
+    blocks: list[Block] = []
+    for name in names:
+        values = sorted({topic.attributes[name] for topic in judged if name in topic.attributes})
+        if not 2 <= len(values) <= 12:
+            continue
+        rows = []
+        for scores in evaluation.scores:
+            cells = [Cell(scores.run)]
+            for value in values:
+                part = scores.select(t.id for t in judged if t.attributes.get(name) == value)
+                cells.append(number_cell(part.mean(measure), 3))
+            rows.append(tuple(cells))
+        counted = {value: sum(t.attributes.get(name) == value for t in judged) for value in values}
+        columns = (Column("run"), *(Column(f"{v} (n = {counted[v]})", name, "number") for v in values))
+        caption = f"{first.protocol.label(measure)} by {name}"
+        blocks.append(Table(f"slice-{name}", caption, columns, tuple(rows), ("No tests: slices are small.",)))
+    return Section("Where", tuple(blocks)) if blocks else None
+
+
+def _topics(evaluation: Evaluation) -> Section:
+    runs = {scores.run: scores for scores in evaluation.scores}
+    return Section("Topic by topic", (per_topic_table(evaluation.collection.name, runs, evaluation.topics.by_id()),))
+
+
+def _trust(evaluation: Evaluation) -> Section:
+    first = evaluation.scores[0]
+    names = list(dict.fromkeys(name for scores in evaluation.scores for name in scores.counts))
+    rows = tuple(
+        (
+            Cell(s.run),
+            *(Cell(f"{s.counts[name]:,}", s.counts[name]) if name in s.counts else Cell("") for name in names),
+        )
+        for s in evaluation.scores
+    )
+    table = Table(
+        "counts", "What was seen on the way", (Column("run"), *(Column(n, kind="number") for n in names)), rows
+    )
+    lines = [
+        f"{run}: {first.protocol.label(measure)} lies between {worst.mean(measure):.4f} and {best.mean(measure):.4f}, "
+        "depending on the order of tied results."
+        for run, (worst, best) in evaluation.bounds.items()
+        for measure in worst.measures
+        if best.mean(measure) - worst.mean(measure) > 1e-12
+    ]
+    lines = lines or ["No order of tied results would change a mean."]
+    return Section("Can these numbers be trusted?", (table, Text((*lines, *evaluation.warnings))))

@@ -1,0 +1,362 @@
+"""The report of a reproduction: what the paper printed, what came out, and why they are or are not the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from harness.claims import check_claims
+from harness.collections.crossmath import Translation
+from harness.papers import Reproduction, Verdict
+from harness.protocol import Scores, scores_to_json
+from harness.report import figures
+from harness.report.claims import claims_section
+from harness.report.model import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Report,
+    Section,
+    Table,
+    Text,
+    number_cell,
+    slug,
+)
+from harness.report.parts import per_topic_table, protocol_text, provenance_section
+from harness.stats import Row, compare
+from harness.store import Provenance
+
+METRICS = {
+    "ndcg_prime": "nDCG′",
+    "map_prime": "MAP′",
+    "p10_prime": "P′@10",
+    "ndcg_prime@10": "nDCG′@10",
+    "bpref": "Bpref",
+    "ndcg@20": "nDCG@20",
+    "p@10": "P@10",
+    "r@10": "R@10",
+}
+
+
+def paper_report(reproduction: Reproduction, provenance: Provenance, alpha: float = 0.05, seed: int = 0) -> Report:
+    """The whole report of one paper."""
+    claims = check_claims(reproduction, alpha, seed)
+    sections = [
+        _outcome(reproduction),
+        _tables(reproduction, alpha),
+        claims_section(claims),
+        _translations(reproduction),
+        _breakdown(reproduction),
+        *_also(reproduction),
+        _per_topic(reproduction),
+        _trust(reproduction),
+        provenance_section(provenance),
+    ]
+    return Report(
+        reproduction.paper.title,
+        reproduction.line,
+        tuple(section for section in sections if section is not None),
+        data={
+            "verdicts": [_verdict_data(verdict) for verdict in reproduction.verdicts],
+            "scores": [scores_to_json(scores) for scores in reproduction.scores.values()],
+        },
+    )
+
+
+def _verdict_data(verdict: Verdict) -> dict[str, object]:
+    cell = verdict.cell
+    return {
+        "table": cell.table,
+        "group": cell.group,
+        "system": cell.system,
+        "collection": cell.collection,
+        "slice": cell.slice,
+        "metric": cell.metric,
+        "printed": cell.value,
+        "value": verdict.value,
+        "verdict": verdict.verdict,
+        "run": verdict.run,
+        "edition": verdict.edition,
+        "protocol": verdict.protocol,
+        "n": verdict.n,
+        "cause": verdict.cause,
+    }
+
+
+def _outcome(reproduction: Reproduction) -> Section:
+    counts = [
+        (verdict, reproduction.count(verdict))
+        for verdict in ("exact", "close", "differs", "blocked")
+        if reproduction.count(verdict)
+    ]
+    meaning = {
+        "exact": "rounds to the printed digits",
+        "close": "within two units of the last printed digit",
+        "differs": "further away",
+        "blocked": "cannot be recomputed here; the reason stands with the cell",
+    }
+    rows = tuple((Cell(name, marks=(name,)), Cell(str(count), count), Cell(meaning[name])) for name, count in counts)
+    columns = (Column("verdict"), Column("cells", kind="number"), Column("meaning"))
+    blocks: list[Block] = [Table("verdicts", "What became of the published numbers", columns, rows)]
+    remarks = tuple(str(remark) for remark in reproduction.paper.config.get("remarks", ()))
+    if remarks:
+        blocks.append(Text(("What the paper does not say, and what makes its numbers come out:", *remarks)))
+    blocked = _causes(v for v in reproduction.verdicts if v.verdict == "blocked")
+    if blocked:
+        blocks.append(
+            Table(
+                "blocked",
+                "What keeps cells from being recomputed",
+                (Column("tables"), Column("cells", kind="number"), Column("cause")),
+                tuple((Cell(tables), Cell(str(n), n), Cell(cause)) for cause, (tables, n) in blocked.items()),
+            )
+        )
+    return Section("Outcome", tuple(blocks))
+
+
+def _causes(verdicts: Iterable[Verdict]) -> dict[str, tuple[str, int]]:
+    """Cause -> (tables, cells), in order of appearance."""
+    tables: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        tables.setdefault(verdict.cause, []).append(verdict.cell.table)
+    return {cause: (", ".join(dict.fromkeys(names)), len(names)) for cause, names in tables.items()}
+
+
+def _tables(reproduction: Reproduction, alpha: float) -> Section:
+    """Every table of the paper, rows and columns as it prints them."""
+    by_table: dict[str, list[Verdict]] = {}
+    for verdict in reproduction.verdicts:
+        by_table.setdefault(verdict.cell.table, []).append(verdict)
+    tests = _significance(reproduction, alpha)
+    blocks = [_table(reproduction, name, verdicts, tests) for name, verdicts in by_table.items()]
+    return Section("Tables as the paper prints them", tuple(blocks))
+
+
+def _significance(reproduction: Reproduction, alpha: float) -> dict[tuple[str, str, str], Row]:
+    """(collection, run, measure) -> its test against the baseline the paper's configuration names."""
+    out: dict[tuple[str, str, str], Row] = {}
+    for ending, baseline in reproduction.paper.config.get("baselines", {}).items():
+        by_collection: dict[str, list[Scores]] = {}
+        for (collection, run), scores in reproduction.scores.items():
+            if run.endswith(ending):
+                by_collection.setdefault(collection, []).append(scores)
+        for collection, scores_list in by_collection.items():
+            for row in compare(scores_list, str(baseline), alpha=alpha).rows:
+                out[(collection, row.a, row.measure)] = row
+    return out
+
+
+def _rows(verdicts: Sequence[Verdict], attributes: Sequence[str]) -> list[tuple[str, ...]]:
+    return list(dict.fromkeys(tuple(getattr(v.cell, name) for name in attributes) for v in verdicts))
+
+
+def _table(
+    reproduction: Reproduction, name: str, verdicts: Sequence[Verdict], tests: Mapping[tuple[str, str, str], Row]
+) -> Table:
+    groups = len({v.cell.group for v in verdicts}) > 1
+    row_keys = _rows(verdicts, ("group", "system"))
+    column_keys = _rows(verdicts, ("metric", "aggregate", "collection", "slice"))
+    aggregates = len({v.cell.aggregate for v in verdicts}) > 1
+    slices = len({v.cell.slice for v in verdicts}) > 1
+    by_place: dict[tuple[str, ...], Verdict] = {
+        (v.cell.group, v.cell.system, v.cell.metric, v.cell.aggregate, v.cell.collection, v.cell.slice): v
+        for v in verdicts
+    }
+    rows = []
+    for group, system in row_keys:
+        head = (Cell(group), Cell(system)) if groups else (Cell(system),)
+        cells = tuple(_cell(by_place.get((group, system, *column)), tests) for column in column_keys)
+        rows.append(head + cells)
+    first = (Column("group"), Column("system")) if groups else (Column("system"),)
+    columns = list(first)
+    for metric, aggregate, collection, slice_ in column_keys:
+        parts = (collection, slice_ if slices else "", aggregate if aggregates else "")
+        words = " ".join(part for part in parts if part) or "value"
+        columns.append(Column(words, METRICS.get(metric, metric), "number"))
+    title = f"Table {name}" if name[:1].isdigit() else name[:1].upper() + name[1:]
+    caption = f"{title} of the paper: {verdicts[0].cell.caption}"
+    notes = _table_notes(reproduction, name, verdicts)
+    return Table(f"table-{slug(name)}", caption, tuple(columns), tuple(rows), notes, row_headers=2 if groups else 1)
+
+
+def _cell(verdict: Verdict | None, tests: Mapping[tuple[str, str, str], Row]) -> Cell:
+    """The recomputed value with one digit more than printed; the printed one where nothing was recomputed."""
+    if verdict is None:
+        return Cell("", marks=("missing",))
+    cell = verdict.cell
+    if verdict.value is None:
+        return Cell(cell.value, None, ("blocked",))
+    digits = len(cell.value.partition(".")[2])
+    marks: list[str] = [verdict.verdict]
+    row = tests.get((cell.collection, verdict.run, verdict.measure)) if verdict.n > 1 else None
+    if row is not None and row.significant_bonferroni:
+        marks.append("significant")
+    elif row is not None and row.significant:
+        marks.append("nominal")
+    if cell.baseline:
+        marks.append("baseline")
+    note = "" if verdict.verdict == "exact" else f"printed {cell.value}"
+    return number_cell(verdict.value, digits + 1, tuple(marks), note)
+
+
+def _table_notes(reproduction: Reproduction, name: str, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    recomputed = [v for v in verdicts if v.value is not None]
+    if not recomputed:
+        return ("Values as printed; none was recomputed: " + verdicts[0].cause + ".",)
+    made = dict.fromkeys((v.collection, v.edition, v.protocol, v.n) for v in recomputed)
+    notes = [
+        "Recomputed values, with one digit more than the paper prints. "
+        + "; ".join(f"{c}: edition {e}, protocol {p}, n = {n}" for c, e, p, n in made)
+        + "."
+    ]
+    notes += [cause[:1].upper() + cause[1:] + "." for cause in dict.fromkeys(v.cause for v in recomputed if v.cause)]
+    if any(v.n > 1 for v in recomputed) and reproduction.paper.config.get("baselines"):
+        notes.append(
+            "Marks of significance: two-sided paired t-test against the English run of the same retrieval model, "
+            "alpha .05, Bonferroni over all runs of that model and both measures within a collection."
+        )
+    groups = {v.cell.group for v in verdicts}
+    notes += [_translation_note(t) for t in reproduction.translations if t.language in groups and t.english_bodies]
+    return tuple(notes)
+
+
+def _translation_note(translation: Translation) -> str:
+    return (
+        f"{len(translation.english_bodies)} of the {len(translation.checked)} {translation.title} topics of that date "
+        "have the English body, so this table is largely English to English."
+    )
+
+
+def _translations(reproduction: Reproduction) -> Section | None:
+    if not reproduction.translations:
+        return None
+    rows = tuple(
+        (
+            Cell(f"{t.title} ({t.language})"),
+            Cell(str(len(t.checked)), len(t.checked)),
+            Cell(str(len(t.missing)), len(t.missing)),
+            Cell(str(len(t.english_bodies)), len(t.english_bodies)),
+        )
+        for t in reproduction.translations
+    )
+    columns = (
+        Column("language"),
+        Column("judged topics", kind="number"),
+        Column("topics missing", kind="number"),
+        Column("bodies in English", kind="number"),
+    )
+    found = [_translation_note(t) for t in reproduction.translations if t.english_bodies]
+    text = (
+        "The topics behind the runs, compared with the English ones: a body counts as English if its letters and "
+        "digits outside formulas are those of the English body.",
+        *found,
+        *(
+            ("For such a language a claim of no significant difference from English says little about translation.",)
+            if found
+            else ()
+        ),
+    )
+    return Section(
+        "Were the topics translated?", (Text(text), Table("translations", "Translated topics", columns, rows))
+    )
+
+
+def _breakdown(reproduction: Reproduction) -> Section | None:
+    entry = reproduction.paper.config.get("breakdown")
+    if not entry or not reproduction.scores:
+        return None
+    attribute, measure = str(entry["attribute"]), str(entry["measure"])
+    values, runs = [str(v) for v in entry["values"]], [str(run) for run in entry["runs"]]
+    parts: dict[str, dict[str, list[str]]] = {}
+    for collection, topics in reproduction.topics.items():
+        judged = set(next(s for (c, _), s in reproduction.scores.items() if c == collection).topics)
+        for topic in topics:
+            if topic.id in judged and topic.attributes.get(attribute) in values:
+                parts.setdefault(collection, {}).setdefault(topic.attributes[attribute], []).append(topic.id)
+    rows, means = [], []
+    for value in values:
+        cells, bars = [], []
+        ids = {collection: set(found.get(value, ())) for collection, found in parts.items()}
+        n = sum(len(found) for found in ids.values())
+        for run in runs:
+            numbers = [
+                x
+                for collection, found in ids.items()
+                for x in reproduction.scores[(collection, run)].select(found).column(measure)
+                if not math.isnan(x)
+            ]
+            mean = math.fsum(numbers) / len(numbers) if numbers else math.nan
+            bars.append(mean)
+            cells.append(number_cell(mean, 3))
+        rows.append((Cell(value), Cell(str(n), n), *cells))
+        means.append(bars)
+    columns = (Column(attribute), Column("n", kind="number"), *(Column(run, kind="number") for run in runs))
+    without = [collection for collection in reproduction.topics if collection not in parts]
+    covered = ", ".join(parts)
+    note = f"Topics of {covered}" + (f"; {', '.join(without)} has no such labels" if without else "") + "."
+    table = Table("breakdown", str(entry["title"]), columns, tuple(rows), (note,))
+    svg = figures.grouped_bars(values, runs, means, measure)
+    return Section("Where the differences are", (Figure("breakdown-figure", str(entry["title"]), svg, table),))
+
+
+def _also(reproduction: Reproduction) -> list[Section]:
+    out = []
+    for protocol, scores in reproduction.also.items():
+        collections = list(dict.fromkeys(collection for collection, _ in scores))
+        runs = list(dict.fromkeys(run for _, run in scores))
+        first = next(iter(scores.values()))
+        measures = [m for m in first.measures if not m.startswith("Judged")]
+        best = {
+            (collection, measure): max(scores[(collection, run)].mean(measure) for run in runs)
+            for collection in collections
+            for measure in measures
+        }
+        rows = []
+        for run in runs:
+            cells: list[Cell] = [Cell(run)]
+            for collection in collections:
+                for measure in measures:
+                    mean = scores[(collection, run)].mean(measure)
+                    cells.append(number_cell(mean, 3, ("best",) if mean == best[(collection, measure)] else ()))
+            rows.append(tuple(cells))
+        numbers = [(c, measure) for c in collections for measure in measures]
+        columns = (Column("run"), *(Column(first.protocol.label(m), c, "number") for c, m in numbers))
+        made = "; ".join(
+            f"{c}: edition {scores[(c, runs[0])].edition}, n = {scores[(c, runs[0])].n(measures[0])}"
+            for c in collections
+        )
+        table = Table(f"also-{slug(protocol)}", f"The same runs under {protocol}", columns, tuple(rows), (made + ".",))
+        out.append(Section(f"The same runs under {protocol}", (protocol_text(first.protocol), table)))
+    return out
+
+
+def _per_topic(reproduction: Reproduction) -> Section | None:
+    blocks: list[Block] = []
+    for collection in dict.fromkeys(collection for collection, _ in reproduction.scores):
+        columns_of = {run: s for (c, run), s in reproduction.scores.items() if c == collection}
+        blocks.append(per_topic_table(collection, columns_of, reproduction.topics[collection].by_id()))
+    return Section("Topic by topic", tuple(blocks)) if blocks else None
+
+
+def _trust(reproduction: Reproduction) -> Section | None:
+    if not reproduction.scores:
+        return None
+    first = next(iter(reproduction.scores.values()))
+    missing = [
+        f"{run} on {collection} lacks {scores.counts['topics missing']} of {len(scores.topics)} topics"
+        for (collection, run), scores in reproduction.scores.items()
+        if scores.counts.get("topics missing")
+    ]
+    bounds = [
+        f"{run} on {collection}: {measure} lies between {worst.mean(measure):.4f} and {best.mean(measure):.4f}"
+        for (collection, run), (worst, best) in reproduction.bounds.items()
+        for measure in worst.measures
+        if best.mean(measure) - worst.mean(measure) > 1e-12
+    ]
+    lines = [
+        *(missing or ["Every run answers every topic."]),
+        *(bounds or ["No order of tied results would change a mean."]),
+        *(reproduction.warnings or ["The readers of the run files had nothing to warn of."]),
+    ]
+    return Section("Can these numbers be trusted?", (protocol_text(first.protocol), Text(tuple(lines))))

@@ -1,0 +1,58 @@
+"""Parts that several kinds of report share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from harness.protocol import Protocol, Scores
+from harness.report.model import Cell, Column, Facts, Section, Table, Text, number_cell, slug
+from harness.store import Provenance
+from harness.topics import Topic
+
+
+def shown_p(value: float | None) -> Cell:
+    """A p-value, or `undefined`."""
+    if value is None:
+        return Cell("undefined")
+    return Cell("<.0001" if value < 0.0001 else f"{value:.4f}", value)
+
+
+def protocol_text(protocol: Protocol) -> Text:
+    """A protocol in words."""
+    return Text((f"Protocol {protocol.name}: {protocol.title}.", " ".join(s for s in protocol.in_words() if s)))
+
+
+def per_topic_table(name: str, runs: Mapping[str, Scores], topics: Mapping[str, Topic]) -> Table:
+    """The first measure of every run on every topic."""
+    first = next(iter(runs.values()))
+    measure = first.measures[0]
+    rows = []
+    for index, topic in enumerate(first.topics):
+        title = topics[topic].title if topic in topics else ""
+        values = [float(scores.column(measure)[index]) for scores in runs.values()]
+        top = max((v for v in values if not math.isnan(v)), default=math.nan)
+        cells = tuple(number_cell(v, 3, ("best",) if v == top and v > 0 else ()) for v in values)
+        rows.append((Cell(topic), Cell(title if len(title) <= 90 else title[:89] + "…"), *cells))
+    columns = (Column("topic"), Column("title"), *(Column(run, kind="number") for run in runs))
+    caption = f"{first.protocol.label(measure)} by topic, {name} (edition {first.edition})"
+    return Table(f"topics-{slug(name)}", caption, columns, tuple(rows), row_headers=1, collapsed=True)
+
+
+def provenance_section(provenance: Provenance) -> Section:
+    """Versions, machine, command and checksums."""
+    facts = Facts(
+        (
+            ("command", provenance.command),
+            *provenance.versions.items(),
+            ("machine", provenance.machine),
+        )
+    )
+    files = Table(
+        "checksums",
+        "Input files",
+        (Column("file"), Column("SHA-256")),
+        tuple((Cell(name), Cell(digest)) for name, digest in provenance.files.items()),
+        collapsed=True,
+    )
+    return Section("Provenance", (facts, files) if provenance.files else (facts,))

@@ -1,0 +1,83 @@
+"""Systems: run producers. One module a family; each is built from its configuration by `_target_`.
+
+A system is called as `(topics, corpus, workspace, training=None, pool=None) -> Run`. It never sees the
+judgments it is scored with: `pool` holds document ids without grades, `training` judgments of other topics.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness import config
+from harness.collections.corpus import Corpus
+from harness.errors import HarnessError, suggestion
+from harness.topics import Topics
+from harness.trec import Qrels, Run
+
+Pool = Mapping[str, frozenset[str]]
+
+
+class System(Protocol):
+    """What every system can do."""
+
+    def __call__(
+        self,
+        topics: Topics,
+        corpus: Corpus | None,
+        workspace: Path,
+        training: Qrels | None = None,
+        pool: Pool | None = None,
+    ) -> Run:
+        """Rank documents for each topic.
+
+        Parameters
+        ----------
+        workspace : a folder of the system's own, for what it keeps between calls.
+        training : judgments of topics other than `topics`.
+        pool : topic -> documents to rank, when the task is re-ranking; None for the whole corpus.
+        """
+        ...
+
+
+_ABOUT = ("title", "extra")
+
+
+def build_system(mapping: Mapping[str, Any], where: str) -> System:
+    """The system that a configuration describes: `_target_` names a class, the other keys its parameters.
+
+    Raises
+    ------
+    HarnessError
+        A key is missing or unknown to the class, the class does not exist, or it needs an extra that is not installed.
+    """
+    target = str(mapping.get("_target_", ""))
+    module, _, name = target.rpartition(".")
+    if not module:
+        raise HarnessError(f"{where}: key '_target_' is {target!r}, expected a class such as {__name__}.simple.Overlap")
+    try:
+        factory = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        extra = f"; install it with: pip install 'mathir-harness[{mapping['extra']}]'" if mapping.get("extra") else ""
+        raise HarnessError(f"{where}: {target} cannot be loaded: {error}{extra}") from None
+    except AttributeError:
+        raise HarnessError(f"{where}: key '_target_': {module} has no {name!r}") from None
+    parameters = {key: value for key, value in mapping.items() if key != "_target_" and key not in _ABOUT}
+    known = inspect.signature(factory).parameters
+    for key in parameters:
+        if key not in known:
+            raise HarnessError(f"{where}: key {key!r} is unknown to {target}; {suggestion(key, known)}")
+    for key, parameter in known.items():
+        if parameter.default is inspect.Parameter.empty and parameters.get(key) is None:
+            raise HarnessError(f"{where}: key {key!r} is missing")
+    system: System = factory(**parameters)
+    return system
+
+
+def load_system(name: str) -> System:
+    """A system by the name of its configuration."""
+    mapping, where = config.load("system", name)
+    return build_system(mapping, where)

@@ -1,0 +1,119 @@
+"""The arrows of the design put together: runs to scores, systems to runs, both to reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from harness import config
+from harness.collections import Collection, load_collection
+from harness.collections.corpus import load_corpus
+from harness.errors import FormatError, HarnessError, Problem
+from harness.report.comparison import Evaluation
+from harness.scoring import Scorer
+from harness.store import Provenance, provenance
+from harness.systems import System, load_system
+from harness.trec import Run, read_run, write_run
+
+Say = Callable[[str], None]
+
+
+def quiet(_: str) -> None:
+    """Say nothing."""
+
+
+def read_runs(
+    paths: Iterable[Path], *, format: str | None = None, known_topics: frozenset[str] | None = None
+) -> list[Run]:
+    """Run files with distinct names: their tags, or the files' names where tags are shared.
+
+    Raises
+    ------
+    FormatError
+        With the problems of all files together.
+    HarnessError
+        Two files of one name.
+    """
+    runs: list[Run] = []
+    problems: list[Problem] = []
+    read: list[Path] = []
+    for path in paths:
+        try:
+            runs.append(read_run(path, format=format, known_topics=known_topics))
+            read.append(path)
+        except FormatError as error:
+            problems += error.problems
+    if problems:
+        raise FormatError(problems)
+    tags = [run.name for run in runs]
+    if len(set(tags)) < len(tags):
+        # Tags often name the model alone; the file then tells the runs apart.
+        stems = [path.name.partition(".")[0] if path.suffix in (".gz", ".xz") else path.stem for path in read]
+        for stem in stems:
+            if stems.count(stem) > 1:
+                raise HarnessError(f"{stem}: two run files share this name and a tag; rename one of them")
+        runs = [read_run(path, name=stem, format=format) for path, stem in zip(read, stems, strict=True)]
+    return runs
+
+
+def evaluate(collection: Collection, scorer: Scorer, runs: Sequence[Run]) -> Evaluation:
+    """Score runs and find out what the order of their ties could change."""
+    scores = tuple(scorer(run) for run in runs)
+    bounds = {}
+    for run, score in zip(runs, scores, strict=True):
+        if score.counts["tied results"]:
+            worst, best = scorer.tie_bounds(run)
+            if any(best.mean(m) - worst.mean(m) > 1e-12 for m in score.measures):
+                bounds[run.name] = (worst, best)
+    warnings = tuple(str(warning) for run in runs for warning in run.warnings)
+    return Evaluation(collection, collection.topics(), scores, bounds, warnings)
+
+
+def inputs(collection: Collection, scorer: Scorer, runs: Mapping[str, Run]) -> Provenance:
+    """The provenance of scores: the judgments and the run files."""
+    files = {f"{collection.name}, edition {scorer.qrels.edition}": scorer.qrels.sha256}
+    return provenance(files | {name: run.sha256 for name, run in runs.items()})
+
+
+def produce(
+    system: System, collection: Collection, corpus_name: str | None, output: Path, *, rerank: bool, say: Say = quiet
+) -> tuple[Run, Path]:
+    """Let a system make its run and write it below `output`; the run as read back from the file, and the file.
+
+    Parameters
+    ----------
+    rerank : give the system the judged documents of each topic (without grades) as its pool.
+    """
+    corpus = load_corpus(corpus_name) if corpus_name else None
+    pool = None
+    if rerank:
+        qrels = collection.qrels()
+        judged: dict[str, set[str]] = {topic: set() for topic in qrels.topics}
+        for topic, doc in zip(qrels.topic.tolist(), qrels.doc.tolist(), strict=True):
+            judged[qrels.topics[topic]].add(doc.decode())
+        pool = {topic: frozenset(docs) for topic, docs in judged.items()}
+    say(f"running {getattr(system, 'name', None) or type(system).__name__} on {collection.name}")
+    run = system(collection.topics(), corpus, output / "workspace", pool=pool)
+    path = output / collection.name / f"{run.name}.run"
+    write_run(run, path)
+    return read_run(path), path
+
+
+def demonstrate(output: Path, say: Say = quiet) -> list[tuple[Collection, Scorer, dict[str, Run]]]:
+    """Every installed system that needs no parameters, on the embedded collections.
+
+    Returns, for each collection, its scorer and the runs by file name.
+    """
+    out = []
+    for name in (name for name in config.names("collection") if name.startswith("mini-")):
+        collection = load_collection(name)
+        runs: dict[str, Run] = {}
+        for system_name in config.names("system"):
+            mapping, _ = config.load("system", system_name)
+            if system_name == "external" or mapping.get("extra"):
+                continue
+            corpus = str(collection.config["corpus"])
+            run, path = produce(load_system(system_name), collection, corpus, output, rerank=False, say=say)
+            runs[str(path)] = run
+        out.append((collection, collection.scorer(), runs))
+    return out
