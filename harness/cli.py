@@ -94,9 +94,8 @@ def _print_means(scores: Sequence[Scores]) -> None:
         n = "/".join(str(n) for n in counted)
         rows.append([score.run, *means, n, str(score.counts["topics missing"])])
     _print_table(rows)
-    out(
-        f"{first.collection}, edition {first.edition} (judgments {first.qrels_sha256[:12]}), protocol {first.protocol.name}"
-    )
+    judgments = f"edition {first.edition} (judgments {first.qrels_sha256[:12]})"
+    out(f"{first.collection}, {judgments}, protocol {first.protocol.name}")
 
 
 def _write(report: Report, folder: Path) -> None:

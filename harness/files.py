@@ -81,8 +81,8 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         # mkstemp makes files that only their owner can read; a report is meant to be shared.
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
+        Path(temporary).chmod(0o666 & ~umask)
+        Path(temporary).replace(path)
     except OSError as error:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)

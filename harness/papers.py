@@ -193,20 +193,8 @@ def read_cells(data: bytes, path: str) -> tuple[Cell, ...]:
     return tuple(out)
 
 
-_OPTIONAL = tuple(
-    [
-        "archive",
-        "blocked",
-        "blocked_tables",
-        "metric_notes",
-        "also",
-        "baselines",
-        "claims",
-        "breakdown",
-        "translations",
-        "remarks",
-    ]
-)
+_OPTIONAL = ("archive", "blocked", "blocked_tables", "metric_notes", "also", "baselines")
+_TOLD = ("claims", "breakdown", "translations", "remarks")
 _ARCHIVE = ("source", "protocol", "measures", "collections", "runs")
 
 
