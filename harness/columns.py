@@ -149,6 +149,20 @@ def words_of(source: Text, start: Index, length: Index) -> Words:
     return out
 
 
+def equals(source: Text, start: Index, length: Index, value: bytes) -> Bools:
+    """Which fields are exactly `value`."""
+    limit = source.bytes_.size - 8
+    wanted = words(np.array([value], dtype=np.bytes_))[0]
+    other = np.zeros(start.size, dtype=np.uint64)
+    for k, word in enumerate(wanted):
+        found = source.words(np.minimum(start + 8 * k, limit) if k else start)
+        found ^= word
+        found &= _MASKS[min(len(value) - 8 * k, 8)]
+        other |= found
+    same: Bools = (other == 0) & (length == len(value))
+    return same
+
+
 def strings(words: Words) -> npt.NDArray[np.bytes_]:
     """Words as NumPy byte strings (shape (fields,)), sharing their memory."""
     rows = np.ascontiguousarray(words, dtype="<u8")
@@ -176,11 +190,21 @@ def hashes(values: Words, topic: npt.NDArray[np.integer]) -> Words:
 
 def _digits(word: Words, length: Index) -> tuple[Words, Bools]:
     """The number written by the first `length` (0 to 8) bytes of each word, and whether all are digits."""
-    moved = ((word ^ _ZEROS) & _MASKS[length]) << _SHIFTS[length]
-    ok = ((moved + _ABOVE_NINE) | moved) & _HIGH == 0
-    value = (moved * _U(2561)) >> _U(8)
-    value = ((value & _U(0x00FF00FF00FF00FF)) * _U(6553601)) >> _U(16)
-    return ((value & _U(0x0000FFFF0000FFFF)) * _U(42949672960001)) >> _U(32), ok
+    moved = word ^ _ZEROS
+    moved &= _MASKS[length]
+    moved <<= _SHIFTS[length]
+    ok = moved + _ABOVE_NINE
+    ok |= moved
+    ok &= _HIGH
+    moved *= _U(2561)
+    moved >>= _U(8)
+    moved &= _U(0x00FF00FF00FF00FF)
+    moved *= _U(6553601)
+    moved >>= _U(16)
+    moved &= _U(0x0000FFFF0000FFFF)
+    moved *= _U(42949672960001)
+    moved >>= _U(32)
+    return moved, ok == 0
 
 
 def integers(source: Text, start: Index, length: Index) -> tuple[Index, Bools]:

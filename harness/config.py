@@ -26,6 +26,8 @@ def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     for key_node, _ in node.value:
         key = loader.construct_object(key_node, deep=True)
         line = key_node.start_mark.line + 1
+        if not isinstance(key, str | int | float | bool | None):
+            raise yaml.MarkedYAMLError(problem=f"a key must be text or a number, found {key!r}", problem_mark=key_node.start_mark)
         if key in seen:
             raise yaml.MarkedYAMLError(
                 problem=f"key {key!r} stands on line {seen[key]} already", problem_mark=key_node.start_mark
@@ -73,7 +75,8 @@ def parse(data: bytes, path: str) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         raise format_error(path, line, f"not valid YAML: {error.problem or error}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # ValueError: a date or number that looks like one and is none.
         raise format_error(path, 0, f"not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(value, dict):
         raise format_error(path, 1, "expected keys and values")
@@ -111,12 +114,26 @@ def check_keys(mapping: Mapping[str, Any], required: tuple[str, ...], optional: 
             raise HarnessError(f"{where}: key {key!r} is missing")
 
 
+_KINDS = {dict: "keys and values", list: "a list", str: "text", int: "a whole number"}
+
+
+def check_types(mapping: Mapping[str, Any], kinds: Mapping[str, type], where: str) -> None:
+    """Raise HarnessError for a key whose value is of another type or, where keys are expected, has none."""
+    for key, kind in kinds.items():
+        value = mapping.get(key)
+        right = isinstance(value, kind) and not isinstance(value, bool) and (kind is not dict or value)
+        if key in mapping and not right:
+            raise HarnessError(f"{where}: key {key!r} is {value!r}, expected {_KINDS[kind]}")
+
+
 def resource(mapping: Mapping[str, Any], where: str) -> Resource | Path:
     """The file that `{source: NAME, path: P}` or `{embedded: P}` names.
 
     A source is a configuration of its own: `conf/source/NAME.yaml`, with repository, commit, licence and the
     checksum and size of each file.
     """
+    if not isinstance(mapping, Mapping):
+        raise HarnessError(f"{where}: expected keys and values such as source and path, found {mapping!r}")
     if "embedded" in mapping:
         check_keys(mapping, ("embedded",), (), where)
         return data_root() / str(mapping["embedded"])
@@ -126,6 +143,7 @@ def resource(mapping: Mapping[str, Any], where: str) -> Resource | Path:
     check_keys(mapping, ("source", "path"), (), where)
     source, source_path = load("source", str(mapping["source"]))
     check_keys(source, ("title", "licence", "files"), ("repository", "commit", "url", "by_hand"), source_path)
+    check_types(source, {"files": dict}, source_path)
     path = str(mapping["path"])
     if path not in source["files"]:
         known = suggestion(path, source["files"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -73,8 +74,17 @@ class Ranked:
         """Which results stand among the first k of their topic."""
         return slice(None) if k is None else self.rank < k
 
-    def running(self, flags: Bools) -> Index:
-        """How many flagged results stand at or above each result in its topic."""
+    @cached_property
+    def relevant_so_far(self) -> Index:
+        """How many relevant results stand at or above each result in its topic."""
+        return self._running(self.relevant)
+
+    @cached_property
+    def judged_so_far(self) -> Index:
+        """How many judged results stand at or above each result in its topic."""
+        return self.rank + 1 if self.judged.all() else self._running(self.judged)
+
+    def _running(self, flags: Bools) -> Index:
         count = np.cumsum(flags)
         starts = np.searchsorted(self.topic, np.arange(self.topics))
         before = np.concatenate(([0], count))[starts]
@@ -113,7 +123,7 @@ def ndcg(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
 def average_precision(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
     """Mean over all relevant documents of the precision at their ranks; 0 for those not found."""
     flags = ranked.relevant & (ranked.rank < k) if k is not None else ranked.relevant
-    precision = np.where(flags, ranked.running(ranked.relevant) / (ranked.rank + 1.0), 0.0)
+    precision = np.where(flags, ranked.relevant_so_far / (ranked.rank + 1.0), 0.0)
     return _divide(ranked.total(precision), judged.relevant)
 
 
@@ -149,7 +159,7 @@ def bpref(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
     do not count. The MathAMR+ thesis prints R alone as the denominator (its Figure 2.3).
     """
     found = ranked.relevant & (ranked.rank < k) if k is not None else ranked.relevant
-    above = ranked.running(ranked.judged & ~ranked.relevant)[found]
+    above = ranked.judged_so_far[found] - ranked.relevant_so_far[found]
     topic = ranked.topic[found]
     most = judged.relevant[topic]
     bound = np.minimum(judged.nonrelevant[topic], most)

@@ -121,7 +121,7 @@ class Scorer:
         topic = of_run[run.topic]
         found = self._table.find(run, topic) if not self.protocol.deduplicate else None
         rows, ties = self._sort(run, topic, order, graded, found)
-        answered = len(np.unique(of_run[of_run >= 0]))
+        answered = len(set(of_run.tolist()) - {-1})
         counts = {
             "results": len(run),
             "topics answered": answered,
@@ -296,7 +296,7 @@ class _Lookup:
         doc, mine = _widen(doc, width), _widen(self._doc, width)
         place = self._place(key)
         out = self._slots[place].astype(np.int64)
-        same = (self._hash[out] == key) & (self._topic[out] == topic)
+        same = self._topic[out] == topic
         for k in range(width):
             same &= mine[out, k] == doc[:, k]
         wrong = np.flatnonzero((out >= 0) & ~same)

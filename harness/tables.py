@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.columns import Bools, Floats, Index, Lines, Text, Words, blocks, decimals, text, words_of
+from harness.columns import Bools, Floats, Index, Lines, Text, Words, blocks, decimals, equals, text, words_of
 from harness.errors import FormatError, Problem, format_error
 
 LONGEST_ID = 255  # bytes
@@ -83,6 +83,10 @@ class Table:
         """A column as words; fields longer than `LONGEST_ID` are cut."""
         return words_of(self.source, self.start[column], np.minimum(self.length[column], LONGEST_ID))
 
+    def equals(self, column: int, value: bytes) -> Bools:
+        """Which fields of a column are exactly `value`."""
+        return equals(self.source, self.start[column], self.length[column], value)
+
     def ids(self, column: int, what: str) -> Words:
         """A column of ids as words."""
         length = self.length[column]
@@ -110,8 +114,12 @@ def tables(source: Text, names: tuple[str, ...], faults: Faults) -> Iterator[Tab
         if not right.all():
             _report_columns(faults, lines, names)
         # Column by column, so that each is one stretch of memory.
-        grid = np.arange(len(names))[:, None] + lines.first[right]
-        yield Table(source, lines.start[grid], lines.length[grid], lines.line[right], faults)
+        if right.all():
+            start, length = (part.reshape(-1, len(names)).T.copy() for part in (lines.start, lines.length))
+            yield Table(source, start, length, lines.line, faults)
+        else:
+            grid = np.arange(len(names))[:, None] + lines.first[right]
+            yield Table(source, lines.start[grid], lines.length[grid], lines.line[right], faults)
 
 
 def refuse_binary(source: Text, lines: Lines, path: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
@@ -79,8 +78,8 @@ def _unique(topics: list[tuple[int, Topic]], path: str) -> Topics:
         raise format_error(path, 0, "no topics found")
     seen: dict[str, int] = {}
     for line, topic in topics:
-        if not topic.id or topic.id.split() != [topic.id]:
-            raise format_error(path, line, f"topic id {topic.id!r} is empty or holds blanks")
+        if topic.id.split() != [topic.id] or not topic.id.isprintable():
+            raise format_error(path, line, f"topic id {topic.id!r} is empty or holds blanks or unprintable characters")
         if topic.id in seen:
             raise format_error(path, line, f"topic {topic.id!r} stands on line {seen[topic.id]} already")
         seen[topic.id] = line
@@ -88,7 +87,7 @@ def _unique(topics: list[tuple[int, Topic]], path: str) -> Topics:
 
 
 _BLOCKS = frozenset({"p", "br", "li", "ul", "ol", "blockquote", "div", "pre", "tr", "h1", "h2", "h3", "h4", "hr"})
-_DELIMITERS = re.compile(r"^\s*(\$\$?|\\\(|\\\[)?(.*?)(\$\$?|\\\)|\\\])?\s*$", re.DOTALL)
+_DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
 
 
 class _Markup(HTMLParser):
@@ -109,7 +108,7 @@ class _Markup(HTMLParser):
         elif self._formula is not None and tag == "span":
             self._depth += 1
         elif tag in _BLOCKS:
-            self.text.append(" ")
+            self.handle_data(" ")
 
     def handle_endtag(self, tag: str) -> None:
         if self._formula is not None and tag == "span":
@@ -117,7 +116,7 @@ class _Markup(HTMLParser):
             if not self._depth:
                 self._close()
         elif tag in _BLOCKS:
-            self.text.append(" ")
+            self.handle_data(" ")
 
     def handle_data(self, data: str) -> None:
         self.text.append(data)
@@ -130,7 +129,11 @@ class _Markup(HTMLParser):
             self._close()
 
     def _close(self) -> None:
-        latex = _DELIMITERS.sub(r"\2", "".join(self._formula or ())).strip()
+        latex = "".join(self._formula or ()).strip()
+        for opening, closing in _DELIMITERS:
+            if latex.startswith(opening):
+                latex = latex.removeprefix(opening).removesuffix(closing).strip()
+                break
         self.formulas.append(Formula(self._id, latex))
         self._formula = None
 
@@ -154,6 +157,9 @@ def arqmath_xml(data: bytes, path: str, language: str = "eng") -> Topics:
         if word in data:
             at = data.count(b"\n", 0, data.index(word)) + 1
             raise format_error(path, at, f"{word.decode()[2:]} is not allowed in a topics file")
+    if b"\x00" in data:
+        # Above all UTF-16, in which the words above would not be found.
+        raise format_error(path, data.count(b"\n", 0, data.index(b"\x00")) + 1, "byte 0x00 is not UTF-8 text")
     topics: list[tuple[int, Topic]] = []
     parser: ElementTree.XMLPullParser[Element] = ElementTree.XMLPullParser(["end"])
     try:
@@ -180,7 +186,7 @@ def _from_xml(element: Element, language: str) -> Topic:
 def crossmath_tsv(data: bytes, path: str, language: str) -> Topics:
     """CrossMath's translated topics: id, title, body, tags, tab-separated, one topic a line."""
     topics = []
-    for number, line in enumerate(_lines(data, path), 1):
+    for number, line in _lines(data, path):
         fields = line.split("\t")
         if len(fields) != 4:
             raise format_error(path, number, f"{len(fields)} columns, expected 4 (id title body tags)")
@@ -193,29 +199,34 @@ def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:
     """Topics in our own form: a JSON object a line with the fields of `Topic`; `id` and `title` are required."""
     topics = []
     known = ("id", "title", "body", "tags", "formulas", "language", "attributes")
-    for number, line in enumerate(_lines(data, path), 1):
+    for number, line in _lines(data, path):
         try:
             row = json.loads(line)
             if not isinstance(row, dict) or not {"id", "title"} <= set(row) <= set(known):
                 raise ValueError(f"expected an object with the keys {', '.join(known)}")
+            if not all(isinstance(row.get(key, ""), str) for key in ("id", "title", "body", "language")):
+                raise ValueError("id, title, body and language must be text")
+            if not isinstance(row.get("tags", []), list):
+                raise ValueError("tags must be a list")
+            tags = tuple(str(tag) for tag in row.get("tags", ()))
             formulas = tuple(Formula(str(f["id"]), str(f["latex"])) for f in row.get("formulas", ()))
             attributes = {str(k): str(v) for k, v in row.get("attributes", {}).items()}
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise format_error(path, number, f"not a topic: {error}") from None
-        tags = tuple(str(tag) for tag in row.get("tags", ()))
-        words = (str(row["id"]), str(row["title"]), str(row.get("body", "")))
-        topics.append((number, Topic(*words, tags, formulas, str(row.get("language", language)), attributes)))
+        words = (row["id"], row["title"], row.get("body", ""))
+        topics.append((number, Topic(*words, tags, formulas, row.get("language", language), attributes)))
     return _unique(topics, path)
 
 
-def _lines(data: bytes, path: str) -> list[str]:
+def _lines(data: bytes, path: str) -> list[tuple[int, str]]:
+    """The lines that are not blank, each with its number."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise format_error(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8 text") from None
     # Not splitlines(): questions may hold other line separators than the line feed.
-    return [line.rstrip("\r") for line in text.split("\n") if line.strip()]
+    return [(number, line.rstrip("\r")) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
 READERS: Mapping[str, Callable[[bytes, str, str], Topics]] = {
@@ -233,11 +244,16 @@ def attributes_csv(data: bytes, path: str, key: str, columns: Mapping[str, str])
     key : the column of topic ids.
     columns : attribute -> column.
     """
-    rows = csv.DictReader(io.StringIO("\n".join(_lines(data, path))))
-    for column in (key, *columns.values()):
-        if column not in (rows.fieldnames or ()):
-            raise format_error(path, 1, f"column {column!r} is missing; found {', '.join(rows.fieldnames or ())}")
-    return {
-        row[key].strip(): {name: (row[column] or "").strip() for name, column in columns.items() if row[column]}
-        for row in rows
-    }
+    rows = csv.DictReader(io.StringIO("\n".join(line for _, line in _lines(data, path))))
+    try:
+        for column in (key, *columns.values()):
+            if column not in (rows.fieldnames or ()):
+                raise format_error(path, 1, f"column {column!r} is missing; found {', '.join(rows.fieldnames or ())}")
+        return {
+            (row[key] or "").strip(): {
+                name: (row[column] or "").strip() for name, column in columns.items() if row[column]
+            }
+            for row in rows
+        }
+    except csv.Error as error:
+        raise format_error(path, rows.line_num, f"not CSV: {error}") from None

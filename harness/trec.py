@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ class Run:
     def __len__(self) -> int:
         return int(self.topic.size)
 
-    @property
+    @cached_property
     def key(self) -> Words:
         """A hash of each line's (topic, document); equal pairs have equal hashes, in runs and judgments alike."""
         return pair_hashes(self.topics, self.topic, self.doc)
@@ -121,7 +122,7 @@ class Qrels:
     def __len__(self) -> int:
         return int(self.topic.size)
 
-    @property
+    @cached_property
     def key(self) -> Words:
         """A hash of each judgment's (topic, document), as `Run.key`."""
         return pair_hashes(self.topics, self.topic, self.doc)
@@ -148,11 +149,12 @@ def pair_hashes(topics: Sequence[str], topic: npt.NDArray[np.int32], doc: Ids) -
     return hashes(as_words(doc), hashes(as_words(names), np.zeros(names.size, dtype=np.uint64))[topic])
 
 
-def _group(ids: Ids) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
+def _group(words: Words) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
     """Distinct ids in order of first appearance, and each row's index into them."""
-    if not ids.size:
+    if not words.size:
         return (), np.zeros(0, dtype=np.int32)
-    heads = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
+    ids = strings(words)
+    heads = np.flatnonzero(np.concatenate(([True], (words[1:] != words[:-1]).any(axis=1))))
     known: dict[bytes, int] = {}
     index = np.array([known.setdefault(head, len(known)) for head in ids[heads].tolist()], dtype=np.int32)
     spans = np.diff(np.append(heads, ids.size))
@@ -225,11 +227,11 @@ def _run_block(table: Table, names: tuple[str, ...], first_tag: str, first_line:
     rank, whole = integers(table.source, table.start[rank_column], table.length[rank_column])
     table.each(~whole, lambda row: f"rank {table.text(row, rank_column)!r} is not a whole number")
     if doc_column == 2:
-        second = table.words(1)
-        if (second != second[0]).any() or strings(second[:1])[0] not in ITERATIONS:
-            odd = ~np.isin(strings(second), ITERATIONS)
+        first = table.text(0, 1).encode()
+        if first not in ITERATIONS or not table.equals(1, first).all():
+            odd = ~np.isin(strings(table.words(1)), ITERATIONS)
             table.each(odd, lambda row: f"column 2 is {table.text(row, 1)!r}, expected Q0, 0 or _")
-    other = strings(table.words(tag_column)) != first_tag.encode()[:LONGEST_ID]
+    other = ~table.equals(tag_column, first_tag.encode())
     table.each(
         other, lambda row: f"run tag {table.text(row, tag_column)!r} differs from line {first_line}'s {first_tag!r}"
     )
@@ -275,7 +277,7 @@ def parse_run(
         raise HarnessError(f"{path}: run name {name!r} does not fit a file name: {TAG_RULE}")
     if not parts:
         faults.close()
-    topics, topic = _group(strings(stack([part.topic for part in parts])))
+    topics, topic = _group(stack([part.topic for part in parts]))
     doc_words = stack([part.doc for part in parts])
     context = [part.context for part in parts if part.context is not None]
     run = Run(
@@ -356,7 +358,7 @@ def parse_qrels(data: bytes, path: str, *, edition: str, whole: bool = True) -> 
         _check_grades(table, grade, whole)
         grade_parts.append(grade)
         line_parts.append(table.line)
-    topics, topic = _group(strings(stack(topic_parts)))
+    topics, topic = _group(stack(topic_parts))
     qrels = Qrels(edition, topics, topic, strings(stack(doc_parts)), np.concatenate(grade_parts), sha256(data))
     _report_duplicates(faults, qrels.key, qrels, np.concatenate(line_parts), "is judged")
     faults.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from harness.topics import Topics
 from harness.trec import Qrels, parse_qrels
 
 _KEYS = ("name", "title", "licence", "protocol", "editions", "topics")
+Lines = list[tuple[int, str]]
+_TYPES = {"editions": dict, "topics": dict, "attributes": dict, "keys": dict, "notes": list}
 _OPTIONAL = ("default_edition", "attributes", "keys", "pool", "corpus", "notes")
 
 
@@ -89,14 +91,15 @@ class Collection:
         """The topics with all attributes that the collection has."""
         where = f"{self.where}: topics"
         entry = self.config["topics"]
-        reader = entry["reader"]
+        reader = str(entry["reader"])
         if reader not in topics.READERS:
-            raise HarnessError(f"{where}: reader {reader!r} is unknown; {suggestion(str(reader), topics.READERS)}")
+            raise HarnessError(f"{where}: reader {reader!r} is unknown; {suggestion(reader, topics.READERS)}")
         path = local(config.resource(_file(entry), where))
         out = topics.READERS[reader](read_bytes(path), str(path), str(entry.get("language", "eng")))
         if "attributes" in self.config:
             entry = self.config["attributes"]
             config.check_keys(entry, ("key", "columns"), _PLACES, f"{self.where}: attributes")
+            config.check_types(entry, {"columns": dict}, f"{self.where}: attributes")
             path = local(config.resource(_file(entry), f"{self.where}: attributes"))
             out = out.with_attributes(
                 topics.attributes_csv(read_bytes(path), str(path), str(entry["key"]), entry["columns"])
@@ -110,7 +113,7 @@ class Collection:
         entry = self.config["keys"]
         config.check_keys(entry, ("id_column", "key_column"), _PLACES, f"{self.where}: keys")
         path = local(config.resource(_file(entry), f"{self.where}: keys"))
-        return read_keys(path, entry["id_column"], entry["key_column"])
+        return read_keys(path, str(entry["id_column"]), str(entry["key_column"]))
 
     def scorer(
         self,
@@ -146,31 +149,39 @@ def read_keys(path: Path, id_column: str, key_column: str) -> dict[str, str]:
     Raises
     ------
     HarnessError
-        A column is missing, or a line is not a JSON object; with its line.
+        A column is missing, a line is not a JSON object, or an id has two keys; with its line.
     """
-    data = read_bytes(path).decode("utf-8", "replace")
-    lines = [line for line in data.split("\n") if line.strip()]
+    data = read_bytes(path).decode("utf-8-sig", "replace")
+    lines = [(number, line.rstrip("\r")) for number, line in enumerate(data.split("\n"), 1) if line.strip()]
+    rows = _keys_jsonl if ".jsonl" in path.suffixes else _keys_table
     out: dict[str, str] = {}
-    if path.name.partition(".")[2].startswith("jsonl"):
-        for number, line in enumerate(lines, 1):
-            try:
-                row = json.loads(line)
-                out[str(row[id_column])] = str(row[key_column])
-            except (ValueError, KeyError, TypeError):
-                reason = f"expected a JSON object with {id_column!r} and {key_column!r}"
-                raise format_error(path, number, reason) from None
-        return out
-    header = lines[0].rstrip("\r").split("\t") if lines else []
+    for number, name, key in rows(lines, path, id_column, key_column):
+        if out.setdefault(name, key) != key:
+            raise format_error(path, number, f"{name!r} has the key {out[name]!r} on an earlier line, {key!r} here")
+    return out
+
+
+def _keys_jsonl(lines: Lines, path: Path, id_column: str, key_column: str) -> Iterator[tuple[int, str, str]]:
+    for number, line in lines:
+        try:
+            row = json.loads(line)
+            yield number, str(row[id_column]), str(row[key_column])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            reason = f"expected a JSON object with {id_column!r} and {key_column!r}"
+            raise format_error(path, number, reason) from None
+
+
+def _keys_table(lines: Lines, path: Path, id_column: str, key_column: str) -> Iterator[tuple[int, str, str]]:
+    header = lines[0][1].split("\t") if lines else []
     for column in (id_column, key_column):
         if column not in header:
-            raise format_error(path, 1, f"column {column!r} is missing; found {', '.join(header)}")
+            raise format_error(path, 1, f"column {column!r} is missing; found {', '.join(header) or 'nothing'}")
     at, to = header.index(id_column), header.index(key_column)
-    for number, line in enumerate(lines[1:], 2):
-        fields = line.rstrip("\r").split("\t")
+    for number, line in lines[1:]:
+        fields = line.split("\t")
         if len(fields) != len(header):
             raise format_error(path, number, f"{len(fields)} columns, expected {len(header)}")
-        out[fields[at]] = fields[to]
-    return out
+        yield number, fields[at], fields[to]
 
 
 def load_collection(name: str) -> Collection:
@@ -183,6 +194,7 @@ def load_collection(name: str) -> Collection:
     """
     mapping, where = config.load("collection", name)
     config.check_keys(mapping, _KEYS, _OPTIONAL, where)
+    config.check_types(mapping, _TYPES, where)
     if mapping["name"] != name:
         raise HarnessError(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
     config.check_keys(mapping["topics"], ("reader",), (*_PLACES, "language"), f"{where}: topics")
@@ -190,6 +202,7 @@ def load_collection(name: str) -> Collection:
     for key, entry in mapping["editions"].items():
         here = f"{where}: editions: {key}"
         config.check_keys(entry, ("title", "qrels", "topics", "judgments"), (), here)
+        config.check_types(entry, {"topics": int, "judgments": int}, here)
         file = config.resource(entry["qrels"], here)
         editions[str(key)] = Edition(str(key), str(entry["title"]), file, entry["topics"], entry["judgments"])
     default = str(mapping.get("default_edition", next(iter(editions))))

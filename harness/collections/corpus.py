@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import config
-from harness.errors import format_error
+from harness.errors import HarnessError, format_error, suggestion
 from harness.files import read_bytes, sha256_file
 
 
@@ -20,6 +20,9 @@ class Document:
     title: str = ""
     body: str = ""
     tags: tuple[str, ...] = ()
+
+
+_FIELDS = tuple(Document.__dataclass_fields__)
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,9 @@ class Corpus:
             if not line.strip():
                 continue
             document = self._document(line, number)
+            if document.id.split() != [document.id] or not document.id.isprintable():
+                reason = f"document id {document.id!r} is empty or holds blanks or unprintable characters"
+                raise format_error(self.path, number, reason)
             if document.id in seen:
                 raise format_error(self.path, number, f"document {document.id!r} stands on an earlier line already")
             seen.add(document.id)
@@ -57,14 +63,15 @@ class Corpus:
             row = json.loads(line)
             parts: dict[str, list[str]] = {}
             for column, field in self.fields:
-                value = row[column] if field == "id" else row.get(column, "")
-                parts.setdefault(field, []).append(" ".join(value) if isinstance(value, list) else str(value))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+                value = row[column] if field == "id" else row.get(column)
+                if value is not None:
+                    parts.setdefault(field, []).append(" ".join(value) if isinstance(value, list) else str(value))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             reason = f"not a document: {type(error).__name__}: {error}"
             raise format_error(self.path, number, reason) from None
         words = {field: " ".join(values) for field, values in parts.items()}
         return Document(
-            words["id"], words.get("title", ""), words.get("body", ""), tuple(words.get("tags", "").split())
+            words.get("id", ""), words.get("title", ""), words.get("body", ""), tuple(words.get("tags", "").split())
         )
 
 
@@ -72,6 +79,14 @@ def load_corpus(name: str) -> Corpus:
     """A corpus by name; raises HarnessError for an unknown name or a fault in its configuration."""
     mapping, where = config.load("corpus", name)
     config.check_keys(mapping, ("name", "title", "licence", "file", "fields"), (), where)
+    config.check_types(mapping, {"file": dict, "fields": dict}, where)
+    if mapping["name"] != name:
+        raise HarnessError(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
+    for field in mapping["fields"].values():
+        if field not in _FIELDS:
+            raise HarnessError(f"{where}: fields: {field!r} is unknown; {suggestion(str(field), _FIELDS)}")
+    if "id" not in mapping["fields"].values():
+        raise HarnessError(f"{where}: fields: no column is the 'id'")
     path = config.resource(mapping["file"], where)
     from harness.collections import local
 

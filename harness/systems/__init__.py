@@ -43,7 +43,8 @@ class System(Protocol):
         ...
 
 
-_ABOUT = ("title", "extra")
+_ABOUT = ("title", "extra", "needs")
+_KINDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", str: "text"}
 
 
 def build_system(mapping: Mapping[str, Any], where: str) -> System:
@@ -52,7 +53,8 @@ def build_system(mapping: Mapping[str, Any], where: str) -> System:
     Raises
     ------
     HarnessError
-        A key is missing or unknown to the class, the class does not exist, or it needs an extra that is not installed.
+        A key is missing, unknown to the class or of another type than its default; the class does not exist, or it
+        needs an extra that is not installed.
     """
     target = str(mapping.get("_target_", ""))
     module, _, name = target.rpartition(".")
@@ -60,20 +62,28 @@ def build_system(mapping: Mapping[str, Any], where: str) -> System:
         raise HarnessError(f"{where}: key '_target_' is {target!r}, expected a class such as {__name__}.simple.Overlap")
     try:
         factory = getattr(importlib.import_module(module), name)
-    except ImportError as error:
+    except (ImportError, TypeError) as error:  # TypeError: a relative name, such as ..simple.Overlap
         extra = f"; install it with: pip install 'mathir-harness[{mapping['extra']}]'" if mapping.get("extra") else ""
         raise HarnessError(f"{where}: {target} cannot be loaded: {error}{extra}") from None
     except AttributeError:
         raise HarnessError(f"{where}: key '_target_': {module} has no {name!r}") from None
+    if not callable(factory):
+        raise HarnessError(f"{where}: key '_target_': {target} is no class")
     parameters = {key: value for key, value in mapping.items() if key != "_target_" and key not in _ABOUT}
     known = inspect.signature(factory).parameters
     for key in parameters:
         if key not in known:
             raise HarnessError(f"{where}: key {key!r} is unknown to {target}; {suggestion(key, known)}")
+        kind = type(known[key].default)
+        if kind in _KINDS and type(parameters[key]) is not kind:
+            raise HarnessError(f"{where}: key {key!r} is {parameters[key]!r}, expected {_KINDS[kind]}")
     for key, parameter in known.items():
         if parameter.default is inspect.Parameter.empty and parameters.get(key) is None:
             raise HarnessError(f"{where}: key {key!r} is missing")
-    system: System = factory(**parameters)
+    try:
+        system: System = factory(**parameters)
+    except HarnessError as error:
+        raise HarnessError(f"{where}: {error}") from None
     return system
 
 

@@ -30,6 +30,11 @@ def _documents(corpus: Corpus | None, system: str) -> Iterable[Document]:
     return corpus
 
 
+def _check_depth(depth: int) -> None:
+    if depth < 1:
+        raise HarnessError(f"key 'depth' is {depth}, expected a whole number from 1")
+
+
 @dataclass(frozen=True)
 class Shuffle:
     """All documents (or the pool) in an order that depends on the seed and the ids alone: what no knowledge scores."""
@@ -37,6 +42,9 @@ class Shuffle:
     seed: int = 0
     depth: int = 1000
     name: str = "shuffle"
+
+    def __post_init__(self) -> None:
+        _check_depth(self.depth)
 
     def __call__(
         self,
@@ -73,6 +81,9 @@ class Overlap:
     depth: int = 1000
     title_only: bool = False
     name: str = "overlap"
+
+    def __post_init__(self) -> None:
+        _check_depth(self.depth)
 
     def __call__(
         self,
@@ -117,4 +128,4 @@ class External:
         pool: Pool | None = None,
     ) -> Run:
         """Read the file, checked against the topics."""
-        return read_run(Path(self.path).expanduser(), name=self.name, format=self.format, known_topics=topics.ids())
+        return read_run(Path(str(self.path)).expanduser(), name=self.name, format=self.format, known_topics=topics.ids())
