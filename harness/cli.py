@@ -88,7 +88,7 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
 def _print_means(scores: Sequence[Scores]) -> None:
     first = scores[0]
     rows = [["run", *(first.protocol.label(m) for m in first.measures), "n", "missing"]]
-    for score in scores:
+    for score in sorted(scores, key=lambda s: (-s.mean(first.measures[0]), s.run)):
         counted = sorted({score.n(m) for m in score.measures if not m.startswith("Judged")})
         means = [f"{score.mean(m):.4f}" for m in score.measures]
         n = "/".join(str(n) for n in counted)
