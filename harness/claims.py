@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness import config
-from harness.errors import HarnessError
+from harness.errors import HarnessError, suggestion
 from harness.papers import Reproduction, pooled
 from harness.protocol import Scores
 from harness.stats import Row, compare
@@ -64,7 +64,7 @@ def check_claims(reproduction: Reproduction, alpha: float = 0.05, seed: int = 0)
         config.check_keys(entry, ("title", "expect", "pairs"), (), where)
         if entry["expect"] not in EXPECTATIONS:
             raise HarnessError(f"{where}: expect is {entry['expect']!r}, expected one of {', '.join(EXPECTATIONS)}")
-        pairs = [(str(a), str(b)) for a, b in entry["pairs"]]
+        pairs = _pairs(entry["pairs"], {run for _, run in reproduction.scores}, where)
         by_collection = _group(reproduction.scores, pairs)
         measures = len(next(iter(by_collection.values()))[0].measures)
         family = len(pairs) * measures * len(by_collection)
@@ -81,6 +81,15 @@ def check_claims(reproduction: Reproduction, alpha: float = 0.05, seed: int = 0)
         tests += [_test(POOLED, row, entry["expect"]) for row in comparison.rows]
         out.append(Claim(str(entry["title"]), entry["expect"], tuple(tests), family, comparison.family, alpha))
     return tuple(out)
+
+
+def _pairs(value: object, runs: Collection[str], where: str) -> list[tuple[str, str]]:
+    if not isinstance(value, list) or not value or any(not isinstance(p, list) or len(p) != 2 for p in value):
+        raise HarnessError(f"{where}: pairs is {value!r}, expected a list of pairs of runs such as [[a, b], [a, c]]")
+    for run in (str(run) for pair in value for run in pair):
+        if run not in runs:
+            raise HarnessError(f"{where}: run {run!r} is not in the archive; {suggestion(run, runs)}")
+    return [(str(a), str(b)) for a, b in value]
 
 
 def _group(scores: Mapping[tuple[str, str], Scores], pairs: Sequence[tuple[str, str]]) -> dict[str, list[Scores]]:

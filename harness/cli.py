@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness import __version__
-from harness.console import out, say
+from harness.console import leave_pipe, out, say
 from harness.errors import HarnessError, suggestion
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Evaluate mathematical information retrieval: reproduce papers, score and compare runs.",
@@ -47,16 +46,15 @@ def _evaluate(
     keys: Path | None,
 ) -> tuple[Evaluation, dict[str, str]]:
     """Runs read, checked and scored; and the checksum of each file."""
-    from harness import measures as known
     from harness.collections import load_collection, read_keys
     from harness.workflow import evaluate, read_runs
 
     collection = load_collection(collection_name)
-    wanted = tuple(part.strip() for part in measures.split(",") if part.strip()) if measures else None
-    for measure in wanted or ():
-        known.parse_measure(measure)
-    mapping = read_keys(keys, *_key_columns(keys)) if keys else None
+    wanted = None if measures is None else _measures(measures)
+    mapping = None if keys is None else read_keys(keys, *_key_columns(keys))
     scorer = collection.scorer(edition, protocol, measures=wanted, keys=mapping)
+    if keys is not None and not scorer.protocol.deduplicate:
+        raise HarnessError(f"--keys {keys}: protocol {scorer.protocol.name} does not de-duplicate, so keys have no use")
     runs = read_runs(paths, format=format, known_topics=collection.topics().ids())
     evaluation = evaluate(collection, scorer, runs)
     for warning in evaluation.warnings:
@@ -65,11 +63,24 @@ def _evaluate(
     return evaluation, files | {str(path): run.sha256 for path, run in zip(paths, runs, strict=True)}
 
 
+def _measures(text: str) -> tuple[str, ...]:
+    from harness.measures import parse_measure
+
+    wanted = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not wanted:
+        raise HarnessError(f"--measures {text!r}: names no measure; expected a list such as nDCG@10,AP")
+    for measure in wanted:
+        parse_measure(measure)
+        if wanted.count(measure) > 1:
+            raise HarnessError(f"--measures {text!r}: measure {measure!r} is named twice")
+    return wanted
+
+
 def _key_columns(path: Path) -> tuple[str, str]:
     from harness.files import read_bytes
 
     header = read_bytes(path).partition(b"\n")[0].decode("utf-8", "replace").rstrip("\r").split("\t")
-    if len(header) < 2:
+    if len(header) != 2:
         raise HarnessError(f"{path}:1: expected a header of two tab-separated columns, such as 'id' and 'visual_id'")
     return header[0], header[1]
 
@@ -227,23 +238,27 @@ def list_() -> None:
     from harness.collections import load_collection
     from harness.papers import load_paper, paper_names
 
-    out("collections")
-    rows = []
-    for name in config.names("collection"):
-        collection = load_collection(name)
-        rows.append([f"  {name}", collection.state(), collection.licence, "/".join(collection.editions)])
-    _print_left([["  name", "state", "licence", "editions"], *rows])
-    out("papers")
-    rows = []
-    for name in paper_names():
-        paper = load_paper(name)
-        rows.append([f"  {name}", paper.state(), f"{len(paper.cells)} cells", paper.title])
-    _print_left([["  name", "state", "published", "title"], *rows])
-    out("systems")
+    collections = [(name, load_collection(name)) for name in config.names("collection")]
+    papers = [(name, load_paper(name)) for name in paper_names()]
     systems = [(name, config.load("system", name)[0]) for name in config.names("system")]
-    _print_left(
-        [["  name", "needs", "title"], *([f"  {n}", _needs(m.get("extra")), str(m["title"])] for n, m in systems)]
-    )
+    # Everything is read before anything is printed: half a list looks like a whole one.
+    tables = {
+        "collections": [
+            ["  name", "state", "licence", "editions"],
+            *([f"  {name}", c.state(), c.licence, "/".join(c.editions)] for name, c in collections),
+        ],
+        "papers": [
+            ["  name", "state", "published", "title"],
+            *([f"  {name}", p.state(), f"{len(p.cells)} cells", p.title] for name, p in papers),
+        ],
+        "systems": [
+            ["  name", "needs", "title"],
+            *([f"  {name}", _needs(mapping.get("extra")), str(mapping.get("title", ""))] for name, mapping in systems),
+        ],
+    }
+    for heading, rows in tables.items():
+        out(heading)
+        _print_left(rows)
 
 
 def _needs(extra: str | None) -> str:
@@ -280,14 +295,21 @@ def version(
     context: typer.Context,
     show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """Print the version when asked."""
+    """Print the version when asked, and what there is to ask without a command."""
     if show:
         out(f"mathir-harness {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        out(context.get_help())
         raise typer.Exit
 
 
 def main() -> None:
     """The program `harness`: exit code 0, or 2 after one clear line (a line a fault) on standard error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that lacks a character (such as the prime of nDCG′) gets its escape, not a traceback.
+            stream.reconfigure(errors="backslashreplace")
     try:
         if len(sys.argv) > 1 and sys.argv[1] in HYDRA_COMMANDS:
             from harness.hydra_main import main as hydra_main
@@ -306,9 +328,7 @@ def main() -> None:
         say("harness: stopped; what was written is whole")
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our output has gone; Python must not try to flush to it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        leave_pipe(sys.stdout)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
         key = loader.construct_object(key_node, deep=True)
         line = key_node.start_mark.line + 1
         if not isinstance(key, str | int | float | bool | None):
-            raise yaml.MarkedYAMLError(problem=f"a key must be text or a number, found {key!r}", problem_mark=key_node.start_mark)
+            problem = f"a key must be text or a number, found {key!r}"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
         if key in seen:
             raise yaml.MarkedYAMLError(
                 problem=f"key {key!r} stands on line {seen[key]} already", problem_mark=key_node.start_mark
@@ -97,8 +98,8 @@ def load(group: str, name: str) -> tuple[dict[str, Any], str]:
         No such name (with the nearest one), or a file that is not valid YAML.
     """
     known = names(group)
-    if name not in known:
-        raise HarnessError(f"{group} {name!r} is unknown; {suggestion(name, known)}")
+    if not isinstance(name, str) or name not in known:
+        raise HarnessError(f"{group} {name!r} is unknown; {suggestion(str(name), known)}")
     return dict(_load(known[name])), str(known[name])
 
 

@@ -47,11 +47,18 @@ def _conf() -> list[str]:
     return ["configuration", ", ".join(str(folder) for folder in folders), ""]
 
 
+def _installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # of a module inside a package that is missing itself
+        return False
+
+
 def _extras() -> Iterator[list[str]]:
     """Systems whose module is not installed."""
     for name in config.names("system"):
         mapping, _ = config.load("system", name)
         extra = mapping.get("extra")
         needs = mapping.get("needs", "")
-        if extra and needs and importlib.util.find_spec(str(needs)) is None:
+        if extra and needs and not _installed(str(needs)):
             yield [f"system {name}", f"{needs} is not installed", f"pip install 'mathir-harness[{extra}]'"]

@@ -6,11 +6,12 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import config
-from harness.console import out, say
+from harness.console import out, say, track
 from harness.errors import HarnessError, suggestion
 from harness.files import read_bytes
 
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 GROUPS = {"reproduce": ("paper",), "run": ("collection", "corpus", "system", "protocol")}
+OVERRIDE = re.compile(r"(?P<sign>\+{0,2})(?P<key>[A-Za-z_][\w.@/]*)=(?P<value>.*)", re.DOTALL)
+
+
+class _StoppedError(BaseException):
+    """Carries the error of a job past Hydra, which would print lines of its own about it."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
 
 
 def main(command: str, arguments: Sequence[str]) -> None:
@@ -49,8 +58,19 @@ def main(command: str, arguments: Sequence[str]) -> None:
     sys.argv = [f"harness {command}", *arguments]
     ours = str(config.folders()[0].resolve())
     task = {"reproduce": _reproduce, "run": _run}[command]
+
+    @wraps(task)
+    def job(cfg: DictConfig) -> None:
+        try:
+            task(cfg)
+        except (HarnessError, OmegaConfBaseException) as error:
+            raise _StoppedError(error) from None
+
     try:
-        hydra.main(version_base="1.3", config_path=ours, config_name=command)(task)()
+        try:
+            hydra.main(version_base="1.3", config_path=ours, config_name=command)(job)()
+        except _StoppedError as stopped:
+            raise stopped.error from None
     except HydraException as error:
         raise HarnessError(f"{command}: {_line(error)}") from None
     except FileNotFoundError as error:
@@ -74,32 +94,58 @@ def _check(command: str, arguments: Sequence[str]) -> None:
     keys = {key: str(primary) for key in config.parse(read_bytes(primary), str(primary)) if key != "defaults"}
     groups = GROUPS[command]
     chosen: dict[str, str] = {}
-    overrides = [a for a in arguments if re.match(r"[A-Za-z_][\w.@/]*=", a)]
-    for group, _, names in (a.partition("=") for a in overrides):
-        if group in groups and not set(names) & set("{}[]()*"):
+    overrides = [match for argument in arguments if (match := OVERRIDE.fullmatch(argument))]
+    for argument in arguments:
+        if argument.startswith("~") and not argument.startswith("~hydra"):
+            raise HarnessError(f"{command}: {argument}: no key of {primary} can be removed")
+    for group, value in ((match["key"], match["value"]) for match in overrides):
+        if group in groups and not set(value) & set("{}[]()*"):
             known = config.names(group)
-            for name in names.split(","):
-                if name not in known and name not in ("null", ""):
+            for name in value.split(","):
+                if name not in known:
                     raise HarnessError(f"{group}={name}: no such {group}; {suggestion(name, known)}")
-            chosen[group] = names.partition(",")[0]
-    for key in (a.partition("=")[0] for a in overrides):
-        first, _, rest = key.partition(".")
-        if first in ("hydra",) or "/" in key or "@" in key:
+            chosen[group] = value.partition(",")[0]
+    for match in overrides:
+        first, _, rest = match["key"].partition(".")
+        if first == "hydra" or "/" in match["key"] or "@" in match["key"]:
             continue
         if first not in keys and first not in groups:
-            raise HarnessError(f"{primary}: key {key!r} is unknown; {suggestion(first, [*keys, *groups])}")
-        if rest and first in chosen and chosen[first] not in ("null", ""):
+            raise HarnessError(f"{primary}: key {match['key']!r} is unknown; {suggestion(first, [*keys, *groups])}")
+        if rest and first in groups and first != "system":
+            said = f"a {first} is used as its file says; to change it, write a conf/{first}/NAME.yaml of your own"
+            raise HarnessError(f"{command}: {match['key']}: {said}")
+        if rest and first in chosen and not match["sign"]:
             mapping, where = config.load(first, chosen[first])
             if rest.partition(".")[0] not in mapping:
                 raise HarnessError(f"{where}: key {rest!r} is unknown; {suggestion(rest, mapping)}")
 
 
-def _plain(cfg: DictConfig) -> dict[str, Any]:
+def _settings(cfg: DictConfig, command: str) -> dict[str, Any]:
+    """The configuration as plain values, checked before any work is done."""
     from omegaconf import OmegaConf
+
+    from harness.report import FORMATS
 
     value = OmegaConf.to_container(cfg, resolve=True)
     assert isinstance(value, dict)  # noqa: S101
-    return {str(key): item for key, item in value.items()}
+    settings = {str(key): item for key, item in value.items()}
+    formats = settings["formats"]
+    alpha = settings["alpha"]
+    for key, right, expected in (
+        ("alpha", type(alpha) is float and 0 < alpha < 1, "a number between 0 and 1"),
+        ("seed", type(settings["seed"]) is int, "a whole number"),
+        ("rerank", type(settings.get("rerank", False)) is bool, "true or false"),
+        ("output", isinstance(settings["output"], str) and settings["output"], "a folder's name"),
+        ("runs", isinstance(settings["runs"], str) and settings["runs"], "a folder's name"),
+        (
+            "formats",
+            isinstance(formats, list) and formats and all(name in FORMATS for name in formats),
+            f"a list of {', '.join(FORMATS)}",
+        ),
+    ):
+        if not right:
+            raise HarnessError(f"{command}: key {key!r} is {settings[key]!r}, expected {expected}")
+    return settings
 
 
 def _reproduce(cfg: DictConfig) -> None:
@@ -108,16 +154,16 @@ def _reproduce(cfg: DictConfig) -> None:
     from harness.report.paper import paper_report
     from harness.store import provenance
 
-    settings = _plain(cfg)
+    settings = _settings(cfg, "reproduce")
     paper_key = settings["paper"].get("key")
     output = Path(settings["output"])
     if paper_key == "demo":
         _demonstrate(settings, output)
         return
     for key in papers.paper_names() if paper_key == "all" else [str(paper_key)]:
-        reproduction = papers.reproduce(papers.load_paper(key), say)
+        reproduction = papers.reproduce(papers.load_paper(key), say, track)
         files = {file.name: file.sha256 for file in reproduction.paper.files()}
-        report = paper_report(reproduction, provenance(files), float(settings["alpha"]), int(settings["seed"]))
+        report = paper_report(reproduction, provenance(files), settings["alpha"], settings["seed"])
         written = write_report(report, output / key, settings["formats"])
         out(reproduction.line)
         if paper_key != "all":
@@ -140,7 +186,7 @@ def _demonstrate(settings: dict[str, Any], output: Path) -> None:
         evaluation = evaluate(collection, scorer, list(runs.values()))
         measures = [m for m in scorer.measures if not m.startswith("Judged")]
         comparison = compare(
-            evaluation.scores, "shuffle", measures=measures, alpha=float(settings["alpha"]), seed=int(settings["seed"])
+            evaluation.scores, "shuffle", measures=measures, alpha=settings["alpha"], seed=settings["seed"]
         )
         report = comparison_report(evaluation, comparison, inputs(collection, scorer, runs))
         out(headline(evaluation))
@@ -154,7 +200,7 @@ def _run(cfg: DictConfig) -> None:
     from harness.systems import build_system
     from harness.workflow import evaluate, inputs, produce
 
-    settings = _plain(cfg)
+    settings = _settings(cfg, "run")
     for group in ("collection", "system"):
         if not settings.get(group):
             known = ", ".join(config.names(group))
@@ -162,10 +208,12 @@ def _run(cfg: DictConfig) -> None:
     collection = load_collection(str(settings["collection"]["name"]))
     corpus = settings.get("corpus") or {}
     system = build_system(settings["system"], "run: system")
-    rerank = bool(settings["rerank"])
-    run, path = produce(system, collection, corpus.get("name"), Path(settings["runs"]), rerank=rerank, say=say)
     protocol = settings.get("protocol") or {}
-    scorer = collection.scorer(settings["edition"], protocol.get("name"))
+    edition = None if settings["edition"] is None else str(settings["edition"])
+    # Before the run is made, so that a wrong name costs no time.
+    scorer = collection.scorer(edition, protocol.get("name"))
+    rerank = settings["rerank"]
+    run, path = produce(system, collection, corpus.get("name"), Path(settings["runs"]), rerank=rerank, say=say)
     evaluation = evaluate(collection, scorer, [run])
     remarks = ("The system ranked the judged documents of each topic, nothing else.",) if rerank else ()
     report = comparison_report(evaluation, None, inputs(collection, scorer, {str(path): run}), remarks=remarks)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ Judgement = Literal["exact", "close", "differs", "blocked"]
 HEADER = ["paper", "table", "caption", "system", "group", "collection", "task", "slice", "metric", "aggregate"]
 HEADER += ["value", "std", "significant", "baseline", "note"]
 Say = Callable[[str], None]
+Track = Callable[[Sequence["ArchivedRun"], str], Iterable["ArchivedRun"]]
 
 
 @dataclass(frozen=True)
@@ -167,35 +169,61 @@ def judge(printed: str, value: float) -> Judgement:
     A value in the very middle of two roundings counts as either of them.
     """
     unit = 10.0 ** -len(printed.partition(".")[2])
-    distance = abs(value - float(printed))
-    if distance <= unit * 0.5 + 1e-9:
+    distance = abs(value - float(printed)) / unit
+    slack = 1e-6  # a mean's own rounding must not decide
+    if distance <= 0.5 + slack:
         return "exact"
-    return "close" if distance <= unit * 2 + 1e-9 else "differs"
+    return "close" if distance <= 2 + slack else "differs"
 
 
 def read_cells(data: bytes, path: str) -> tuple[Cell, ...]:
     """The cells of a CSV file; faults as `path:line: reason`."""
-    rows = list(csv.reader(io.StringIO(data.decode("utf-8"))))
-    if not rows or rows[0] != HEADER:
-        raise format_error(path, 1, f"header is {','.join(rows[0] if rows else [])!r}, expected {','.join(HEADER)!r}")
-    out = []
-    for number, row in enumerate(rows[1:], 2):
-        if len(row) != len(HEADER):
-            raise format_error(path, number, f"{len(row)} columns, expected {len(HEADER)}")
-        values: dict[str, Any] = dict(zip(HEADER, row, strict=True))
-        try:
-            float(values["value"])
-        except ValueError:
-            raise format_error(path, number, f"value {values['value']!r} is not a number") from None
-        values["significant"] = {"1": True, "0": False, "": None}[values["significant"]]
-        values["baseline"] = values["baseline"] == "1"
-        out.append(Cell(**values))
-    return tuple(out)
+    cells: list[Cell] = []
+    try:
+        rows = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
+        header = next(rows, [])
+        if header != HEADER:
+            raise format_error(path, 1, f"header is {','.join(header)!r}, expected {','.join(HEADER)!r}")
+        seen: dict[Cell, int] = {}
+        number = rows.line_num + 1
+        for row in rows:
+            cell = _cell(row, path, number)
+            if seen.setdefault(replace(cell, value="", std="", note=""), number) != number:
+                raise format_error(path, number, f"this cell ({cell.place}) stands on an earlier line already")
+            cells.append(cell)
+            number = rows.line_num + 1
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise format_error(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8 text") from None
+    except csv.Error as error:
+        raise format_error(path, rows.line_num, f"not CSV: {error}") from None
+    return tuple(cells)
+
+
+_NUMBER = re.compile(r"-?([0-9]+(\.[0-9]+)?|\.[0-9]+)")
+_FLAGS = {"1": True, "0": False, "": None}
+
+
+def _cell(row: Sequence[str], path: str, line: int) -> Cell:
+    if len(row) != len(HEADER):
+        raise format_error(path, line, f"{len(row)} columns, expected {len(HEADER)}")
+    values: dict[str, Any] = dict(zip(HEADER, row, strict=True))
+    for column in ("value", "std"):
+        if not _NUMBER.fullmatch(values[column]) and (values[column] or column == "value"):
+            raise format_error(path, line, f"{column} {values[column]!r} is not a decimal number such as 0.259")
+    for column in ("significant", "baseline"):
+        if values[column] not in _FLAGS:
+            raise format_error(path, line, f"{column} is {values[column]!r}, expected 1, 0 or nothing")
+        values[column] = _FLAGS[values[column]]
+    return Cell(**{**values, "baseline": bool(values["baseline"])})
 
 
 _OPTIONAL = ("archive", "blocked", "blocked_tables", "metric_notes", "also", "baselines")
 _TOLD = ("claims", "breakdown", "translations", "remarks")
+_TYPES = {"archive": dict, "blocked_tables": dict, "metric_notes": dict, "also": list, "baselines": dict}
+_TYPES |= {"claims": list, "breakdown": dict, "translations": dict, "remarks": list}
 _ARCHIVE = ("source", "protocol", "measures", "collections", "runs")
+_ARCHIVE_TYPES = {"measures": dict, "collections": dict, "runs": list, "identified": list}
 
 
 def load_paper(key: str) -> Paper:
@@ -207,18 +235,8 @@ def load_paper(key: str) -> Paper:
         Unknown key, or a configuration or cells file with a fault.
     """
     mapping, where = config.load("paper", key)
-    optional = (
-        "archive",
-        "blocked",
-        "blocked_tables",
-        "also",
-        "claims",
-        "breakdown",
-        "baselines",
-        "remarks",
-        "metric_notes",
-    )
-    config.check_keys(mapping, ("key", "title"), (*optional, "translations", "cells", "url"), where)
+    config.check_keys(mapping, ("key", "title"), (*_OPTIONAL, *_TOLD, "url"), where)
+    config.check_types(mapping, _TYPES, where)
     if mapping["key"] != key:
         raise HarnessError(f"{where}: key 'key' is {mapping['key']!r}, expected the file's name {key!r}")
     path = config.names("paper")[key].parent / "cells" / f"{key}.csv"
@@ -227,7 +245,9 @@ def load_paper(key: str) -> Paper:
     runs: tuple[ArchivedRun, ...] = ()
     if archive:
         config.check_keys(archive, _ARCHIVE, ("identified",), f"{where}: archive")
+        config.check_types(archive, _ARCHIVE_TYPES, f"{where}: archive")
         runs = tuple(_archived_runs(archive, where))
+    _check_told(mapping, {run.name for run in runs}, where)
     return Paper(key, str(mapping["title"]), cells, archive, runs, mapping, where)
 
 
@@ -237,17 +257,44 @@ def paper_names() -> list[str]:
 
 
 def _archived_runs(archive: Mapping[str, Any], where: str) -> list[ArchivedRun]:
-    out = []
+    out: list[ArchivedRun] = []
     for collection, entry in archive["collections"].items():
         config.check_keys(entry, ("collection", "edition"), ("suffix",), f"{where}: archive: collections: {collection}")
         for run in archive["runs"]:
             config.check_keys(run, ("name", "group", "system", "path"), (), f"{where}: archive: runs")
-            path = str(run["path"]).format(suffix=entry.get("suffix", ""))
+            path = str(run["path"]).replace("{suffix}", str(entry.get("suffix", "")))
+            if (str(collection), str(run["name"])) in {(known.collection, known.name) for known in out}:
+                raise HarnessError(f"{where}: archive: runs: two are named {run['name']!r}")
             file = config.resource({"source": archive["source"], "path": path}, f"{where}: archive: runs")
             if not isinstance(file, Resource):
                 raise HarnessError(f"{where}: archive: {path} is not a fetched file")
             out.append(ArchivedRun(str(run["name"]), str(run["group"]), str(run["system"]), str(collection), file))
     return out
+
+
+def _check_told(mapping: Mapping[str, Any], runs: Collection[str], where: str) -> None:
+    """Keys and run names of what is told beside the tables, before anything is fetched for it."""
+    identified = (mapping.get("archive") or {}).get("identified", ())
+    named = [(f"baselines: {ending}", run) for ending, run in mapping.get("baselines", {}).items()]
+    for entry in identified:
+        here = f"{where}: archive: identified"
+        config.check_keys(entry, ("cell", "run", "collection", "topic", "cause"), (), here)
+        config.check_keys(entry["cell"], (), tuple(HEADER), f"{here}: cell")
+        named.append(("archive: identified", entry["run"]))
+    if "translations" in mapping:
+        entry, here = mapping["translations"], f"{where}: translations"
+        config.check_keys(entry, ("source", "english", "languages"), (), here)
+        config.check_types(entry, {"languages": dict}, here)
+        for code, language in entry["languages"].items():
+            config.check_keys(language, ("title", "path"), (), f"{here}: languages: {code}")
+    if "breakdown" in mapping:
+        entry, here = mapping["breakdown"], f"{where}: breakdown"
+        config.check_keys(entry, ("title", "attribute", "values", "measure", "runs"), (), here)
+        config.check_types(entry, {"values": list, "runs": list}, here)
+        named += [("breakdown", run) for run in entry["runs"]]
+    for key, run in named:
+        if str(run) not in runs:
+            raise HarnessError(f"{where}: {key}: run {run!r} is not in the archive; {suggestion(str(run), runs)}")
 
 
 def _translations(paper: Paper) -> list[dict[str, Any]]:
@@ -258,12 +305,18 @@ def _translations(paper: Paper) -> list[dict[str, Any]]:
     return [{"source": entry["source"], "path": path} for path in paths]
 
 
-def reproduce(paper: Paper, say: Say = lambda _: None) -> Reproduction:
+def in_silence(runs: Sequence[ArchivedRun], _: str) -> Iterable[ArchivedRun]:
+    """Show no progress."""
+    return runs
+
+
+def reproduce(paper: Paper, say: Say = lambda _: None, track: Track = in_silence) -> Reproduction:
     """Recompute every cell that can be recomputed.
 
     Parameters
     ----------
     say : told what is being done, a line at a time.
+    track : goes through the runs and shows how far it is, as `console.track`.
 
     Raises
     ------
@@ -273,7 +326,6 @@ def reproduce(paper: Paper, say: Say = lambda _: None) -> Reproduction:
     """
     if not paper.runs:
         return Reproduction(paper, tuple(_blocked(paper, cell) for cell in paper.cells), {}, {}, {}, {}, (), ())
-    say(f"{paper.key}: fetching {len(paper.files())} files")
     fetch(paper.files(), progress=say)
     collections = {key: load_collection(entry["collection"]) for key, entry in paper.archive["collections"].items()}
     editions = {key: str(entry["edition"]) for key, entry in paper.archive["collections"].items()}
@@ -288,8 +340,7 @@ def reproduce(paper: Paper, say: Say = lambda _: None) -> Reproduction:
     also: dict[str, dict[tuple[str, str], Scores]] = {name: {} for name in others}
     bounds: dict[tuple[str, str], tuple[Scores, Scores]] = {}
     warnings: list[str] = []
-    for number, archived in enumerate(paper.runs, 1):
-        say(f"{paper.key}: scoring run {number} of {len(paper.runs)}: {archived.name} on {archived.collection}")
+    for archived in track(paper.runs, f"{paper.key}: scoring runs"):
         key = (archived.collection, archived.name)
         path = local(archived.file)
         run = read_run(path, name=archived.name, known_topics=topics[archived.collection].ids())

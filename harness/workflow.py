@@ -48,7 +48,7 @@ def read_runs(
     tags = [run.name for run in runs]
     if len(set(tags)) < len(tags):
         # Tags often name the model alone; the file then tells the runs apart.
-        stems = [path.name.partition(".")[0] if path.suffix in (".gz", ".xz") else path.stem for path in read]
+        stems = [Path(path.stem).stem if path.suffix in (".gz", ".xz") else path.stem for path in read]
         for stem in stems:
             if stems.count(stem) > 1:
                 raise HarnessError(f"{stem}: two run files share this name and a tag; rename one of them")
@@ -76,18 +76,25 @@ def inputs(collection: Collection, scorer: Scorer, runs: Mapping[str, Run]) -> P
 
 
 def produce(
-    system: System, collection: Collection, corpus_name: str | None, output: Path, *, rerank: bool, say: Say = quiet
+    system: System,
+    collection: Collection,
+    corpus_name: str | None,
+    output: Path,
+    *,
+    rerank: bool,
+    edition: str | None = None,
+    say: Say = quiet,
 ) -> tuple[Run, Path]:
     """Let a system make its run and write it below `output`; the run as read back from the file, and the file.
 
     Parameters
     ----------
-    rerank : give the system the judged documents of each topic (without grades) as its pool.
+    rerank : give the system the documents judged in `edition` (without grades) as its pool, topic by topic.
     """
     corpus = load_corpus(corpus_name) if corpus_name else None
     pool = None
     if rerank:
-        qrels = collection.qrels()
+        qrels = collection.qrels(edition)
         judged: dict[str, set[str]] = {topic: set() for topic in qrels.topics}
         for topic, doc in zip(qrels.topic.tolist(), qrels.doc.tolist(), strict=True):
             judged[qrels.topics[topic]].add(doc.decode())

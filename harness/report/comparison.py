@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from harness.collections import Collection
 from harness.protocol import Scores, scores_to_json
 from harness.report import figures
-from harness.report.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell
+from harness.report.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell, slug
 from harness.report.parts import per_topic_table, protocol_text, provenance_section, shown_p
 from harness.stats import Comparison, Row, to_json
 from harness.store import Provenance
@@ -192,7 +192,7 @@ def _where(evaluation: Evaluation) -> Section | None:
         counted = {value: sum(t.attributes.get(name) == value for t in judged) for value in values}
         columns = (Column("run"), *(Column(f"{v} (n = {counted[v]})", name, "number") for v in values))
         caption = f"{first.protocol.label(measure)} by {name}"
-        blocks.append(Table(f"slice-{name}", caption, columns, tuple(rows), ("No tests: slices are small.",)))
+        blocks.append(Table(f"slice-{slug(name)}", caption, columns, tuple(rows), ("No tests: slices are small.",)))
     return Section("Where", tuple(blocks)) if blocks else None
 
 

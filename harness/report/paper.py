@@ -129,7 +129,7 @@ def _tables(reproduction: Reproduction, alpha: float) -> Section:
     for verdict in reproduction.verdicts:
         by_table.setdefault(verdict.cell.table, []).append(verdict)
     tests = _significance(reproduction, alpha)
-    blocks = [_table(reproduction, name, verdicts, tests) for name, verdicts in by_table.items()]
+    blocks = [_table(reproduction, name, verdicts, tests, alpha) for name, verdicts in by_table.items()]
     return Section("Tables as the paper prints them", tuple(blocks))
 
 
@@ -152,7 +152,11 @@ def _rows(verdicts: Sequence[Verdict], attributes: Sequence[str]) -> list[tuple[
 
 
 def _table(
-    reproduction: Reproduction, name: str, verdicts: Sequence[Verdict], tests: Mapping[tuple[str, str, str], Row]
+    reproduction: Reproduction,
+    name: str,
+    verdicts: Sequence[Verdict],
+    tests: Mapping[tuple[str, str, str], Row],
+    alpha: float,
 ) -> Table:
     groups = len({v.cell.group for v in verdicts}) > 1
     row_keys = _rows(verdicts, ("group", "system"))
@@ -176,7 +180,7 @@ def _table(
         columns.append(Column(words, METRICS.get(metric, metric), "number"))
     title = f"Table {name}" if name[:1].isdigit() else name[:1].upper() + name[1:]
     caption = f"{title} of the paper: {verdicts[0].cell.caption}"
-    notes = _table_notes(reproduction, name, verdicts)
+    notes = _table_notes(reproduction, verdicts, alpha)
     return Table(f"table-{slug(name)}", caption, tuple(columns), tuple(rows), notes, row_headers=2 if groups else 1)
 
 
@@ -200,7 +204,7 @@ def _cell(verdict: Verdict | None, tests: Mapping[tuple[str, str, str], Row]) ->
     return number_cell(verdict.value, digits + 1, tuple(marks), note)
 
 
-def _table_notes(reproduction: Reproduction, name: str, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+def _table_notes(reproduction: Reproduction, verdicts: Sequence[Verdict], alpha: float) -> tuple[str, ...]:
     recomputed = [v for v in verdicts if v.value is not None]
     if not recomputed:
         return ("Values as printed; none was recomputed: " + verdicts[0].cause + ".",)
@@ -211,10 +215,12 @@ def _table_notes(reproduction: Reproduction, name: str, verdicts: Sequence[Verdi
         + "."
     ]
     notes += [cause[:1].upper() + cause[1:] + "." for cause in dict.fromkeys(v.cause for v in recomputed if v.cause)]
-    if any(v.n > 1 for v in recomputed) and reproduction.paper.config.get("baselines"):
+    baselines = reproduction.paper.config.get("baselines")
+    if baselines and any(v.n > 1 for v in recomputed):
+        against = ", ".join(f"{run} for runs that end in {ending!r}" for ending, run in baselines.items())
         notes.append(
-            "Marks of significance: two-sided paired t-test against the English run of the same retrieval model, "
-            "alpha .05, Bonferroni over all runs of that model and both measures within a collection."
+            f"Marks of significance: two-sided paired t-test against the baseline ({against}), alpha {alpha:g}, "
+            "Bonferroni over all runs with that ending and all measures within a collection."
         )
     groups = {v.cell.group for v in verdicts}
     notes += [_translation_note(t) for t in reproduction.translations if t.language in groups and t.english_bodies]

@@ -71,12 +71,12 @@ def build_system(mapping: Mapping[str, Any], where: str) -> System:
         raise HarnessError(f"{where}: key '_target_': {target} is no class")
     parameters = {key: value for key, value in mapping.items() if key != "_target_" and key not in _ABOUT}
     known = inspect.signature(factory).parameters
-    for key in parameters:
+    for key, value in parameters.items():
         if key not in known:
             raise HarnessError(f"{where}: key {key!r} is unknown to {target}; {suggestion(key, known)}")
         kind = type(known[key].default)
-        if kind in _KINDS and type(parameters[key]) is not kind:
-            raise HarnessError(f"{where}: key {key!r} is {parameters[key]!r}, expected {_KINDS[kind]}")
+        if kind in _KINDS and type(value) is not kind:
+            raise HarnessError(f"{where}: key {key!r} is {value!r}, expected {_KINDS[kind]}")
     for key, parameter in known.items():
         if parameter.default is inspect.Parameter.empty and parameters.get(key) is None:
             raise HarnessError(f"{where}: key {key!r} is missing")

@@ -128,4 +128,5 @@ class External:
         pool: Pool | None = None,
     ) -> Run:
         """Read the file, checked against the topics."""
-        return read_run(Path(str(self.path)).expanduser(), name=self.name, format=self.format, known_topics=topics.ids())
+        path = Path(str(self.path)).expanduser()
+        return read_run(path, name=self.name, format=self.format, known_topics=topics.ids())
