@@ -63,7 +63,8 @@ def track(items: Sequence[T], what: str) -> Iterator[T]:
             line = f"{what}: {done} of {len(items)} in {now - begin:.1f} s"
         if terminal:
             end = "\n" if done == len(items) else ""
-            print(f"\r\x1b[K{line}", end=end, file=sys.stderr, flush=True)
+            sys.stderr.write(f"\r\x1b[K{line}{end}")
+            sys.stderr.flush()
         elif done == len(items) or now - shown >= PAUSE:
             say(line)
             shown = now

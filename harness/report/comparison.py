@@ -11,9 +11,11 @@ from harness.protocol import Scores, scores_to_json
 from harness.report import figures
 from harness.report.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell, slug
 from harness.report.parts import per_topic_table, protocol_text, provenance_section, shown_p
-from harness.stats import Comparison, Row, to_json
+from harness.stats import Comparison, Row, compare, groups_not_different, to_json
 from harness.store import Provenance
 from harness.topics import Topics
+
+MOST_IN_MATRIX = 24  # runs of which every pair is drawn
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ def comparison_report(
     sections = [
         _what(evaluation, remarks),
         Section("Who wins", (means_table(evaluation, comparison), *_figures(evaluation, comparison))),
+        _groups(evaluation),
         _where(evaluation),
         _topics(evaluation),
         _trust(evaluation),
@@ -168,6 +171,32 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
     )
     blocks.append(Figure("differences", f"Mean differences in {label}", svg, table))
     return blocks
+
+
+def _groups(evaluation: Evaluation) -> Section | None:
+    """Which runs the first measure tells apart: letters and a matrix of all pairs."""
+    if not 2 <= len(evaluation.scores) <= MOST_IN_MATRIX:
+        return None
+    first = evaluation.scores[0]
+    measure = first.measures[0]
+    label = first.protocol.label(measure)
+    pairs = compare(evaluation.scores, measures=[measure])
+    letters = groups_not_different(pairs, measure, "holm")
+    means = {scores.run: scores.mean(measure) for scores in evaluation.scores}
+    rows = tuple((Cell(run), number_cell(means[run], 3), Cell(shown)) for run, shown in letters.items())
+    columns = (Column("run"), Column(label, kind="number"), Column("group"))
+    note = f"Runs that share a letter are not told apart: {pairs.correction}; Holm's correction."
+    order = list(letters)
+    p = {frozenset((row.a, row.b)): row.p_holm for row in pairs.rows}
+    matrix = [[math.nan if a == b else _number(p[frozenset((a, b))]) for b in order] for a in order]
+    svg = figures.p_value_matrix(order, matrix)
+    table = Table("groups", f"Groups of runs by {label}", columns, rows, (note,))
+    caption = f"p of every pair of runs in {label}, paired t-test, Holm's correction"
+    return Section("Which runs are told apart", (table, Figure("pairs", caption, svg)))
+
+
+def _number(p: float | None) -> float:
+    return math.nan if p is None else p
 
 
 def _where(evaluation: Evaluation) -> Section | None:
