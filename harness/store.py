@@ -35,7 +35,9 @@ class Provenance:
 
 def provenance(files: Mapping[str, str], command: list[str] | None = None) -> Provenance:
     """The provenance of a result made by this process; `command` defaults to the process's own."""
-    arguments = command if command is not None else ["harness", *sys.argv[1:]]
+    # Hydra's commands set the program's name to `harness COMMAND`.
+    name = sys.argv[0].split() if sys.argv[0].startswith("harness ") else ["harness"]
+    arguments = command if command is not None else [*name, *sys.argv[1:]]
     versions = {"mathir-harness": __version__, "Python": platform.python_version()}
     versions |= {name: metadata.version(name) for name in _LIBRARIES}
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from harness.claims import POOLED, Claim
 from harness.report import figures
@@ -10,8 +10,11 @@ from harness.report.model import Block, Cell, Column, Figure, Section, Table, Te
 from harness.report.parts import shown_p
 
 
-def claims_section(claims: Sequence[Claim]) -> Section | None:
-    """What the paper claims in words and what the tests say; None if it claims nothing."""
+def claims_section(claims: Sequence[Claim], notes: Mapping[str, str]) -> Section | None:
+    """What the paper claims in words and what the tests say; None if it claims nothing.
+
+    `notes`: run -> what a reader of a claim about it must know.
+    """
     if not claims:
         return None
     blocks: list[Block] = []
@@ -35,7 +38,7 @@ def claims_section(claims: Sequence[Claim]) -> Section | None:
             for test in claim.tests
         )
         blocks += [
-            Text((f"Claim {number}: {claim.title}.", *_claim_words(claim))),
+            Text((f"Claim {number}: {claim.title}.", *_claim_words(claim), *_notes_of(claim, notes))),
             Table(
                 f"claim-{number}", claim.title, _CLAIM_COLUMNS, rows, _claim_notes(claim), row_headers=3, collapsed=True
             ),
@@ -74,6 +77,11 @@ _CLAIM_COLUMNS = (
     Column("supported", "claim", "text"),
     Column("corrected", "claim", "text"),
 )
+
+
+def _notes_of(claim: Claim, notes: Mapping[str, str]) -> list[str]:
+    runs = [run for test in claim.tests for run in (test.row.a, test.row.b)]
+    return list(dict.fromkeys(notes[run] for run in runs if run in notes))
 
 
 def _claim_words(claim: Claim) -> tuple[str, ...]:

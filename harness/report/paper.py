@@ -45,7 +45,7 @@ def paper_report(reproduction: Reproduction, provenance: Provenance, alpha: floa
     sections = [
         _outcome(reproduction),
         _tables(reproduction, alpha),
-        claims_section(claims),
+        claims_section(claims, _run_notes(reproduction)),
         _translations(reproduction),
         _breakdown(reproduction),
         *_also(reproduction),
@@ -227,10 +227,20 @@ def _table_notes(reproduction: Reproduction, verdicts: Sequence[Verdict], alpha:
     return tuple(notes)
 
 
+def _run_notes(reproduction: Reproduction) -> dict[str, str]:
+    """Run -> what is wrong with the topics it was made from."""
+    return {
+        run.name: _translation_note(translation)
+        for translation in reproduction.translations
+        for run in reproduction.paper.runs
+        if translation.english_bodies and run.group == translation.language
+    }
+
+
 def _translation_note(translation: Translation) -> str:
     return (
         f"{len(translation.english_bodies)} of the {len(translation.checked)} {translation.title} topics of that date "
-        "have the English body, so this table is largely English to English."
+        "have the English body: their numbers are largely those of English queries."
     )
 
 
