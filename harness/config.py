@@ -89,8 +89,8 @@ def _load(path: Path) -> dict[str, Any]:
     return parse(read_bytes(path), str(path))
 
 
-def load(group: str, name: str) -> tuple[dict[str, Any], str]:
-    """A named configuration and the path that messages give for it.
+def load(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
+    """A named configuration and the path that messages give for it; `where` is who names it.
 
     Raises
     ------
@@ -99,7 +99,8 @@ def load(group: str, name: str) -> tuple[dict[str, Any], str]:
     """
     known = names(group)
     if not isinstance(name, str) or name not in known:
-        raise HarnessError(f"{group} {name!r} is unknown; {suggestion(str(name), known)}")
+        place = f"{where}: " if where else ""
+        raise HarnessError(f"{place}{group} {name!r} is unknown; {suggestion(str(name), known)}")
     return dict(_load(known[name])), str(known[name])
 
 
@@ -142,7 +143,7 @@ def resource(mapping: Mapping[str, Any], where: str) -> Resource | Path:
         check_keys(mapping, ("file",), (), where)
         return Path(str(mapping["file"])).expanduser()
     check_keys(mapping, ("source", "path"), (), where)
-    source, source_path = load("source", str(mapping["source"]))
+    source, source_path = load("source", str(mapping["source"]), where)
     check_keys(source, ("title", "licence", "files"), ("repository", "commit", "url", "by_hand"), source_path)
     check_types(source, {"files": dict}, source_path)
     path = str(mapping["path"])

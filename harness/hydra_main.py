@@ -203,7 +203,7 @@ def _run(cfg: DictConfig) -> None:
     settings = _settings(cfg, "run")
     for group in ("collection", "system"):
         if not settings.get(group):
-            known = ", ".join(config.names(group))
+            known = ", ".join(sorted(config.names(group)))
             raise HarnessError(f"run: key {group!r} is missing; name one with {group}=NAME (known: {known})")
     collection = load_collection(str(settings["collection"]["name"]))
     corpus = settings.get("corpus") or {}

@@ -7,7 +7,7 @@ unjudged documents if prime, cut at each measure's k.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +21,20 @@ from harness.protocol import Protocol, Scores
 from harness.trec import Qrels, Run
 
 Order = Literal["given", "worst", "best"]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What a run put where for one topic: sorted, cut at the depth, de-duplicated; unjudged documents are still in.
+
+    Attributes
+    ----------
+    docs : the first documents (keys if the protocol de-duplicates).
+    ranks : relevant document -> its rank, from 1; without those that the run did not retrieve.
+    """
+
+    docs: tuple[str, ...]
+    ranks: Mapping[str, int]
 
 
 class Scorer:
@@ -45,6 +59,8 @@ class Scorer:
         self.protocol = protocol
         self.collection = collection
         self.measures = tuple(measures) if measures is not None else protocol.measures
+        if not self.measures:
+            raise HarnessError(f"protocol {protocol.name}: no measures to score")
         self._parsed = [m.parse_measure(measure) for measure in self.measures]
         self._topics = {topic: index for index, topic in enumerate(qrels.topics)}
         self._keys = {doc.encode(): key.encode() for doc, key in keys.items()} if keys else {}
@@ -52,9 +68,6 @@ class Scorer:
         self._relevant = qrels.grade >= protocol.relevant_from
         self._table = _Lookup(qrels)
         self._judged = _judged(qrels.topic, self._gain, self._relevant, len(qrels.topics))
-        self._ideal = {
-            measure.k: m.ideal_dcg(self._judged, measure.k) for measure in self._parsed if measure.name == "nDCG"
-        }
 
     def __call__(self, run: Run) -> Scores:
         """Score one run. Raises HarnessError if it has no topic in common with the judgments."""
@@ -68,13 +81,39 @@ class Scorer:
         """
         return self._score(run, "worst"), self._score(run, "best")
 
-    def _score(self, run: Run, order: Order) -> Scores:
+    def rankings(self, run: Run, first: int = 20) -> dict[str, Ranking]:
+        """Topic -> the first documents and the ranks of the relevant ones, for the judged topics the run answers.
+
+        Raises HarnessError if the run has no topic in common with the judgments.
+        """
+        topic = self._of_run(run)[run.topic]
+        rows, found, _ = self._ordered(run, topic, "given", graded=False)
+        rank = _rank_in_topic(topic[rows])
+        docs: dict[int, list[str]] = {}
+        ranks: dict[int, dict[str, int]] = {}
+        for row in np.flatnonzero(rank < first).tolist():
+            docs.setdefault(int(topic[rows[row]]), []).append(self.key(run.doc[rows[row]].decode()))
+        for row in np.flatnonzero((found >= 0) & self._relevant[found]).tolist():
+            ranks.setdefault(int(topic[rows[row]]), {})[self.qrels.doc[found[row]].decode()] = int(rank[row]) + 1
+        return {self.qrels.topics[t]: Ranking(tuple(names), ranks.get(t, {})) for t, names in docs.items()}
+
+    def key(self, doc: str) -> str:
+        """What the judgments call a document: its key of de-duplication, or its own id."""
+        key = self._keys.get(doc.encode()) if self.protocol.deduplicate else None
+        return doc if key is None else key.decode()
+
+    def _of_run(self, run: Run) -> Index:
+        """Each topic of the run as an index into the judgments' topics, -1 if not judged."""
         of_run = np.array([self._topics.get(topic, -1) for topic in run.topics], dtype=np.int64)
         if (of_run < 0).all():
             known = ", ".join(self.qrels.topics[:3])
             raise HarnessError(
                 f"run {run.name}: none of its topics ({', '.join(run.topics[:3])}, ...) is judged ({known}, ...)"
             )
+        return of_run
+
+    def _score(self, run: Run, order: Order) -> Scores:
+        of_run = self._of_run(run)
         columns = {}
         counts: dict[str, int] = {}
         for graded in sorted({measure.name in m.GRADED for measure in self._parsed}) if order != "given" else [False]:
@@ -119,28 +158,16 @@ class Scorer:
     def _rank(self, run: Run, of_run: Index, order: Order, graded: bool) -> tuple[m.Ranked, m.Ranked, dict[str, int]]:
         """The rankings before and after unjudged documents are removed, and what was counted on the way."""
         topic = of_run[run.topic]
-        found = self._table.find(run, topic) if not self.protocol.deduplicate else None
-        rows, ties = self._sort(run, topic, order, graded, found)
+        rows, found_here, seen = self._ordered(run, topic, order, graded)
         answered = len(set(of_run.tolist()) - {-1})
         counts = {
             "results": len(run),
             "topics answered": answered,
             "topics missing": len(self.qrels.topics) - answered,
             "topics without judgments": int((of_run < 0).sum()),
-            "tied results": ties,
+            **seen,
         }
         rank = _rank_in_topic(topic[rows])
-        if self.protocol.depth is not None:
-            within = rank < self.protocol.depth
-            counts["results beyond the depth"] = int(within.size - np.count_nonzero(within))
-            if counts["results beyond the depth"]:
-                rows, rank = rows[within], rank[within]
-        if found is None:
-            rows, found_here, unmapped = self._deduplicated(run, topic, rows)
-            counts |= {"duplicates removed": int(rank.size - rows.size), "documents without a key": unmapped}
-            rank = _rank_in_topic(topic[rows])
-        else:
-            found_here = found[rows]
         judged = found_here >= 0
         ranked = self._ranked(topic[rows], rank, found_here, judged)
         counts["results without judgment"] = int(judged.size - np.count_nonzero(judged))
@@ -148,6 +175,22 @@ class Scorer:
             return ranked, ranked, counts
         kept = topic[rows][judged]
         return ranked, self._ranked(kept, _rank_in_topic(kept), found_here[judged], judged[judged]), counts
+
+    def _ordered(self, run: Run, topic: Index, order: Order, graded: bool) -> tuple[Index, Index, dict[str, int]]:
+        """Rows sorted, cut at the depth and de-duplicated; their judgments (-1: none); and what was counted."""
+        found = self._table.find(run, topic) if not self.protocol.deduplicate else None
+        rows, ties = self._sort(run, topic, order, graded, found)
+        counts = {"tied results": ties}
+        if self.protocol.depth is not None:
+            within = _rank_in_topic(topic[rows]) < self.protocol.depth
+            counts["results beyond the depth"] = int(within.size - np.count_nonzero(within))
+            if counts["results beyond the depth"]:
+                rows = rows[within]
+        if found is not None:
+            return rows, found[rows], counts
+        kept, found_here, unmapped = self._deduplicated(run, topic, rows)
+        counts |= {"duplicates removed": int(rows.size - kept.size), "documents without a key": unmapped}
+        return kept, found_here, counts
 
     def _ranked(self, topic: Index, rank: Index, found: Index, judged: Bools) -> m.Ranked:
         gain, relevant = self._gain[found], self._relevant[found]

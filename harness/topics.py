@@ -218,15 +218,19 @@ def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:
     return _unique(topics, path)
 
 
-def _lines(data: bytes, path: str) -> list[tuple[int, str]]:
-    """The lines that are not blank, each with its number."""
+def _text(data: bytes, path: str) -> str:
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise format_error(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8 text") from None
+
+
+def _lines(data: bytes, path: str) -> list[tuple[int, str]]:
+    """The lines that are not blank, each with its number."""
     # Not splitlines(): questions may hold other line separators than the line feed.
-    return [(number, line.rstrip("\r")) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    lines = enumerate(_text(data, path).split("\n"), 1)
+    return [(number, line.rstrip("\r")) for number, line in lines if line.strip()]
 
 
 READERS: Mapping[str, Callable[[bytes, str, str], Topics]] = {
@@ -244,16 +248,18 @@ def attributes_csv(data: bytes, path: str, key: str, columns: Mapping[str, str])
     key : the column of topic ids.
     columns : attribute -> column.
     """
-    rows = csv.DictReader(io.StringIO("\n".join(line for _, line in _lines(data, path))))
+    rows = csv.DictReader(io.StringIO(_text(data, path), newline=""))
+    out: dict[str, dict[str, str]] = {}
     try:
+        found = rows.fieldnames or ()
         for column in (key, *columns.values()):
-            if column not in (rows.fieldnames or ()):
-                raise format_error(path, 1, f"column {column!r} is missing; found {', '.join(rows.fieldnames or ())}")
-        return {
-            (row[key] or "").strip(): {
-                name: (row[column] or "").strip() for name, column in columns.items() if row[column]
-            }
-            for row in rows
-        }
+            if column not in found:
+                raise format_error(path, 1, f"column {column!r} is missing; found {', '.join(found) or 'nothing'}")
+        for row in rows:
+            topic = (row[key] or "").strip()
+            if topic in out:
+                raise format_error(path, rows.line_num, f"topic {topic!r} stands on an earlier line already")
+            out[topic] = {name: row[column].strip() for name, column in columns.items() if row[column]}
     except csv.Error as error:
-        raise format_error(path, rows.line_num, f"not CSV: {error}") from None
+        raise format_error(path, rows.reader.line_num, f"not CSV: {error}") from None
+    return out

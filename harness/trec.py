@@ -185,7 +185,6 @@ def _run_format(source: Text, asked: str | None, path: str) -> str:
     lines = next(lines for lines in blocks(source, FORMAT_SAMPLE) if lines.line.size or lines.controls.size)
     refuse_binary(source, lines, path)
     usual = int(np.bincount(lines.count).argmax())
-    say = "say which it is with --format " + " or ".join(FORMATS)
     if usual not in (5, 6):
         expected = "; ".join(f"{len(names)} for {name} ({' '.join(names)})" for name, names in FORMATS.items())
         raise format_error(path, int(lines.line[lines.count == usual][0]), f"{usual} columns, expected {expected}")
@@ -194,12 +193,18 @@ def _run_format(source: Text, asked: str | None, path: str) -> str:
     second = set(fields[:1].tolist() if (fields == fields[0]).all() else fields.tolist())
     if usual == 5:
         if second <= set(ITERATIONS):
-            raise format_error(path, 0, f"5 columns like a TREC run that lacks its rank or its tag; {say}")
+            trec = " ".join(FORMATS["trec"])
+            raise format_error(
+                path,
+                0,
+                f"5 columns like a TREC run ({trec}) that lacks one; if column 2 is a post, say --format arqmath-task1",
+            )
         return "arqmath-task1"
     if second & set(ITERATIONS):
         return "trec"
     if len(second) == 1:
         constant = second.pop().decode("utf-8", "backslashreplace")
+        say = "say which it is with --format trec or --format arqmath-task2"
         raise format_error(path, 0, f"column 2 is {constant!r} on every line, neither Q0, 0, _ nor formula ids; {say}")
     return "arqmath-task2"
 
@@ -216,8 +221,8 @@ class _Block:
     line: Index
 
 
-def _run_block(table: Table, names: tuple[str, ...], first_tag: str, first_line: int) -> _Block:
-    """The columns of one block; faults go to the table's faults."""
+def _run_block(table: Table, names: tuple[str, ...], first_tag: str, first_line: int, *, strict: bool) -> _Block:
+    """The columns of one block; faults go to the table's faults. `strict`: column 2 of a TREC run is looked at."""
     doc_column = 1 if "Q0" not in names else 2
     topic = table.ids(0, "topic")
     doc = table.ids(doc_column, names[doc_column])
@@ -226,7 +231,7 @@ def _run_block(table: Table, names: tuple[str, ...], first_tag: str, first_line:
     rank_column, tag_column = names.index("rank"), names.index("tag")
     rank, whole = integers(table.source, table.start[rank_column], table.length[rank_column])
     table.each(~whole, lambda row: f"rank {table.text(row, rank_column)!r} is not a whole number")
-    if doc_column == 2:
+    if strict and doc_column == 2:
         first = table.text(0, 1).encode()
         if first not in ITERATIONS or not table.equals(1, first).all():
             odd = ~np.isin(strings(table.words(1)), ITERATIONS)
@@ -252,7 +257,7 @@ def parse_run(
     ----------
     path : what messages call the file.
     name : the run's name; default its tag (last column).
-    format : `trec`, `arqmath-task1` or `arqmath-task2`; default: told by the columns.
+    format : `trec` (any column 2), `arqmath-task1` or `arqmath-task2`; default: told by the columns.
     known_topics : the topics of the collection; a line with another one is a problem.
 
     Raises
@@ -270,7 +275,7 @@ def parse_run(
             continue
         if not parts:
             tag, tag_line = table.text(0, len(names) - 1), int(table.line[0])
-        parts.append(_run_block(table, names, tag, tag_line))
+        parts.append(_run_block(table, names, tag, tag_line, strict=format is None))
     if name is None and parts and not TAG.fullmatch(tag):
         faults.add(tag_line, f"run tag {tag!r} does not fit a file name: {TAG_RULE}")
     if name is not None and not TAG.fullmatch(name):

@@ -9,6 +9,7 @@ from harness.report.model import (
     Block,
     Cell,
     Column,
+    Explorer,
     Facts,
     Figure,
     Report,
@@ -58,6 +59,8 @@ def _block(block: Block, labels: dict[str, str]) -> list[str]:
             return ["\n".join(f"- **{escape(name)}:** {escape(value)}" for name, value in items)] if items else []
         case Table():
             return _table(block, labels[block.id])
+        case Explorer():
+            return [part for table in block.tables for part in _table(table, labels[table.id])]
         case Figure():
             label, caption = labels[block.id], escape(block.caption)
             drawing = [f"![{label}. {caption}](figures/{block.id}.svg)", f"**{label}.** {caption}"]

@@ -186,7 +186,78 @@ class Facts:
     items: tuple[tuple[str, str], ...]
 
 
-Block: TypeAlias = Text | Facts | Table | Figure
+@dataclass(frozen=True)
+class TopicPage:
+    """One topic: its text, what is judged, and what each run made of it.
+
+    Attributes
+    ----------
+    docs : relevant documents, best grade first, then all others that some run has among its first.
+    grades : of `docs`; None where there is no judgment.
+    relevant : how many of `docs`, counted from the first, are relevant.
+    judged : grade -> number of documents, best grade first.
+    values : for each run, the value of each measure; NaN where the protocol leaves the topic out.
+    firsts : for each run, its first documents as indices into `docs`, in the order of the protocol.
+    ranks : for each run, the rank of each relevant document, from 1; 0 if it was not retrieved.
+    """
+
+    id: str
+    title: str
+    body: str
+    tags: tuple[str, ...]
+    attributes: tuple[tuple[str, str], ...]
+    docs: tuple[str, ...]
+    grades: tuple[float | None, ...]
+    relevant: int
+    judged: tuple[tuple[float, int], ...]
+    values: tuple[tuple[float, ...], ...]
+    firsts: tuple[tuple[int, ...], ...]
+    ranks: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class TopicPages:
+    """The topics of one collection and the runs on it.
+
+    Attributes
+    ----------
+    name : how links call the collection.
+    note : what the values were made with, such as edition and protocol.
+    measures : (name, label); a run has the same name in all collections.
+    relevant_from : the lowest grade that counts as relevant.
+    """
+
+    name: str
+    title: str
+    note: str
+    measures: tuple[tuple[str, str], ...]
+    runs: tuple[str, ...]
+    relevant_from: float
+    topics: tuple[TopicPage, ...]
+
+
+@dataclass(frozen=True)
+class Explorer:
+    """Topics and runs to look into: a list of topics, slices and a page a topic. What cannot do that shows `tables`.
+
+    Attributes
+    ----------
+    documents : id -> (title, text), as far as known.
+    pair : the two runs compared at first; the second is empty where there is only one run.
+    tables : the values by topic, for formats that are only read.
+    """
+
+    id: str
+    collections: tuple[TopicPages, ...]
+    pair: tuple[str, str]
+    tables: tuple[Table, ...] = ()
+    documents: Mapping[str, tuple[str, str]] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        _check_id("explorer", self.id)
+
+
+Block: TypeAlias = Text | Facts | Table | Figure | Explorer
 
 
 @dataclass(frozen=True)
@@ -233,8 +304,12 @@ class Report:
         # Ids are compared without case because file systems may do so.
         taken: set[str] = set()
         given = [section.id for section in self.sections if section.id]
-        drawn = [block for section in self.sections for block in section.blocks if isinstance(block, Table | Figure)]
+        blocks = [block for section in self.sections for block in section.blocks]
+        drawn = [block for block in blocks if isinstance(block, Table | Figure | Explorer)]
         inner = [block.table.id for block in drawn if isinstance(block, Figure) and block.table is not None]
+        inner += [table.id for block in drawn if isinstance(block, Explorer) for table in block.tables]
+        if sum(isinstance(block, Explorer) for block in drawn) > 1:
+            raise HarnessError("report: two explorers; links to topics lead to one")
         for name in (*given, *(block.id for block in drawn), *inner):
             if name.casefold() in taken:
                 raise HarnessError(f"report: two blocks have the id {name!r}; ids differ in more than case")
@@ -256,10 +331,12 @@ class Report:
             yield from section.blocks
 
     def tables(self) -> Iterator[Table]:
-        """All tables in reading order, those of figures among them."""
+        """All tables in reading order, those of figures and of the explorer among them."""
         for block in self.blocks():
             if isinstance(block, Table):
                 yield block
+            elif isinstance(block, Explorer):
+                yield from block.tables
             elif isinstance(block, Figure) and block.table is not None:
                 yield block.table
 
@@ -268,10 +345,11 @@ class Report:
         labels: dict[str, str] = {}
         counts = {"Table": 0, "Figure": 0}
         for block in self.blocks():
-            if isinstance(block, Table | Figure):
-                kind = type(block).__name__
-                counts[kind] += 1
-                labels[block.id] = f"{kind} {counts[kind]}"
+            for part in block.tables if isinstance(block, Explorer) else (block,):
+                if isinstance(part, Table | Figure):
+                    kind = type(part).__name__
+                    counts[kind] += 1
+                    labels[part.id] = f"{kind} {counts[kind]}"
         return labels
 
 

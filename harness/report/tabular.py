@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from harness.errors import HarnessError
-from harness.report.model import Block, Cell, Facts, Figure, Report, Table, Text, visible
+from harness.report.model import Block, Cell, Explorer, Facts, Figure, Report, Table, Text, visible
 
 SCHEMA = "mathir-harness/report"
 SCHEMA_VERSION = 1
@@ -68,6 +68,8 @@ def _block(block: Block) -> dict[str, object]:
             return {"type": "facts", "items": [{"name": name, "value": value} for name, value in items]}
         case Table():
             return {"type": "table", **_table(block)}
+        case Explorer():
+            return {"type": "explorer", "id": block.id, "tables": [_table(table) for table in block.tables]}
         case Figure():
             table = None if block.table is None else _table(block.table)
             return {"type": "figure", "id": block.id, "caption": block.caption, "table": table}

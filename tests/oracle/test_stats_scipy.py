@@ -1,0 +1,76 @@
+"""Agreement of `harness.stats` with scipy.stats, which computes the same by other routes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+
+from harness import stats
+from harness.columns import Floats
+from harness.protocol import Protocol, Scores
+from harness.stats import Row, compare
+
+
+def row_of(a: Floats, b: Floats, permutations: int = 10, confidence: float = 0.95) -> Row:
+    topics = tuple(f"t{i:04}" for i in range(len(a)))
+    runs = [
+        Scores(name, "c", "official", Protocol("p", ("AP",)), ("AP",), topics, values[:, None])
+        for name, values in (("a", a), ("b", b))
+    ]
+    return compare(runs, permutations=permutations, confidence=confidence).rows[0]
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 77, 500])
+@pytest.mark.parametrize("seed", range(5))
+def test_paired_t_test(n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = rng.random(n), rng.random(n) ** 1.2
+    row, expected = row_of(a, b, confidence=0.9), scipy_stats.ttest_rel(a, b)
+    interval = expected.confidence_interval(0.9)
+    assert row.t == pytest.approx(expected.statistic, rel=1e-10)
+    assert row.p == pytest.approx(expected.pvalue, rel=1e-10)
+    assert [row.ci_low, row.ci_high] == pytest.approx([interval.low, interval.high], rel=1e-9)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=2, max_size=40))
+def test_paired_t_test_on_rounded_values(pairs: list[tuple[int, int]]) -> None:
+    a, b = np.array(pairs, dtype=np.float64).T / 1000
+    assume(len({x - y for x, y in pairs}) > 1)
+    row, expected = row_of(a, b), scipy_stats.ttest_rel(a, b)
+    assert row.t == pytest.approx(expected.statistic, rel=1e-8, abs=1e-10)
+    assert row.p == pytest.approx(expected.pvalue, rel=1e-8)
+
+
+@pytest.mark.parametrize("n", [3, 7, 11])
+@pytest.mark.parametrize("seed", range(3))
+def test_exact_randomization(n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = rng.random(n), rng.random(n)
+    expected = scipy_stats.permutation_test(
+        (a - b,), np.mean, permutation_type="samples", n_resamples=np.inf, vectorized=True
+    )
+    assert row_of(a, b, permutations=2**n).p_randomization == pytest.approx(expected.pvalue)
+
+
+def test_drawn_randomization() -> None:
+    rng = np.random.default_rng(5)
+    a, b = rng.random(60), rng.random(60) * 0.85
+    expected = scipy_stats.permutation_test(
+        (a - b,), np.mean, permutation_type="samples", n_resamples=20_000, vectorized=True, rng=np.random.default_rng(6)
+    ).pvalue
+    assert 0.005 < expected < 0.5
+    spread = np.sqrt(2 * expected * (1 - expected) / 20_000)
+    assert abs(row_of(a, b, permutations=20_000).p_randomization - expected) < 5 * spread
+
+
+@pytest.mark.parametrize("n", [3, 5, 10, 77, 1000, 100_000])
+@pytest.mark.parametrize("alpha", [0.05, 0.05 / 36])
+@pytest.mark.parametrize("power", [0.06, 0.5, 0.8, 0.99])
+def test_detectable_difference_has_its_power(n: int, alpha: float, power: float) -> None:
+    shift = stats._detectable(n, alpha, power) * np.sqrt(n)
+    critical = scipy_stats.t.isf(alpha / 2, n - 1)
+    lower = scipy_stats.nct.cdf(-critical, n - 1, shift)  # NaN where it underflows
+    assert scipy_stats.nct.sf(critical, n - 1, shift) + np.nan_to_num(lower) == pytest.approx(power, abs=1e-9)

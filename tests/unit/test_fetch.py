@@ -1,0 +1,358 @@
+from __future__ import annotations
+
+import logging
+import lzma
+import os
+import random
+import subprocess
+import sys
+import tarfile
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from fetch_tools import (
+    COMMIT,
+    FOLDER,
+    NAME,
+    ONLY,
+    TEXT,
+    error_of,
+    failure,
+    isolate,
+    kept,
+    member,
+    mirrored_archive,
+    pack,
+    put,
+    resource,
+    sha,
+    unavailable,
+    wrong,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import fetch as module
+from harness.errors import HarnessError
+from harness.fetch import Resource, fetch, fetch_one, state
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return mirrored_archive(tmp_path, monkeypatch)
+
+
+# --- resources and their configuration ---
+
+CONFIG = {"repository": "owner/name", "commit": COMMIT, "path": "a/b", "sha256": "0" * 64, "size": 7, "licence": "MIT"}
+KEYS = "by_hand, commit, licence, path, repository, sha256, size, url"
+SOURCE = "the source must be a repository, url or by_hand, and not both of the last two"
+FORMS: dict[str, tuple[str, list[object]]] = {
+    "repository": ("owner/name", ["name", "../x", "x/..", "a/b/c"]),
+    "commit": ("40 lower-case hex digits (empty without a repository)", ["0123456", "main", "", "A" * 40]),
+    "sha256": ("64 lower-case hex digits", ["12", "", "A" * 64, "0" * 65]),
+    "size": ("0 (unknown) or more", [-1]),
+    "url": (
+        "an http or https address, percent-encoded",
+        ["ftp://e.org/a", "file:///etc/a", "https:///a", "https://e.org/a b", "https://e.org/\n", "a"],
+    ),
+    "path": (
+        "relative, printable, without '.', '..' and empty parts",
+        ["", "../x", "a/../../x", "/etc/passwd", "a//b", "a/", "./a", "..", "a\nb", "a\0b"],
+    ),
+}
+
+
+def test_a_resource_from_configuration() -> None:
+    made = Resource.from_config(CONFIG, "x.yaml")
+    assert made == Resource("owner/name", COMMIT, "a/b", "0" * 64, 7, "MIT")
+    assert made.name == "owner/name@0123456/a/b"
+    plain = {"path": "a.gz", "url": "https://example.org:80/a.gz", "sha256": "0" * 64, "licence": "none stated"}
+    assert Resource.from_config(plain, "x.yaml").name == "a.gz"
+    assert Resource.from_config({"path": "a.zip", "by_hand": "ask", "licence": "NTCIR"}, "x.yaml").sha256 == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pth": "a"}, "unknown key 'pth'; did you mean 'path'?"),
+        ({1: 1}, f"unknown key '1'; known: {KEYS}"),
+        ({"path": None}, "path must be text (in quotes), got None"),
+        ({"commit": 1234}, "commit must be text (in quotes), got 1234"),
+        ({"size": "7"}, "size must be a whole number, got '7'"),
+        ({"size": True}, "size must be a whole number, got True"),
+        ({"url": "https://e.org/a", "by_hand": "ask"}, SOURCE),
+        ({"repository": "", "commit": ""}, SOURCE),
+        ({"repository": "", "url": "https://e.org"}, f"commit must be {FORMS['commit'][0]}, got {COMMIT!r}"),
+        *(({k: bad}, f"{k} must be {form}, got {bad!r}") for k, (form, values) in FORMS.items() for bad in values),
+    ],
+)
+def test_bad_configuration_is_named(change: dict[str, object], message: str) -> None:
+    assert error_of(lambda: Resource.from_config({**CONFIG, **change}, "x.yaml: a")) == f"x.yaml: a: {message}"
+
+
+@pytest.mark.parametrize("key", ["path", "licence", "sha256"])
+def test_a_missing_key_is_named(key: str) -> None:
+    config = {k: v for k, v in CONFIG.items() if k != key}
+    assert error_of(lambda: Resource.from_config(config, "x.yaml")) == f"x.yaml: key {key!r} is missing"
+
+
+@given(st.text(st.sampled_from("./a\\~ \x00\n"), max_size=12))
+def test_no_path_leads_out_of_the_cache(path: str) -> None:
+    with suppress(HarnessError):
+        inside = Path(os.path.normpath(resource(path).cached)).relative_to(Path(os.environ["HARNESS_CACHE"]) / FOLDER)
+        assert inside.parts
+        assert inside == Path(path)
+
+
+def test_importing_loads_no_http_client() -> None:
+    heavy = ["requests", "pooch", "http.client", "urllib.request", "numpy"]
+    code = f"import sys, harness.fetch; sys.exit(','.join(m for m in {heavy} if m in sys.modules) or 0)"
+    root = Path(module.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# --- the mirror ---
+
+
+def test_a_member_of_a_mirrored_archive(archive: Path) -> None:
+    links = [(f"name-{COMMIT}/data", "/tmp"), ("x", "/etc/passwd"), ("y", "../../x")]
+    unwanted = [member(name, b"", tarfile.SYMTYPE, target) for name, target in links]
+    pack(archive, {"b": b"b", "data/a.txt": TEXT}, member("other/data/a.txt", b"no"), *unwanted)
+    said: list[str] = []
+    path = fetch_one(resource(), progress=said.append)
+    assert path == Path(os.environ["HARNESS_CACHE"]) / FOLDER / "data" / "a.txt"
+    assert path.read_bytes() == TEXT
+    assert kept() == ONLY
+    assert said == [f"unpacking {archive}"]
+    mask = os.umask(0)
+    os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_many_members_unpack_an_archive_once(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contents = {f"d/{i}.txt": b"content %d" % i for i in range(60)}
+    pack(archive, contents, member(f"./name-{COMMIT}/dotted", b"dotted"))
+    again = COMMIT[::-1]
+    pack(archive.parent / f"{again}.tar.xz", {"d/0.txt": b"another"}, commit=again)
+    wanted = [resource(path, content) for path, content in contents.items()]
+    wanted += [Resource("owner/name", again, "d/0.txt", sha(b"another")), wanted[3], resource("dotted", b"dotted")]
+    random.Random(1).shuffle(wanted)
+    opened: list[str] = []
+    plain = lzma.open
+
+    def counting(path: Path) -> object:
+        opened.append(path.name)
+        return plain(path)
+
+    monkeypatch.setattr("lzma.open", counting)
+    paths = fetch(wanted)
+    assert sorted(opened) == sorted([f"{COMMIT}.tar.xz", f"{again}.tar.xz"])
+    assert [sha(p.read_bytes()) for p in paths] == [w.sha256 for w in wanted]
+    assert fetch(iter(wanted)) == paths == [w.cached for w in wanted]
+    assert len(opened) == 2
+    assert fetch([]) == []
+
+
+def test_plain_files_in_the_mirror(archive: Path) -> None:
+    unpacked = put(archive.parent / COMMIT / "data" / "a.txt", TEXT)
+    put(archive.parents[3] / "derived" / "x.tsv", b"x")
+    derived = Resource("", "", "derived/x.tsv", sha(b"x"), by_hand="run the script")
+    assert [state(resource()), state(derived)] == ["here", "here"]
+    assert [p.read_bytes() for p in fetch([resource(), derived])] == [TEXT, b"x"]
+    assert kept() == ["files/derived/x.tsv", *ONLY]
+    resource().cached.unlink()
+    unpacked.write_bytes(b"other")
+    assert failure(resource()) == wrong(b"other", unpacked)
+    assert kept() == ["files/derived/x.tsv"]
+
+
+def test_a_missing_member(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pack(archive, {"data/a.txt": TEXT})
+    lacking = resource("data/b.txt")
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    reason = unavailable("HARNESS_OFFLINE forbids the network", lacking, f"not in {archive}")
+    assert error_of(lambda: fetch([lacking, resource()])) == reason
+    assert kept() == ONLY
+
+
+def test_a_mirror_that_does_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_MIRROR", str(tmp_path / "none"))
+    message = f"HARNESS_MIRROR: no such folder: {tmp_path / 'none'}"
+    assert failure(resource()) == error_of(lambda: state(resource())) == message
+
+
+WANTED = f"name-{COMMIT}/data/a.txt"
+LINKS = [(tarfile.SYMTYPE, "/etc/passwd"), (tarfile.SYMTYPE, "../b"), (tarfile.LNKTYPE, f"name-{COMMIT}/b")]
+DEVICES = [(kind, "") for kind in (tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE)]
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        *((member(n), "leads out of the archive's folder") for n in ("/tmp/x", "../x", "a/../../x", "..")),
+        *((member(WANTED, b"", kind, target), "is not a regular file") for kind, target in LINKS + DEVICES),
+        (member("bomb", bytes(30_000)), "reaches beyond the 20000 bytes an archive may have"),
+    ],
+)
+def test_malicious_members(
+    archive: Path, monkeypatch: pytest.MonkeyPatch, bad: tuple[tarfile.TarInfo, bytes], reason: str
+) -> None:
+    monkeypatch.setattr(module, "MAX_ARCHIVE", 20_000)
+    pack(archive, {"data/a.txt": TEXT}, bad)
+    assert failure(resource()) == f"{archive}: member {bad[0].name!r} {reason}"
+    assert kept() == []
+
+
+@pytest.mark.parametrize(("declared", "limit"), [(50, 50), (0, 1000)])
+def test_an_oversized_or_wrong_member(
+    archive: Path, monkeypatch: pytest.MonkeyPatch, declared: int, limit: int
+) -> None:
+    monkeypatch.setattr(module, "MAX_FILE", 1000)
+    monkeypatch.setattr(module, "CHUNK", 100)
+    pack(archive, {"data/a.txt": TEXT})
+    read = limit // 100 * 100 + 100  # one piece too many, not the whole file
+    message = f"{NAME}: expected at most {limit} bytes, found {read} in {archive}; nothing was kept"
+    assert failure(resource(size=declared)) == message
+    pack(archive, {"data/a.txt": b"other"})
+    assert failure(resource()) == wrong(b"other", archive)
+    assert kept() == []
+
+
+def test_a_truncated_archive(archive: Path) -> None:
+    noise = random.Random(2).randbytes(300_000)
+    pack(archive, {"data/a.txt": TEXT, "noise": noise})
+    archive.write_bytes(archive.read_bytes()[:150_000])
+    message = f"{archive}: cannot be read: Compressed file ended before the end-of-stream marker was reached"
+    assert error_of(lambda: fetch([resource(), resource("noise", noise)])) == message
+    assert kept() == ONLY
+    # What lies before the cut can be had: reading stops with the last wanted member.
+    resource().cached.unlink()
+    assert fetch_one(resource()).read_bytes() == TEXT
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"<html>not found</html>", "Input format not supported by decoder"),
+        (lzma.compress(b""), "empty file"),
+        (lzma.compress(b"no tar at all" * 100), "invalid header"),
+    ],
+)
+def test_a_file_that_is_no_archive(archive: Path, content: bytes, reason: str) -> None:
+    archive.write_bytes(content)
+    assert failure(resource()) == f"{archive}: cannot be read: {reason}"
+
+
+def test_damaged_archives_give_the_right_file_or_an_error(archive: Path) -> None:
+    pack(archive, {"data/a.txt": TEXT})
+    intact = archive.read_bytes()
+    rng = random.Random(3)
+    failures = 0
+    for _ in range(80):
+        damaged = bytearray(intact)
+        damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+        archive.write_bytes(damaged)
+        try:
+            assert fetch_one(resource()).read_bytes() == TEXT
+            resource().cached.unlink()
+        except HarnessError:
+            failures += 1
+        assert kept() == []
+    assert failures > 40
+
+
+# --- the cache, and what cannot be had ---
+
+
+def test_a_cached_file_is_hashed_once_a_process(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(resource().cached, TEXT)
+    hashed: list[Path] = []
+
+    def counting(path: Path) -> str:
+        hashed.append(path)
+        return sha(path.read_bytes())
+
+    monkeypatch.setattr(module, "sha256_file", counting)
+    assert fetch([resource(), resource()]) == fetch([resource()]) * 2 == [path, path]
+    assert hashed == [path]
+    os.utime(path, (1, 1))
+    fetch_one(resource())
+    assert hashed == [path, path]
+    pack(archive, {"new": b"new"})
+    assert [fetch_one(resource("new", b"new")) for _ in "ab"] == [resource("new").cached] * 2
+    assert hashed == [path, path]
+    two = "asked for with two checksums"
+    assert error_of(lambda: fetch([resource(), resource(content=b"b")])) == f"{NAME}: {two}"
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_damaged_cached_file_is_got_again(archive: Path, caplog: pytest.LogCaptureFixture, told: bool) -> None:
+    pack(archive, {"data/a.txt": TEXT})
+    fetch_one(resource()).write_bytes(b"other")
+    said: list[str] = []
+    with caplog.at_level(logging.WARNING):
+        assert fetch_one(resource(), progress=said.append if told else None).read_bytes() == TEXT
+    note = f"{NAME}: the cached file was damaged (sha256 {sha(b'other')}), getting it again"
+    assert (said[:1] if told else caplog.messages) == [note]
+
+
+def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(resource().cached, b"damaged, so it goes")
+    refused = f"no connection to {os.environ['HARNESS_RAW_BASE']}/owner/name/{COMMIT}/data/a.txt: Connection refused"
+    assert failure(resource()) == unavailable(refused)
+    monkeypatch.setenv("HARNESS_MIRROR", str(tmp_path))
+    assert failure(resource()) == unavailable(refused, looked=f"not in {tmp_path}")
+    assert kept() == []
+
+
+def test_unusable_cache_folders(archive: Path) -> None:
+    pack(archive, {"data/a.txt": TEXT})
+    cache = put(Path(os.environ["HARNESS_CACHE"]), b"a file where the folder should be")
+    assert failure(resource()) == f"{resource().cached}: cannot be written: Not a directory"
+    cache.unlink()
+    resource().cached.mkdir(parents=True)
+    assert failure(resource()) == f"{resource().cached}: cannot be read: Is a directory"
+
+
+@pytest.mark.parametrize("base", ["file:///etc", "ftp://127.0.0.1", "nonsense"])
+def test_schemes_other_than_http_are_refused(monkeypatch: pytest.MonkeyPatch, base: str) -> None:
+    monkeypatch.setenv("HARNESS_RAW_BASE", base)
+    address = f"{base}/owner/name/{COMMIT}/data/a.txt"
+    assert failure(resource()) == unavailable(f"refused to load {address!r} for {address}")
+
+
+def test_by_hand() -> None:
+    wanted = Resource("owner/name", COMMIT, "data/a.txt", sha(TEXT), by_hand="sign the form at\n  https://e.org ")
+    assert state(wanted) == "by hand: sign the form at https://e.org"
+    assert failure(wanted) == unavailable("must be got by hand: sign the form at https://e.org")
+    path = put(wanted.cached, b"other")
+    assert failure(wanted) == wrong(b"other", path, "it was left there")
+    path.write_bytes(TEXT)
+    assert fetch_one(wanted) == path
+    assert state(wanted) == "here"
+
+
+def test_by_hand_without_a_checksum() -> None:
+    wanted = Resource("", "", "ntcir/pages.zip", "", by_hand="ask")
+    path = Path(os.environ["HARNESS_CACHE"]) / "files" / "ntcir" / "pages.zip"
+    assert failure(wanted).endswith(f"with ntcir/pages.zip, or put the file at {path}")
+    put(path, b"anything")
+    assert fetch_one(wanted) == path
+
+
+def test_states(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert state(resource()) == "fetchable"
+    archive.write_bytes(b"not even an archive: nothing is opened")
+    assert state(resource()) == "here"
+    monkeypatch.delenv("HARNESS_MIRROR")
+    assert state(resource()) == "fetchable"
+    put(resource().cached, TEXT)
+    assert state(resource()) == "here"

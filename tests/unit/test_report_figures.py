@@ -1,0 +1,273 @@
+"""The figures: valid XML that holds only drawings, positions that follow the numbers, n/a where there is none."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import statistics
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import HarnessError
+from harness.report import figures, svg
+from harness.report.model import visible
+
+NAN = float("nan")
+SPACE = f"{{{svg.NAMESPACE}}}"
+HOSTILE = "</text><script>alert(1)</script>\"' onload=x &bogus; url(http://x) \u202e\x00 ]]>"
+
+Draw = Callable[[str, float], str]
+DRAWINGS: dict[str, Draw] = {
+    "dot_interval": lambda label, x: figures.dot_interval(
+        [(label, x, x - 0.1, x + 0.2, True), ("b", 1, 0, 2, False)], label
+    ),
+    "per_topic_differences": lambda label, x: figures.per_topic_differences([label, "b", "c"], [x, -0.2, 0.3], label),
+    "distribution": lambda label, x: figures.distribution([(label, [x, 0.1, 0.7]), ("b", [0.5])], label),
+    "grouped_bars": lambda label, x: figures.grouped_bars([label, "g"], [label, "s"], [[x, 0.2], [0.1, -0.4]], label),
+    "p_value_matrix": lambda label, x: figures.p_value_matrix([label, "b"], [[NAN, x], [x, NAN]], label),
+    "scatter": lambda label, x: figures.scatter([(label, x, 0.5), ("b", 1, 0.7)], label, label),
+}
+EMPTY = {
+    "dot_interval": figures.dot_interval([], "x"),
+    "per_topic_differences": figures.per_topic_differences([], [], "x"),
+    "distribution": figures.distribution([]),
+    "grouped_bars": figures.grouped_bars([], [], [], "y"),
+    "p_value_matrix": figures.p_value_matrix([], []),
+    "scatter": figures.scatter([], "x", "y"),
+}
+
+
+def parse(drawing: str) -> ET.Element:
+    assert svg.check(drawing, "test") == drawing
+    return ET.fromstring(drawing)  # noqa: S314 - our own drawing
+
+
+def texts(root: ET.Element) -> list[str]:
+    return [node.text or "" for node in root.iter(f"{SPACE}text")]
+
+
+def tips(root: ET.Element, tag: str) -> list[str]:
+    return [title.text or "" for node in root.iter(f"{SPACE}{tag}") for title in node.findall(f"{SPACE}title")]
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_hostile_labels_stay_text(name: str) -> None:
+    root = parse(DRAWINGS[name](HOSTILE, 0.5))
+    assert not list(root.iter("script"))
+    everything = " ".join("".join(node.itertext()) for node in root.iter() if node.tag != f"{SPACE}style")
+    assert visible(HOSTILE) in everything
+    assert "\u202e" not in everything
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_drawings_name_and_describe_themselves(name: str) -> None:
+    root = parse(DRAWINGS[name]("label", 0.5))
+    assert root.attrib["role"] == "img"
+    title, description = root.attrib["aria-labelledby"].split()
+    found = {node.attrib.get("id"): node.text for node in root}
+    assert found[title]
+    assert found[description]
+    assert root.attrib["viewBox"].startswith("0 0 680 ")
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_the_same_values_give_the_same_bytes_and_other_values_other_ids(name: str) -> None:
+    draw = DRAWINGS[name]
+    assert draw("a", 0.5) == draw("a", 0.5)
+    first, second = (set(re.findall(r' id="([^"]+)"', draw("a", x))) for x in (0.5, 0.004))
+    assert first
+    assert not first & second
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_missing_values_are_said_to_be_missing(name: str) -> None:
+    root = parse(DRAWINGS[name]("a", NAN))
+    assert any("n/a" in content for content in texts(root)) or "n/a" in (root.findtext(f"{SPACE}desc") or "")
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_nothing_to_draw_is_still_a_drawing(name: str) -> None:
+    parse(EMPTY[name])
+
+
+@settings(max_examples=150, deadline=None)
+@given(name=st.sampled_from(sorted(DRAWINGS)), label=st.text(max_size=30), value=st.floats())
+def test_no_value_or_label_breaks_a_drawing(name: str, label: str, value: float) -> None:
+    root = parse(DRAWINGS[name](label, value))
+    for node in root.iter():
+        for key in ("x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "width", "height", "d"):
+            assert not re.search("nan|inf", node.attrib.get(key, "")), (node.tag, key)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.floats(-1e100, 1e100), st.floats(-1e100, 1e100))
+def test_ticks_rise_and_cover_the_values(a: float, b: float) -> None:
+    low, high = min(a, b), max(a, b)
+    marks = svg.ticks(low, high)
+    assert 2 <= len(marks) <= 12
+    assert all(x < y for x, y in itertools.pairwise(marks))
+    slack = 1e-6 * (marks[-1] - marks[0])
+    assert marks[0] <= low + slack
+    assert marks[-1] >= high - slack
+
+
+def test_tick_labels_have_the_decimals_of_their_step() -> None:
+    marks = svg.ticks(0, 1)
+    assert [svg.tick_label(mark, marks) for mark in marks] == ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]
+    marks = svg.ticks(-0.05, 0.05)
+    assert svg.tick_label(marks[0], marks) == "−0.06"
+    marks = (0.2, 0.225, 0.25)
+    assert svg.tick_label(0.225, marks) == "0.225"
+
+
+def test_means_and_intervals_stand_where_the_axis_says() -> None:
+    root = parse(figures.dot_interval([("a", 0.2, 0.1, 0.3, False), ("b", 0.4, 0.3, 0.5, False)], "x"))
+    first, second = [float(node.attrib["cx"]) for node in root.iter(f"{SPACE}circle")]
+    spans = [node.attrib for node in root.iter(f"{SPACE}line") if node.attrib["class"] == "s0"]
+    flat = [span for span in spans if span["y1"] == span["y2"]]
+    assert [float(span["x1"]) for span in flat] == pytest.approx(
+        [2 * first - float(flat[0]["x2"]), first + (second - first) / 2], abs=0.02
+    )
+    assert "0.400 [0.300, 0.500]" in texts(root)
+
+
+def test_a_highlighted_row_differs_in_shape_and_weight() -> None:
+    root = parse(figures.dot_interval([("a", 0.2, 0.1, 0.3, True), ("b", 0.4, 0.3, 0.5, False)], "x"))
+    assert len(list(root.iter(f"{SPACE}circle"))) == 1
+    assert len(list(root.iter(f"{SPACE}path"))) == 1
+    assert [node.attrib["class"] for node in root.iter(f"{SPACE}text") if node.text == "a"] == ["big"]
+
+
+def test_topics_are_sorted_and_counted() -> None:
+    root = parse(figures.per_topic_differences(["a", "b", "c", "d", "e"], [0.1, -0.3, 0.0, 0.4, NAN], "t"))
+    assert tips(root, "rect") == ["d: +0.400", "a: +0.100", "c: +0.000", "b: −0.300"]
+    assert "topics, sorted: better on 2, equal on 1, worse on 1, n/a on 1" in texts(root)
+    assert {"d +0.400", "−0.300 b"} <= set(texts(root))
+    heights = [float(node.attrib["height"]) for node in root.iter(f"{SPACE}rect") if node.findall(f"{SPACE}title")]
+    assert heights[0] / heights[1] == pytest.approx(4, rel=0.01)
+    with pytest.raises(HarnessError, match="2 labels for 1 differences"):
+        figures.per_topic_differences(["a", "b"], [0.1], "t")
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=40))
+def test_boxes_stand_on_the_quartiles(values: list[float]) -> None:
+    root = parse(figures.distribution([("a", values)]))
+    low, middle, high = statistics.quantiles(values, method="inclusive")
+    shown = [f"{value:.3f}".replace("-", "−") for value in (low, middle, high, math.fsum(values) / len(values))]
+    hint = next(tip for tip in tips(root, "rect") if tip.startswith("a: "))
+    found = [float(number.replace("−", "-")) for number in re.findall(r"−?\d+\.\d{3}", hint)]
+    assert found == pytest.approx([float(number.replace("−", "-")) for number in shown], abs=0.0011)
+    assert len(list(root.iter(f"{SPACE}circle"))) == len(values)
+
+
+def test_series_of_bars_differ_in_hatching_and_too_many_are_refused() -> None:
+    root = parse(figures.grouped_bars(["g"], list("abcdef"), [[0.1] * 6], "y"))
+    fills = [node.attrib.get("fill", "solid") for node in root.iter(f"{SPACE}rect") if node.findall(f"{SPACE}title")]
+    assert len(set(fills)) == 6
+    patterns = {node.attrib["id"] for node in root.iter(f"{SPACE}pattern")}
+    assert {fill.removeprefix("url(#").removesuffix(")") for fill in fills} - {"solid"} == patterns
+    with pytest.raises(HarnessError, match="7 series, at most 6"):
+        figures.grouped_bars(["g"], list("abcdefg"), [[0.1] * 7], "y")
+    with pytest.raises(HarnessError, match="expected 1 rows of 2 values"):
+        figures.grouped_bars(["g"], ["a", "b"], [[0.1]], "y")
+
+
+def test_p_values_are_written_and_shaded_by_level() -> None:
+    p = [[NAN, 0.0004, 0.2], [0.0004, NAN, 0.03], [0.2, 0.03, NAN]]
+    root = parse(figures.p_value_matrix(["a", "b", "c"], p))
+    assert {"<.001", ".200", ".030"} <= set(texts(root))
+    shades = {
+        node.attrib["class"]: node.attrib["d"].count("M")
+        for node in root.iter(f"{SPACE}path")
+        if "class" in node.attrib
+    }
+    assert (shades["l3 rule"], shades["l1 rule"], shades["paper rule"]) == (2, 2, 2)
+    assert root.findtext(f"{SPACE}desc") == "a and b: <.001; b and c: .030"
+    with pytest.raises(HarnessError, match="expected 2 rows of 2 p values"):
+        figures.p_value_matrix(["a", "b"], [[1.0, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("p", "shade", "shown"),
+    [
+        (0.05, "paper", ".050"),
+        (0.0499, "l1", ".050"),
+        (0.01, "l1", ".010"),
+        (0.0099, "l2", ".010"),
+        (0.001, "l2", ".001"),
+        (0.00099, "l3", "<.001"),
+        (0.0, "l3", "<.001"),
+        (1.0, "paper", "1.000"),
+    ],
+)
+def test_a_level_begins_below_its_bound(p: float, shade: str, shown: str) -> None:
+    root = parse(figures.p_value_matrix(["a", "b"], [[NAN, p], [p, NAN]]))
+    shades = [
+        node.attrib["class"] for node in root.iter(f"{SPACE}path") if node.attrib.get("class", "").endswith(" rule")
+    ]
+    assert shades == [f"{shade} rule"]
+    assert texts(root).count(shown) == 2
+
+
+def test_a_matrix_of_sixty_runs_stays_small() -> None:
+    names = [f"run {index}" for index in range(60)]
+    drawing = figures.p_value_matrix(names, [[0.01] * 60 for _ in names])
+    assert len(parse(drawing)) > 0
+    assert len(drawing) < 200_000
+
+
+def test_points_are_placed_and_their_labels_do_not_cover_each_other() -> None:
+    points = [(f"system {index}", float(index % 7), float(index % 5)) for index in range(30)]
+    root = parse(figures.scatter([*points, ("lost", NAN, 1.0)], "cost", "nDCG"))
+    places = {tip.split(":")[0]: node for node in root.iter(f"{SPACE}circle") for tip in [node[0].text or ""]}
+    assert float(places["system 6"].attrib["cx"]) > float(places["system 1"].attrib["cx"])
+    assert float(places["system 4"].attrib["cy"]) < float(places["system 1"].attrib["cy"])
+    assert "n/a: lost" in texts(root)
+    boxes = []
+    for node in root.iter(f"{SPACE}text"):
+        if (node.text or "").startswith("system"):
+            x, y = float(node.attrib["x"]), float(node.attrib["y"])
+            boxes.append((x, y - 11, x + svg.text_width(node.text or ""), y + 3))
+    assert boxes
+    for index, one in enumerate(boxes):
+        for other in boxes[:index]:
+            assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+
+
+def test_long_labels_keep_both_ends() -> None:
+    clipped = svg.clip("approach0-long-run-name-primary", 120)
+    assert clipped.startswith("appr")
+    assert clipped.endswith("ary")
+    assert svg.text_width(clipped) <= 130
+    assert svg.clip("short", 120) == "short"
+
+
+GOOD = figures.dot_interval([("a", 0.2, 0.1, 0.3, False)], "x")
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ("", "is no XML"),
+        ("<p>x</p>", "element 'p'"),
+        (GOOD.replace("<desc", "<script>1</script><desc", 1), "element 'script'"),
+        (GOOD.replace("<desc", "<image href='x'/><desc", 1), "element 'image'"),
+        (GOOD.replace("<desc", "<svg/><desc", 1), "element 'svg'"),
+        (GOOD.replace("<circle", '<circle onclick="x"', 1), "attribute 'onclick'"),
+        (GOOD.replace("<circle", '<circle style="fill:red"', 1), "attribute 'style'"),
+        (GOOD.replace("<circle", '<circle fill="url(http://x/#a)"', 1), "attribute 'fill'"),
+        (GOOD.replace("<style>", "<style>@import 'x';", 1), "its style is not"),
+        ("<!DOCTYPE svg>" + GOOD, "has a declaration"),
+        (GOOD.replace("<desc", "<!-- x --><desc", 1), "has a declaration"),
+        ('<?xml version="1.0"?>' + GOOD, "has a declaration"),
+    ],
+)
+def test_svg_of_others_is_refused(broken: str, message: str) -> None:
+    with pytest.raises(HarnessError, match=message) as caught:
+        svg.check(broken, "fig")
+    assert str(caught.value).startswith("figure fig: ")

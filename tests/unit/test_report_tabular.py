@@ -1,0 +1,159 @@
+"""CSV and JSON: what programs read back is what was reported."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import HarnessError
+from harness.report import Cell, Column, Facts, Figure, Report, Section, Table, Text, render_json, tables_csv
+from harness.report.figures import dot_interval
+from harness.report.model import visible
+
+COLUMNS = (Column("Run"), Column("P@10", "ARQMath-1", "number"))
+
+
+def report(
+    *rows: tuple[Cell, ...], columns: tuple[Column, ...] = COLUMNS, data: dict[str, object] | None = None
+) -> Report:
+    table = Table("means", "Means", columns, rows, notes=("n = 77",))
+    return Report("Title", "Answer", (Section("Results", (table,)),), data=data or {})
+
+
+def read(content: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(content, newline=""), strict=True))
+
+
+def test_csv_has_full_precision_and_group_titles() -> None:
+    value = 0.1 + 0.2
+    content = tables_csv(report((Cell("psu, A"), Cell("0.300", value)), (Cell('say "x"'), Cell("n/a", float("nan")))))[
+        "means.csv"
+    ]
+    assert content == 'Run,ARQMath-1 / P@10\r\n"psu, A",0.30000000000000004\r\n"say ""x""",n/a\r\n'
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_every_number_reads_back_as_itself(value: float) -> None:
+    content = tables_csv(report((Cell("x"), Cell("rounded", value))))["means.csv"]
+    assert float(read(content)[1][1]) == value
+    assert (
+        json.loads(render_json(report((Cell("x"), Cell("r", value)))))["sections"][0]["blocks"][0]["rows"][0][1][
+            "value"
+        ]
+        == value
+    )
+
+
+@given(st.lists(st.tuples(st.text(), st.text()), max_size=5))
+def test_csv_reads_back_as_the_visible_text(rows: list[tuple[str, str]]) -> None:
+    content = tables_csv(report(*((Cell(a), Cell(b)) for a, b in rows)))["means.csv"]
+    for (a, b), (x, y) in zip(rows, read(content)[1:], strict=True):
+        assert x in {visible(a), "'" + visible(a)}
+        assert y in {visible(b), "'" + visible(b)}
+
+
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r\n=1", " =1", "＝1", "=", "-"]
+)
+def test_formulas_are_disarmed(text: str) -> None:
+    cell = read(tables_csv(report((Cell(text), Cell("1"))))["means.csv"])[1][0]
+    assert cell == "'" + visible(text)
+
+
+@pytest.mark.parametrize("text", ["-0.03", "+1.5e-3", "-.5", "-7", "0.2", "a=b", "'=1"])
+def test_numbers_and_other_text_are_left_alone(text: str) -> None:
+    assert read(tables_csv(report((Cell(text), Cell("1"))))["means.csv"])[1][0] == text
+
+
+def test_formulas_in_headers_are_disarmed_too() -> None:
+    content = tables_csv(report((Cell("a"), Cell("b")), columns=(Column("=1"), Column("x", "@g"))))["means.csv"]
+    assert read(content)[0] == ["'=1", "'@g / x"]
+
+
+def test_tables_of_figures_are_written_and_whole_numbers_have_no_fraction() -> None:
+    inner = Table("inner", "", (Column("n", kind="number"),), ((Cell("77", 77.0),),))
+    drawing = Figure("fig", "", dot_interval([], "x"), inner)
+    files = tables_csv(Report("t", "h", (Section("s", (drawing,)),)))
+    assert files == {"inner.csv": "n\r\n77\r\n"}
+
+
+def strict(text: str) -> dict[str, Any]:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    loaded = json.loads(text, parse_constant=refuse)
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def test_json_names_its_schema_and_holds_every_block() -> None:
+    figure = Figure("fig", "F", dot_interval([], "x"), Table("inner", "I", (Column("a"),), ()))
+    cell = Cell("0.3", 0.25, ("best", "exact"), "published 0.3")
+    table = Table("means", "Means", COLUMNS, ((Cell("psu"), cell),), ("n = 77",), row_headers=1)
+    blocks = (Text(("one", "two")), Facts((("k", "v"),)), table, figure)
+    document = strict(render_json(Report("T", "H", (Section("S", blocks, 3),), "cs", {"n": 1})))
+    assert (document["schema"], document["version"], document["language"]) == ("mathir-harness/report", 1, "cs")
+    assert document["data"] == {"n": 1}
+    (section,) = document["sections"]
+    assert (section["id"], section["level"], section["title"]) == ("s", 3, "S")
+    text, facts, means, drawn = section["blocks"]
+    assert text == {"type": "text", "paragraphs": ["one", "two"]}
+    assert facts == {"type": "facts", "items": [{"name": "k", "value": "v"}]}
+    assert means["rows"] == [
+        [{"text": "psu"}, {"text": "0.3", "value": 0.25, "marks": ["best", "exact"], "note": "published 0.3"}]
+    ]
+    assert means["columns"][1] == {"title": "P@10", "group": "ARQMath-1", "kind": "number"}
+    assert (drawn["id"], drawn["table"]["id"]) == ("fig", "inner")
+
+
+def test_numbers_that_json_lacks_become_null() -> None:
+    data: dict[str, object] = {
+        "nan": float("nan"),
+        "deep": [(float("inf"),), {"x": np.float64("nan")}],
+        "array": np.array([1.5, float("nan")]),
+        "count": np.int64(3),
+        "flag": np.bool_(True),
+    }
+    document = strict(render_json(report((Cell("a"), Cell("n/a", float("nan"))), data=data)))
+    assert document["data"] == {
+        "nan": None,
+        "deep": [[None], {"x": None}],
+        "array": [1.5, None],
+        "count": 3,
+        "flag": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"a": {"b": {1, 2}}}, r"^report: data\.a\.b: a set has no form in JSON"),
+        ({"a": [Path("x")]}, r"^report: data\.a\[0\]: a .*Path has no form in JSON"),
+        ({"a": {1: 2}}, r"^report: data\.a: key 1 is no text"),
+    ],
+)
+def test_what_json_has_no_form_for_is_refused_with_its_key(data: dict[str, object], message: str) -> None:
+    with pytest.raises(HarnessError, match=message):
+        render_json(report(data=data))
+
+
+@given(st.text())
+def test_json_keeps_every_character_but_hides_none(text: str) -> None:
+    written = render_json(report((Cell(text + "\u202e\u2066\x00\x7f"), Cell("1"))))
+    assert not any(ord(char) < 32 and char != "\n" for char in written)
+    assert not set(written) & set("\u202a\u202b\u202d\u202e\u2066\u2069\u200b\x7f")
+    blocks = json.loads(written)["sections"][0]["blocks"]
+    assert blocks[0]["rows"][0][0]["text"] == text + "\u202e\u2066\x00\x7f"
+
+
+def test_half_characters_do_not_break_the_file() -> None:
+    written = render_json(report((Cell("\ud800"), Cell("1"))))
+    assert json.loads(written.encode())["sections"][0]["blocks"][0]["rows"][0][0]["text"] == "[U+D800]"

@@ -1,0 +1,304 @@
+"""Markdown and LaTeX: what is written shows the text that was given, and nothing in it acts."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import string
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.report import Cell, Column, Facts, Figure, Report, Section, Table, Text, render_latex, render_markdown
+from harness.report.figures import dot_interval
+from harness.report.latex import escape as latex_escape
+from harness.report.markdown import escape as markdown_escape
+from harness.report.model import MARKS, visible
+from harness.report.texchars import ACCENTS, LATIN, TEX
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "[x](javascript:alert(1)) ![y](http://evil/z) <http://a.b>",
+    "&lt; &bogus; &#x202e; &amp",
+    "\u202etxt.exe\u2066\x00\x1b[31m",
+    "\\input{/etc/passwd} \\write18{rm} \\end{document} ^^M %",
+    "$x_1^2$ \\(a\\) ~ # & % { } \\\\ \\",
+    "*bold* _it_ `code` ~~s~~ # head | pipe || ^up^",
+    "- list",
+    "1. list",
+    "=== ---",
+    "=1+1",
+    "[*] [1pt]",
+    "``quotes'' -- --- ,, << >>",
+    "م\u200cج \u4e2d\u6587",
+    "",
+)
+
+
+def report_of(text: str) -> Report:
+    table = Table(
+        "t",
+        text,
+        (Column(text), Column(text, text, "number"), Column("x", text)),
+        (
+            (Cell(text, 0.5, tuple(MARKS), text), Cell(text), Cell("1")),
+            (Cell(text, marks=("best",)), Cell(text, note="n"), Cell(text)),
+        ),
+        notes=(text,),
+    )
+    drawing = Figure(
+        "f", text, dot_interval([(text, 1, 0, 2, True)], text), Table("ft", text, (Column(text),), ((Cell(text),),))
+    )
+    return Report(
+        text, text, (Section(text, (Text((text,)), Facts(((text, text),)), table, drawing)), Section(text, (), 4))
+    )
+
+
+# Markdown
+
+
+def parsed(source: str) -> list[Any]:
+    """The tokens that a Markdown reader (the one that comes with rich) finds."""
+    reader = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    return list(reader.parse(source))
+
+
+def shown(source: str) -> tuple[str, set[str]]:
+    """The text that a Markdown reader shows for a line, and the kinds of what it found besides."""
+    tokens = parsed(source)
+    inline = [child for token in tokens for child in token.children or []]
+    kinds = {token.type for token in [*tokens, *inline]} - {
+        "text",
+        "text_special",
+        "inline",
+        "paragraph_open",
+        "paragraph_close",
+    }
+    return "".join(child.content for child in inline), kinds
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_markdown_shows_hostile_text_as_it_is(text: str) -> None:
+    assert shown("x " + markdown_escape(text)) == (("x " + visible(text).strip()).rstrip(), set())
+
+
+@given(st.text(alphabet=string.printable + "é′\u202e"))
+def test_markdown_shows_any_text_as_it_is(text: str) -> None:
+    expected = re.sub(r"\x0b|\x0c", "", "x " + visible(text).strip()).rstrip()
+    assert shown("x " + markdown_escape(text)) == (expected, set())
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_whole_markdown_report_has_only_the_elements_of_a_report(text: str) -> None:
+    tokens = parsed(render_markdown(report_of(text)))
+    kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or []}
+    allowed = {
+        "heading",
+        "paragraph",
+        "bullet_list",
+        "list_item",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "strong",
+    }
+    leaves = {"inline", "text", "image", "text_special"}
+    assert {kind.removesuffix("_open").removesuffix("_close") for kind in kinds} <= allowed | leaves
+    rows = [token for token in tokens if token.type == "tr_open"]
+    assert len(rows) == 5
+    images = [child for token in tokens for child in token.children or [] if child.type == "image"]
+    assert [image.attrs["src"] for image in images] == ["figures/f.svg"]
+
+
+def test_markdown_tables_look_as_they_should() -> None:
+    rows = ((Cell("psu|A", marks=("baseline",)), Cell("0.300", 0.3, ("best", "significant"), "rounded")),)
+    table = Table("t", "Means", (Column("Run"), Column("P@10", "ARQMath-1", "number")), rows, notes=("n = 77",))
+    lines = render_markdown(Report("T", "H", (Section("S", (table,)),))).splitlines()
+    assert lines[:5] == ["# T", "", "**H**", "", "## S"]
+    assert lines[6:12] == [
+        "**Table 1.** Means",
+        "",
+        "| Run | ARQMath-1 / P@10 |",
+        "| :--- | ---: |",
+        "| psu&#124;A † | **0.300** \\* (a) |",
+        "",
+    ]
+    assert "Marks: **bold** best; † baseline; \\* significant after correction." in lines
+    assert lines[-1] == "- (a) rounded"
+
+
+# LaTeX
+
+
+def read_latex(source: str) -> str:
+    """The text that LaTeX source of ours stands for, refusing any character that would act."""
+    forms = {form: char for char, form in TEX.items() if char.isascii()} | {r"\allowbreak{}": "", "{}": ""}
+    pattern = re.compile("|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True)))
+    parts, place = [], 0
+    while place < len(source):
+        found = pattern.match(source, place)
+        if found:
+            parts.append(forms[found[0]])
+            place = found.end()
+        else:
+            assert source[place] not in '\\{}$&#^_~%"<>`', source[place:]
+            parts.append(source[place])
+            place += 1
+    return "".join(parts)
+
+
+def balanced(source: str) -> bool:
+    depth = 0
+    for brace in re.findall(r"[{}]", re.sub(r"\\[\\{}]", "", source)):
+        depth += 1 if brace == "{" else -1
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+@given(st.text(alphabet=st.characters(min_codepoint=1, max_codepoint=126)))
+def test_latex_stands_for_the_text_that_was_given(text: str) -> None:
+    assert read_latex(latex_escape(text)) == visible(text)
+
+
+@given(st.text())
+def test_latex_is_balanced_and_only_has_what_fonts_have(text: str) -> None:
+    source = latex_escape(text)
+    assert balanced(source)
+    assert all(char in LATIN or " " <= char <= "~" for char in source)
+    assert not re.search(r"--|''|,,|``|<<|>>", source.replace(r"\ensuremath{''}", "").replace(r"\ensuremath{'''}", ""))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Čeština, đ, ő", "Čeština, đ, ő"),
+        (
+            "nDCG′@10 – Δ × 2²",
+            r"nDCG\ensuremath{'}@10 \textendash{} \ensuremath{\Delta} \ensuremath{\times} 2\textsuperscript{2}",
+        ),
+        ("ạ ế", r"\d{a} \'{\^{e}}"),
+        (
+            "α Β ο ς ϕ",
+            r"\ensuremath{\alpha} \ensuremath{\mathrm{B}} \ensuremath{o} \ensuremath{\varsigma} \ensuremath{\phi}",
+        ),
+        ("𝑥 ﬁ", "x fi"),
+        ("中文", "{[}U+4E2D U+6587{]}"),
+        ("see مجموعه ترکیبی.", "see {[}Arabic, 12 characters{]}."),
+        ("x" * 30, r"xxxxxxxx\allowbreak{}xxxxxxxx\allowbreak{}xxxxxxxx\allowbreak{}xxxxxx"),
+        ("--flag, ,, ''", "-{}-flag, ,{}, '{}'"),
+    ],
+)
+def test_characters_beyond_ascii_are_composed_or_named(text: str, expected: str) -> None:
+    assert latex_escape(text) == expected
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_whole_latex_report_is_balanced_and_runs_no_foreign_command(text: str) -> None:
+    source = render_latex(report_of(text))
+    assert balanced(source)
+    assert not re.search(r"\\(input|write|include|openin|catcode|def|csname)(?![A-Za-z])", source)
+    assert source.count(r"\end{document}") == 1
+    assert source.endswith("\\end{document}\n")
+    begun = re.findall(r"\\begin\{([a-z*]+)\}", source)
+    assert sorted(begun) == sorted(re.findall(r"\\end\{([a-z*]+)\}", source))
+
+
+def test_tables_follow_the_habits_of_papers() -> None:
+    columns = (Column("Run"), Column("ARQMath-1", "P@10", "number"), Column("ARQMath-2", "P@10", "number"))
+    rows = (
+        (
+            Cell("psu_A", marks=("baseline",)),
+            Cell("0.300", 0.3, ("best", "significant"), "rounded"),
+            Cell("-0.1", -0.1),
+        ),
+        (Cell("[x]"), Cell("0.2", marks=("exact",)), Cell("n/a", marks=("missing",))),
+    )
+    source = render_latex(
+        Report("T", "H", (Section("S", (Table("means", "Means", columns, rows, ("t-test, n = 77",)),)),))
+    )
+    caption = (
+        r"\caption{Means. \textbf{bold}: best; $^{\dagger}$: baseline; $^{*}$: significant after correction; "
+        r"$^{\checkmark}$: equals the published value in all printed digits; $^{\varnothing}$: no value. "
+        "t-test, n = 77.}"
+    )
+    expected = r"""\begin{table}[!htbp]
+\centering
+CAPTION
+\label{tab:means}
+\begin{tabular}{lr<{\hspace{10pt}}r<{\hspace{5pt}}}
+\toprule
+ & \multicolumn{2}{c}{P@10} \\
+\cmidrule(lr){2-3}
+Run & ARQMath-1 & ARQMath-2 \\
+\midrule
+psu\_A$^{\dagger}$ & \textbf{0.300}\rlap{$^{*\mathrm{a}}$} & $-$0.1 \\
+{[}x{]} & 0.2\rlap{$^{\checkmark}$} & n/a\rlap{$^{\varnothing}$} \\
+\bottomrule
+\end{tabular}
+\par\medskip
+\begin{minipage}{\linewidth}\footnotesize
+\textsuperscript{a}\,rounded
+\end{minipage}
+\end{table}"""
+    assert expected.replace("CAPTION", caption) in source
+
+
+def wide_table(rows: int, columns: int) -> Report:
+    heads = (Column("Run"), *(Column(f"topic A.{index}", kind="number") for index in range(columns)))
+    body = tuple(
+        (Cell(f"run {row}"), *(Cell(f"{row}.{column:03}") for column in range(columns))) for row in range(rows)
+    )
+    return Report("T", "H", (Section("S", (Table("w", "Wide", heads, body),)),))
+
+
+def test_long_tables_break_over_pages_and_wide_ones_are_scaled_or_cut_without_losing_a_cell() -> None:
+    assert r"\begin{longtable}" not in render_latex(wide_table(5, 4))
+    assert r"\resizebox" not in render_latex(wide_table(5, 4))
+    assert r"\resizebox{\textwidth}{!}" in render_latex(wide_table(5, 9))
+    for rows, environment in ((5, "tabular"), (60, "longtable")):
+        source = render_latex(wide_table(rows, 40))
+        parts = source.count(f"\\begin{{{environment}}}")
+        assert parts > 1
+        assert source.count(r"\caption{") == 1
+        for row in range(rows):
+            assert len(re.findall(rf"(?m)^run {row} &", source)) == parts
+            for column in range(40):
+                assert source.count(f" {row}.{column:03} ") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
+def test_pdflatex_compiles_a_report_with_every_hostile_text_and_every_known_character(tmp_path: Path) -> None:
+    chars = sorted({*TEX, *LATIN, *ACCENTS})
+    rows = tuple((Cell(f"x{char}y"), Cell(char, 1.0, tuple(MARKS), char)) for char in chars)
+    sections = [section for text in HOSTILE for section in report_of(text).sections]
+    renamed = [Section(s.title, tuple(b for b in s.blocks if isinstance(b, Text | Facts)), s.level) for s in sections]
+    tables = tuple(
+        Table(f"t{i}", text, (Column(text), Column("g", text)), ((Cell(text), Cell(text)),))
+        for i, text in enumerate(HOSTILE)
+    )
+    whole = (
+        *renamed,
+        Section(
+            "all",
+            (
+                *tables,
+                Table("all", "c", (Column("a"), Column("b", kind="number")), rows),
+                *wide_table(40, 40).sections[0].blocks,
+            ),
+        ),
+    )
+    (tmp_path / "report.tex").write_text(render_latex(Report("T", "H", whole)), encoding="utf-8")
+    command = ["pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-2000:]
+    assert (tmp_path / "report.pdf").stat().st_size > 10_000

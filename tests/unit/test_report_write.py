@@ -1,0 +1,124 @@
+"""Writing a report to a folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HarnessError
+from harness.report import (
+    Cell,
+    Column,
+    Facts,
+    Figure,
+    Report,
+    Section,
+    Table,
+    Text,
+    render_html,
+    render_json,
+    render_latex,
+    render_markdown,
+    write_report,
+)
+from harness.report.figures import dot_interval
+
+
+def example() -> Report:
+    table = Table("means", "Means", (Column("Run"), Column("v", kind="number")), ((Cell("a"), Cell("0.1", 0.1)),))
+    figure = Figure("dots", "Dots", dot_interval([("a", 0.1, 0.0, 0.2, True)], "v"))
+    blocks = (Text(("Čeština",)), Facts((("seed", "7"),)), table, figure)
+    return Report("T", "H", (Section("S", blocks),), data={"cells": 108})
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_all_formats_are_written_and_named(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "report"
+    written = write_report(example(), folder)
+    assert written == {
+        "html": folder / "index.html",
+        "md": folder / "report.md",
+        "tex": folder / "report.tex",
+        "json": folder / "report.json",
+        "csv": folder / "tables",
+    }
+    assert files(folder) == {
+        "index.html",
+        "report.md",
+        "report.tex",
+        "report.json",
+        "tables/means.csv",
+        "figures/dots.svg",
+    }
+    assert (folder / "report.tex").read_text("utf-8") == render_latex(example())
+    assert (folder / "index.html").read_text("utf-8") == render_html(example())
+    assert (folder / "tables" / "means.csv").read_bytes() == b"Run,v\r\na,0.1\r\n"
+    drawing = ET.fromstring((folder / "figures" / "dots.svg").read_bytes())  # noqa: S314 - our own drawing
+    assert drawing.tag.endswith("}svg")
+
+
+def test_only_what_is_asked_for_is_written(tmp_path: Path) -> None:
+    assert list(write_report(example(), tmp_path, ("html",))) == ["html"]
+    assert files(tmp_path) == {"index.html"}
+    empty = Report("T", "H", ())
+    assert write_report(empty, tmp_path / "b", ("csv", "json")) == {"json": tmp_path / "b" / "report.json"}
+
+
+def test_an_unknown_format_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=r"^report format 'htm' is unknown; did you mean 'html'\?$"):
+        write_report(example(), tmp_path, ("json", "htm"))
+    assert files(tmp_path) == set()
+
+
+def test_a_report_that_cannot_be_drawn_leaves_nothing_behind(tmp_path: Path) -> None:
+    broken = Report("T", "H", (Section("S", (Figure("f", "c", "<svg onload='x'/>"),)),))
+    for formats in (("html",), ("md",), ("tex",)):
+        with pytest.raises(HarnessError, match="figure f"):
+            write_report(broken, tmp_path, formats)
+    with pytest.raises(HarnessError, match=r"data\.x"):
+        write_report(Report("T", "H", (), data={"x": object()}), tmp_path)
+    assert files(tmp_path) == set()
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(HarnessError, match="cannot be written"):
+        write_report(example(), tmp_path / "file")
+
+
+def test_the_same_report_gives_the_same_bytes_in_another_process() -> None:
+    import hashlib
+
+    def digest() -> str:
+        parts = [render(example()) for render in (render_html, render_json, render_latex, render_markdown)]
+        return hashlib.sha256("".join(parts).encode()).hexdigest()
+
+    code = (
+        "import importlib.util, sys\n"
+        f"spec = importlib.util.spec_from_file_location('report_tests', {str(Path(__file__))!r})\n"
+        "module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)\n"
+        "import hashlib\n"
+        "from harness.report import render_html, render_json, render_latex, render_markdown\n"
+        "parts = [r(module.example()) for r in (render_html, render_json, render_latex, render_markdown)]\n"
+        "print(hashlib.sha256(''.join(parts).encode()).hexdigest())\n"
+    )
+    root = str(Path(__file__).parents[2])
+    for seed in ("1", "2"):
+        environment = {"PYTHONHASHSEED": seed, "PYTHONPATH": root}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == digest()
+
+
+def test_importing_the_package_loads_no_heavy_library() -> None:
+    heavy = {"jinja2", "numpy", "matplotlib", "scipy", "pandas"}
+    code = f"import sys, harness.report; print(sorted({heavy!r} & set(sys.modules)))"
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

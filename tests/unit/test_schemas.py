@@ -1,0 +1,254 @@
+"""The file schemas of runs, scores and comparisons: what we write fits them, and what does not fit is noticed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+import harness
+from harness import protocol, stats, trec
+from harness.errors import HarnessError
+from harness.protocol import Protocol, Scores, scores_from_json, scores_to_json
+from harness.stats import Comparison, Row, compare
+from harness.trec import parse_run, run_from_json, run_to_json
+
+FOLDER = Path(harness.__file__).parent / "schemas"
+TWO = b"1 Q0 a 1 2.0 t\n1 Q0 b 2 1.0 t\n"
+RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter or digit, at most 128"
+NOT_A_NUMBER = "float() argument must be a string or a real number, not 'NoneType'"
+Json = dict[str, Any]
+
+
+def scored(run: str, values: list[list[float]], how: Protocol) -> Scores:
+    topics = tuple(f"A.{i}" for i in range(len(values)))
+    return Scores(run, "c", "official", how, ("AP", "P@10"), topics, np.array(values), "0a" * 32, "", {"results": 3})
+
+
+def compared(test: stats.Test, values: list[list[float]], baseline: str | None = None) -> Comparison:
+    zero = [[0.5, 0.25], [0.5, 0.5], [0.25, math.nan]]
+    how = Protocol("p", ("AP", "P@10"))
+    return compare([scored("a", values, how), scored("b", zero, how)], baseline, test=test, permutations=100)
+
+
+VALUES = [[0.1, math.nan], [1 / 3, 1.0], [0.5, 0.5]]
+MADE: dict[str, tuple[str, Json]] = {
+    "run": ("run", run_to_json(parse_run(TWO, "run"))),
+    "task 2 run": ("run", run_to_json(parse_run("č f1 7 1 2 t\nč f2 é 2 -1e-300 t\n".encode(), "run"))),
+    "scores": ("scores", scores_to_json(scored("r", VALUES, Protocol("p", ("AP",))))),
+    "scores of no topics": ("scores", scores_to_json(scored("r", VALUES, Protocol("p", ("AP",))).select([]))),
+    "scores of a protocol with everything": (
+        "scores",
+        scores_to_json(
+            scored("r", VALUES, Protocol("p", ("AP", "nDCG@10"), "title", None, True, ((0.0, 0.5), (2.0, 1.0)), 2.0))
+        ),
+    ),
+    "comparison": ("comparison", stats.to_json(compared("t", [[0.1, 0.2], [0.3, 1.0], [0.5, 0.5]]))),
+    "comparison with a baseline": (
+        "comparison",
+        stats.to_json(compared("randomization", [[0.1, 0.2], [0.3, 1.0], [0.5, 0.5]], "b")),
+    ),
+    "comparison of equal runs": ("comparison", stats.to_json(compared("t", [[0.5, 0.25], [0.5, 0.5], [0.25, 0.5]]))),
+    "comparison that is undefined": ("comparison", stats.to_json(compared("t", [[0.6, 0.5], [0.6, 0.75], [0.35, 1]]))),
+}
+
+
+def schema(name: str) -> Json:
+    loaded: Json = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+    return loaded
+
+
+def faults(name: str, document: object) -> list[str]:
+    return [error.message for error in jsonschema.Draft202012Validator(schema(name)).iter_errors(document)]
+
+
+def through_json(document: object) -> Json:
+    """As it is read back from a file; NaN and infinities would be refused."""
+    loaded: Json = json.loads(json.dumps(document, allow_nan=False))
+    return loaded
+
+
+def parts(node: object) -> Iterator[Mapping[str, Any]]:
+    """Every schema within a schema."""
+    if isinstance(node, dict):
+        yield node
+    for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from parts(inner)
+
+
+@pytest.mark.parametrize("name", ["run", "scores", "comparison"])
+def test_schemas_are_valid_closed_and_described(name: str) -> None:
+    loaded = schema(name)
+    jsonschema.Draft202012Validator.check_schema(loaded)
+    assert loaded["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    for part in parts(loaded):
+        if part.get("type") == "object":
+            assert part["additionalProperties"] is False or part["title"] == "Counts"
+            assert part.get("required", []) == list(part.get("properties", {}))
+        for key, described in part.get("properties", {}).items():
+            assert "$ref" in described or {"title", "description"} <= described.keys(), key
+    assert all({"title", "description"} <= part.keys() for part in (loaded, *loaded["$defs"].values()))
+
+
+def test_there_is_a_schema_for_everything_that_is_written() -> None:
+    kinds = {trec.SCHEMA: trec.VERSION, protocol.SCHEMA: protocol.VERSION, stats.SCHEMA: stats.VERSION}
+    loaded = [schema(path.stem)["properties"] for path in FOLDER.glob("*.json")]
+    assert {each["schema"]["const"]: each["version"]["const"] for each in loaded} == kinds
+
+
+@pytest.mark.parametrize(("name", "document"), MADE.values(), ids=MADE.keys())
+def test_what_is_written_fits_its_schema(name: str, document: Json) -> None:
+    assert faults(name, through_json(document)) == []
+
+
+def test_the_schemas_have_the_fields_of_the_values() -> None:
+    about = {"schema", "version"}
+    run, scores, comparison = (schema(name) for name in ("run", "scores", "comparison"))
+    assert run["properties"].keys() == about | {"name", "sha256", "topic", "doc", "score", "context"}
+    for properties, made, more in (
+        (scores["properties"], Scores, about),
+        (scores["$defs"]["protocol"]["properties"], Protocol, set()),
+        (comparison["properties"], Comparison, about),
+        (comparison["$defs"]["row"]["properties"], Row, set()),
+    ):
+        assert properties.keys() == more | {field.name for field in fields(made)}
+
+
+def inner(document: Json) -> Iterator[tuple[Json, Json]]:
+    """(copy of a document, an object in it) for each object that has fixed keys."""
+    for path in ([], ["protocol"], ["rows", 0]):
+        copied = found = copy.deepcopy(document)
+        try:
+            for step in path:
+                found = found[step]  # type: ignore[index]
+        except (KeyError, TypeError):
+            continue
+        if isinstance(found, dict):
+            yield copied, found
+
+
+@pytest.mark.parametrize(("name", "document"), MADE.values(), ids=MADE.keys())
+def test_what_lacks_a_key_or_has_another_does_not_fit(name: str, document: Json) -> None:
+    document = through_json(document)
+    for which, (_, original) in enumerate(list(inner(document))):
+        for key in original:
+            changed, found = list(inner(document))[which]
+            del found[key]
+            assert faults(name, changed) == [f"{key!r} is a required property"]
+        changed, found = list(inner(document))[which]
+        found["surplus"] = 1
+        assert faults(name, changed) == ["Additional properties are not allowed ('surplus' was unexpected)"]
+
+
+@pytest.mark.parametrize(("name", "document"), MADE.values(), ids=MADE.keys())
+def test_values_of_another_type_do_not_fit(name: str, document: Json) -> None:
+    document = through_json(document)
+    for which, (_, original) in enumerate(list(inner(document))):
+        for key in original:
+            changed, found = list(inner(document))[which]
+            found[key] = {"another": []}
+            assert faults(name, changed), key
+
+
+@pytest.mark.parametrize(
+    ("made", "change"),
+    [
+        ("run", {"version": 2}),
+        ("run", {"name": ""}),
+        ("run", {"sha256": "0A" * 32}),
+        ("run", {"topic": ["1", "a b"]}),
+        ("run", {"doc": ["a", ""]}),
+        ("run", {"doc": []}),
+        ("run", {"score": [1, "2"]}),
+        ("run", {"score": [1, None]}),
+        ("run", {"context": ["7", 8]}),
+        ("scores", {"values": [[0.1, -1]] * 3}),
+        ("scores", {"values": [["1", 1]] * 3}),
+        ("scores", {"measures": ["AP", "P at 10"]}),
+        ("scores", {"topics": ["1", "1", "2"]}),
+        ("scores", {"counts": {"results": -1}}),
+        ("scores", {"counts": {"results": 1.5}}),
+        ("scores", {"qrels_sha256": "abc"}),
+        ("comparison", {"test": "wilcoxon"}),
+        ("comparison", {"alpha": 0}),
+        ("comparison", {"power": 1}),
+        ("comparison", {"family": 0}),
+        ("comparison", {"permutations": 0.5}),
+        ("comparison", {"rows": []}),
+    ],
+)
+def test_values_out_of_range_do_not_fit(made: str, change: Json) -> None:
+    name, document = MADE[made]
+    assert len(faults(name, {**through_json(document), **change})) > 0
+
+
+READERS: dict[str, Callable[[Json], object]] = {
+    "run": run_from_json,
+    "scores": scores_from_json,
+    "comparison": stats.from_json,
+}
+
+
+@pytest.mark.parametrize(("name", "document"), MADE.values(), ids=MADE.keys())
+def test_readers_take_what_fits_and_refuse_what_lacks_a_key(name: str, document: Json) -> None:
+    document = through_json(document)
+    READERS[name](document)
+    for key in document:
+        with pytest.raises(HarnessError) as caught:
+            READERS[name]({known: value for known, value in document.items() if known != key})
+        assert "\n" not in str(caught.value)
+        assert str(caught.value).startswith(f"{name}: ")
+
+
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    return str(caught.value)
+
+
+def test_comparisons_come_back() -> None:
+    made = compared("t", [[0.6, 0.2], [0.6, 1.0], [0.35, 0.5]])
+    assert [row.p is None for row in made.rows] == [True, False]  # an undefined test and another
+    assert stats.from_json(through_json(stats.to_json(made))) == made
+    assert replace(made, seed=1) != made
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"schema": "x"}, "run: schema is 'x' version 1, expected 'mathir-harness/run' version 1"),
+        ({"version": 2}, "run: schema is 'mathir-harness/run' version 2, expected 'mathir-harness/run' version 1"),
+        ({"name": "a/b"}, f"run: run name 'a/b' does not fit a file name: {RULE}"),
+        ({"doc": ["a"]}, "run: damaged, ValueError: zip() argument 2 is shorter than argument 1"),
+        ({"doc": ["a", "b c"]}, "run: damaged, ValueError: an id is empty or holds blanks"),
+        ({"topic": ["", "1"]}, "run: damaged, ValueError: an id is empty or holds blanks"),
+        ({"context": ["7", "\n"]}, "run: damaged, ValueError: an id is empty or holds blanks"),
+        (
+            {"score": [1, None]},
+            f"run: damaged, TypeError: {NOT_A_NUMBER}",
+        ),
+        ({"score": [1, np.nan]}, "run:2: score 'nan' is not a finite number"),
+        ({"doc": ["a", "a"]}, "run:2: document 'a' of topic '1' stands on line 1 already"),
+        ({"topic": None}, "run: damaged, TypeError: 'NoneType' object is not iterable"),
+    ],
+)
+def test_damaged_json(change: dict[str, Any], expected: str) -> None:
+    assert message(lambda: run_from_json({**run_to_json(parse_run(TWO, "run")), **change})) == expected
+
+
+def test_json_that_lacks_a_key_or_is_no_object() -> None:
+    data = run_to_json(parse_run(TWO, "run"))
+    for key in data.keys() - {"schema", "version"}:
+        less = {known: value for known, value in data.items() if known != key}
+        assert message(partial(run_from_json, less)) == f"run: damaged, KeyError: '{key}'"
+    broken: Any = [data]
+    assert message(lambda: run_from_json(broken)) == "run: is a list, expected an object"

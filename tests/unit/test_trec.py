@@ -1,0 +1,504 @@
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import lzma
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import pytrec_eval
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import HarnessError
+from harness.trec import (
+    FORMATS,
+    Qrels,
+    Run,
+    parse_qrels,
+    parse_run,
+    read_qrels,
+    read_run,
+    run_from_json,
+    run_to_json,
+    write_qrels,
+    write_run,
+)
+
+TWO = b"1 Q0 a 1 2.0 t\n1 Q0 b 2 1.0 t\n"
+JUDGED = b"1 0 a 1\n1 0 b 0\n"
+TREC = "(topic Q0 document rank score tag)"
+LAYOUTS = (
+    f"6 for trec {TREC}; 5 for arqmath-task1 (topic post rank score tag); "
+    "6 for arqmath-task2 (topic formula post rank score tag)"
+)
+SAY = "say which it is with --format trec or --format arqmath-task2"
+FIVE = (
+    ": 5 columns like a TREC run (topic Q0 document rank score tag) that lacks one; "
+    "if column 2 is a post, say --format arqmath-task1"
+)
+RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter or digit, at most 128"
+CUT_SHORT = ": compressed file is cut short or damaged: "
+KNOWN = "known: arqmath-task1, arqmath-task2, trec"
+
+
+@pytest.fixture
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+pytestmark = pytest.mark.usefixtures("_folder")
+
+
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    return str(caught.value)
+
+
+def lines(run: Run) -> list[tuple[str, str, float, str | None]]:
+    posts = [None] * len(run) if run.context is None else [post.decode() for post in run.context.tolist()]
+    docs = [doc.decode() for doc in run.doc.tolist()]
+    return [*zip((run.topics[topic] for topic in run.topic), docs, run.score.tolist(), posts, strict=True)]
+
+
+def same(one: Run, two: Run) -> bool:
+    """Equal but for the checksum, to the last bit of the scores."""
+    bits = one.score.tobytes() == two.score.tobytes()
+    return bits and (one.name, one.topics, lines(one)) == (two.name, two.topics, lines(two))
+
+
+# Reading.
+
+ROWS = [("topic-A.2", "p1", 1, "2.5", "7"), ("topic-A.2", "p2", 2, "2.5", "8"), ("topic-A.10", "p1", 1, "-1e-3", "7")]
+LAYOUT = {
+    "trec": "{0} Q0 {1} {2} {3} sys",
+    "trec, 0": "{0} 0 {1} {2} {3} sys",
+    "trec, _": "{0} _ {1} {2} {3} sys",
+    "arqmath-task1": "{0} {1} {2} {3} sys",
+    "arqmath-task2": "{0} {1} {4} {2} {3} sys",
+}
+SHAPE: dict[str, Callable[[bytes], bytes]] = {
+    "plain": lambda data: data,
+    "tabs": lambda data: data.replace(b" ", b"\t"),
+    "tabs and blanks": lambda data: b"  " + data.replace(b" ", b" \t", 3).replace(b"\n", b" \t\n"),
+    "CRLF": lambda data: data.replace(b"\n", b"\r\n"),
+    "byte order mark": lambda data: b"\xef\xbb\xbf" + data,
+    "blank lines": lambda data: b"\n" * 20_000 + data.replace(b"\n", b"\n \n"),
+    "no last end": lambda data: data.removesuffix(b"\n"),
+    "gzip": gzip.compress,
+    "gzip in parts": lambda data: gzip.compress(data[:9]) + gzip.compress(data[9:]),
+    "xz": lzma.compress,
+    "all": lambda data: gzip.compress(b"\xef\xbb\xbf" + data.replace(b" ", b"\t").replace(b"\n", b"\r\n")),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPE.values(), ids=SHAPE.keys())
+@pytest.mark.parametrize("layout", LAYOUT)
+def test_runs_of_every_layout_and_shape_are_read_alike(layout: str, shape: Callable[[bytes], bytes]) -> None:
+    data = "".join(LAYOUT[layout].format(*row) + "\n" for row in ROWS).encode()
+    Path("run.txt").write_bytes(shape(data))
+    run = read_run("run.txt")
+    posts = ["7", "8", "7"] if layout == "arqmath-task2" else [None] * 3
+    one, two = "topic-A.2", "topic-A.10"
+    assert lines(run) == [(one, "p1", 2.5, posts[0]), (one, "p2", 2.5, posts[1]), (two, "p1", -0.001, posts[2])]
+    assert (run.name, run.topics, run.warnings, len(run)) == ("sys", (one, two), (), 3)
+    assert [run.topic.dtype.str, run.score.dtype.str, run.doc.dtype.kind] == ["<i4", "<f8", "S"]
+    assert same(read_run(Path("run.txt"), format=layout.partition(",")[0]), run)
+
+
+@pytest.mark.parametrize(
+    ("data", "layout"),
+    [
+        (b"1 Q0 a 1 2 t\n1 0 b 2 1 t\n1 _ c 3 0 t\n", "trec"),
+        (b"1 0 1 2 t\n1 7 2 1 t\n", "arqmath-task1"),  # one post is called 0
+        (b"1 f1 7 1 2 t\n1 f2 7 2 1 t\n", "arqmath-task2"),
+        (b"1 Q0 a 1 2 t\n" * 9 + b"1 b 2 1 t\n" * 8, "trec"),  # what most lines have
+        (b"1 Q0 a 1 2 t\n" * 8 + b"1 b 2 1 t\n" * 9, "arqmath-task1"),
+    ],
+)
+def test_the_layout_is_told_by_the_columns(data: bytes, layout: str) -> None:
+    found: Any = _outcome(lambda: parse_run(data, "run"))
+    assert found == _outcome(lambda: parse_run(data, "run", format=layout))
+    assert all(found != _outcome(partial(parse_run, data, "run", format=name)) for name in FORMATS if name != layout)
+
+
+def _outcome(call: Callable[[], Run]) -> object:
+    try:
+        return lines(call())
+    except HarnessError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    ("data", "asked", "doc"),
+    [
+        (b"1 f1 7 1 2.0 t\n1 f1 8 2 1.0 t\n".replace(b"f1 8", b"0 8"), "arqmath-task2", "f1"),  # a formula called 0
+        (b"1 f1 7 1 2.0 t\n", "arqmath-task2", "f1"),
+        (b"1 0 1 2.0 t\n", "arqmath-task1", "0"),
+    ],
+)
+def test_what_is_ambiguous_is_read_when_the_format_is_given(data: bytes, asked: str, doc: str) -> None:
+    assert message(lambda: parse_run(data, "run"))
+    assert parse_run(data, "run", format=asked).doc[0] == doc.encode()
+
+
+def test_a_run_keeps_the_order_of_its_file_and_its_checksum() -> None:
+    data = b"2 Q0 b 2 1 t\n1 Q0 a 1 5 t\n2 Q0 a 1 3 t\n1 Q0 b 2 4 t\n"
+    run = parse_run(data, "run")
+    assert lines(run) == [("2", "b", 1, None), ("1", "a", 5, None), ("2", "a", 3, None), ("1", "b", 4, None)]
+    assert (run.topics, run.topic.tolist()) == (("2", "1"), [0, 1, 0, 1])
+    assert run.sha256 == hashlib.sha256(data).hexdigest()
+    assert read_qrels_of(JUDGED).sha256 == hashlib.sha256(JUDGED).hexdigest()
+
+
+def read_qrels_of(data: bytes) -> Qrels:
+    Path("qrels.txt").write_bytes(data)
+    return read_qrels("qrels.txt", edition="official")
+
+
+def test_judgments_are_read() -> None:
+    qrels = read_qrels_of(lzma.compress(b"\xef\xbb\xbf2\t0 a 2.0\r\n\r\n1 7 b  0\r\n2 0 \xc3\xa9 1e0"))
+    assert (qrels.edition, qrels.topics, qrels.topic.tolist(), len(qrels)) == ("official", ("2", "1"), [0, 1, 0], 3)
+    assert qrels.doc.tolist() == [b"a", b"b", "é".encode()]
+    assert qrels.grade.tolist() == [2.0, 0.0, 1.0]
+    assert qrels.to_dict() == {"2": {"a": 2, "é": 1}, "1": {"b": 0}}
+
+
+# Faults: kind -> (file, messages). Every message is one line, after `run.txt` or `qrels.txt`.
+
+ID = "x" * 256
+BAD_RUNS: dict[str, tuple[bytes, list[str]]] = {
+    "too few columns": (TWO + b"1 Q0 c 3 t\n", [f":3: 5 columns, expected 6 {TREC}"]),
+    "too many columns": (TWO + b"\n1 Q0 c 3 0.5 t x\n", [f":4: 7 columns, expected 6 {TREC}"]),
+    "3 columns everywhere": (b"\n1 a 0.5\n2 a 0.5\n", [f":2: 3 columns, expected {LAYOUTS}"]),
+    "7 columns everywhere": (b"1 Q0 a 1 2.0 t x", [f":1: 7 columns, expected {LAYOUTS}"]),
+    "comma separated": (b"1,Q0,a,1,2.0,t\n", [f":1: 1 columns, expected {LAYOUTS}"]),
+    "score: a word": (TWO + b"1 Q0 c 3 high t\n", [":3: score 'high' is not a finite number"]),
+    "score: decimal comma": (TWO + b"1 Q0 c 3 0,5 t\n", [":3: score '0,5' is not a finite number"]),
+    "score: not a number": (TWO + b"1 Q0 c 3 nan t\n", [":3: score 'nan' is not a finite number"]),
+    "score: infinite": (TWO + b"1 Q0 c 3 -inf t\n", [":3: score '-inf' is not a finite number"]),
+    "score: beyond 64 bits": (TWO + b"1 Q0 c 3 1e999 t\n", [":3: score '1e999' is not a finite number"]),
+    "rank: not whole": (TWO + b"1 Q0 c 3.5 0.5 t\n", [":3: rank '3.5' is not a whole number"]),
+    "rank: negative": (TWO + b"1 Q0 c -3 0.5 t\n", [":3: rank '-3' is not a whole number"]),
+    "rank: a word": (TWO + b"1 Q0 c third 0.5 t\n", [":3: rank 'third' is not a whole number"]),
+    "column 2 odd": (TWO + b"1 q0 c 3 0.5 t\n", [":3: column 2 is 'q0', expected Q0, 0 or _"]),
+    "column 2 constant": (
+        b"1 it a 1 2.0 t\n1 it b 2 1.0 t\n",
+        [f": column 2 is 'it' on every line, neither Q0, 0, _ nor formula ids; {SAY}"],
+    ),
+    "5 columns, Q0": (
+        b"1 Q0 a 1 2.0\n1 Q0 b 2 1.0\n",
+        [FIVE],
+    ),
+    "5 columns, 0": (b"1 0 1 2.0 t\n", [FIVE]),
+    "duplicate": (TWO + b"1 Q0 a 3 0.5 t\n", [":3: document 'a' of topic '1' stands on line 1 already"]),
+    "duplicate, three times": (
+        TWO + b"2 Q0 b 3 0.5 t\n1 Q0 b 4 0.5 t\n1 Q0 b 5 0.5 t\n",
+        [f":{line}: document 'b' of topic '1' stands on line 2 already" for line in (4, 5)],
+    ),
+    "mixed tags": (TWO + b"1 Q0 c 3 0.5 u\n", [":3: run tag 'u' differs from line 1's 't'"]),
+    "tag with a slash": (b"1 Q0 a 1 2.0 ../t", [f":1: run tag '../t' does not fit a file name: {RULE}"]),
+    "tag with a dot in front": (b"1 Q0 a 1 2.0 .t", [f":1: run tag '.t' does not fit a file name: {RULE}"]),
+    "tag of 129": (
+        f"1 Q0 a 1 2.0 {ID[:129]}".encode(),
+        [f":1: run tag '{ID[:129]}' does not fit a file name: {RULE}"],
+    ),
+    "tag of 256 bytes": (f"1 Q0 a 1 2.0 {ID}".encode(), [f":1: run tag '{ID}' does not fit a file name: {RULE}"]),
+    "long document id": (TWO + f"1 Q0 {ID} 3 0.5 t\n".encode(), [":3: document id of 256 bytes, at most 255"]),
+    "long topic id": (TWO + f"{'ž' * 128} Q0 c 3 0.5 t\n".encode(), [":3: topic id of 256 bytes, at most 255"]),
+    "long post id": (f"1 f1 {ID} 1 2.0 t\n1 f2 7 2 1.0 t\n".encode(), [":1: post id of 256 bytes, at most 255"]),
+    "empty": (b"", [": empty file, expected at least one line"]),
+    "blanks only": (b" \n\t\r\n", [": empty file, expected at least one line"]),
+    "byte order mark only": (b"\xef\xbb\xbf", [": empty file, expected at least one line"]),
+    "empty archive": (gzip.compress(b""), [": empty file, expected at least one line"]),
+    "binary": (b"\0\0\0", [":1: binary file: byte 0x00, expected a text table"]),
+    "a zero byte": (TWO + b"1 Q0 c\0 3 0.5 t\n", [":3: binary file: byte 0x00, expected a text table"]),
+    "a zero byte far away": (
+        b"".join(b"%d Q0 a 1 2.0 t\n" % i for i in range(40_000)) + b"1 Q0 \x01 1 2.0 t\n",
+        [":40001: binary file: byte 0x01, expected a text table"],
+    ),
+    "a form feed": (TWO + b"1 Q0 c 3 0.5 t\x0c\n", [":3: binary file: byte 0x0c, expected a text table"]),
+    "bytes that are not UTF-8": (
+        TWO + b"1 Q0 c\xff 3 0.5 t\n1 Q0 c 3 0.5 t\n1 Q0 \xc3\x28 4 0.5 t\n",
+        [":3: byte 0xff is not UTF-8 text", ":5: byte 0xc3 is not UTF-8 text"],
+    ),
+    "UTF-16": ("1 Q0 a 1 2.0 t".encode("utf-16"), [": is UTF-16 text, expected UTF-8"]),
+    "UTF-16 without a mark": (
+        "1 Q0 a 1 2.0 t".encode("utf-16-le"),
+        [":1: binary file: byte 0x00, expected a text table"],
+    ),
+    "everything at once, in the order of the lines": (
+        TWO + b"1 Q0 a 3 nan u\nQ\n1 Q0 x -1 0.1 t\n1 0 b 5 x t\n",
+        [
+            ":3: score 'nan' is not a finite number",
+            ":3: run tag 'u' differs from line 1's 't'",
+            ":3: document 'a' of topic '1' stands on line 1 already",
+            f":4: 1 columns, expected 6 {TREC}",
+            ":5: rank '-1' is not a whole number",
+            ":6: score 'x' is not a finite number",
+            ":6: document 'b' of topic '1' stands on line 2 already",
+        ],
+    ),
+    "21 problems": (
+        TWO + b"".join(b"1 Q0 c%d 3 x t\n" % i for i in range(21)),
+        [f":{line}: score 'x' is not a finite number" for line in range(3, 23)] + [": and 1 more problem"],
+    ),
+    "problems of two kinds, many of each": (
+        TWO + b"".join(b"1 Q0 c%d y x t\n" % i for i in range(70)),
+        [
+            f":{line}: {what} is not a {kind} number"
+            for line in range(3, 13)
+            for what, kind in (("score 'x'", "finite"), ("rank 'y'", "whole"))
+        ]
+        + [": and 120 more problems"],
+    ),
+    "gzip cut short": (
+        gzip.compress(TWO * 50)[:-9],
+        [f"{CUT_SHORT}Compressed file ended before the end-of-stream marker was reached"],
+    ),
+    "gzip cut after its head": (
+        gzip.compress(TWO)[:12],
+        [f"{CUT_SHORT}Compressed file ended before the end-of-stream marker was reached"],
+    ),
+    "gzip damaged": (gzip.compress(TWO)[:-6] + b"abcdef", [f"{CUT_SHORT}CRC check failed"]),
+    "gzip and something else": (gzip.compress(TWO) + b"junk", [f"{CUT_SHORT}Not a gzipped file (b'ju')"]),
+    "xz cut short": (
+        lzma.compress(TWO * 50)[:-9],
+        [f"{CUT_SHORT}Compressed data ended before the end-of-stream marker was reached"],
+    ),
+    "xz damaged": (lzma.compress(TWO)[:30] + b"\xff" * 30, [f"{CUT_SHORT}Corrupt input data"]),
+}
+
+
+@pytest.mark.parametrize(("data", "expected"), BAD_RUNS.values(), ids=BAD_RUNS.keys())
+def test_what_is_wrong_with_a_run(data: bytes, expected: list[str]) -> None:
+    Path("run.txt").write_bytes(data)
+    assert message(lambda: read_run("run.txt")).split("\n") == [f"run.txt{problem}" for problem in expected]
+
+
+COLUMNS = "(topic iteration document grade)"
+BAD_QRELS: dict[str, tuple[bytes, list[str]]] = {
+    "negative": (JUDGED + b"1 0 c -1\n", [":3: grade -1 is negative, expected 0 or more"]),
+    "not whole": (JUDGED + b"1 0 c 2.5\n", [":3: grade 2.5 is not a whole number"]),
+    "a word": (JUDGED + b"1 0 c high\n", [":3: grade 'high' is not a finite number"]),
+    "a word with a minus and a point": (JUDGED + b"1 0 c -1.x5\n", [":3: grade '-1.x5' is not a finite number"]),
+    "not a number": (JUDGED + b"1 0 c NaN\n", [":3: grade 'NaN' is not a finite number"]),
+    "infinite": (JUDGED + b"1 0 c -1e999\n", [":3: grade '-1e999' is not a finite number"]),
+    "judged twice": (JUDGED + b"1 0 a 1\n", [":3: document 'a' of topic '1' is judged on line 1 already"]),
+    "columns": (
+        JUDGED + b"1 0 c\n1 0 c 1 1\n",
+        [f":3: 3 columns, expected 4 {COLUMNS}", f":4: 5 columns, expected 4 {COLUMNS}"],
+    ),
+    "a run": (TWO, [f":1: 6 columns, expected 4 {COLUMNS}", f":2: 6 columns, expected 4 {COLUMNS}"]),
+    "long document id": (f"1 0 {ID} 1\n".encode(), [":1: document id of 256 bytes, at most 255"]),
+    "long topic id": (f"{ID} 0 a 1\n".encode(), [":1: topic id of 256 bytes, at most 255"]),
+    "empty": (b"\n", [": empty file, expected at least one line"]),
+    "binary": (JUDGED + b"1 0 \x1f 1\n", [":3: binary file: byte 0x1f, expected a text table"]),
+    "not UTF-8": (b"\xe9 0 a 1\n", [":1: byte 0xe9 is not UTF-8 text"]),
+    "everything at once": (
+        JUDGED + b"1 0 a -1\n\n1 0 x x\n2\n1 0 b -0.5\n",
+        [
+            ":3: grade -1 is negative, expected 0 or more",
+            ":3: document 'a' of topic '1' is judged on line 1 already",
+            ":5: grade 'x' is not a finite number",
+            f":6: 1 columns, expected 4 {COLUMNS}",
+            ":7: grade -0.5 is negative, expected 0 or more",
+            ":7: grade -0.5 is not a whole number",
+            ":7: document 'b' of topic '1' is judged on line 2 already",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "expected"), BAD_QRELS.values(), ids=BAD_QRELS.keys())
+def test_what_is_wrong_with_judgments(data: bytes, expected: list[str]) -> None:
+    assert message(lambda: read_qrels_of(data)).split("\n") == [f"qrels.txt{problem}" for problem in expected]
+
+
+def test_files_that_cannot_be_read() -> None:
+    Path("folder").mkdir()
+    for read in (read_run, read_qrels):
+        assert message(partial(read, "folder")) == "folder: is a folder, expected a file"
+        assert message(partial(read, "absent.txt")) == "absent.txt: no such file"
+
+
+def test_options_that_are_refused() -> None:
+    assert message(lambda: parse_run(TWO, "run", format="task1")) == f"--format task1: no such format; {KNOWN}"
+    near = "no such format; did you mean 'arqmath-task2'?"
+    assert message(lambda: parse_run(TWO, "run", format="arqmath-task-2")) == f"--format arqmath-task-2: {near}"
+    for name in ("", "a/b", "-r", "a b", "..", "x" * 129):
+        wanted = f"run: run name {name!r} does not fit a file name: {RULE}"
+        assert message(partial(parse_run, TWO, "run", name=name)) == wanted
+    one, said = b"1 it a 1 2.0 t", "run:1: 6 columns, expected 5 (topic post rank score tag)"
+    assert message(lambda: parse_run(one, "run", format="arqmath-task1")) == said
+    assert parse_run(one, "run", format="trec").to_dict() == {"1": {"a": 2.0}}  # who says so may have any column 2
+
+
+def test_a_name_stands_for_the_tag() -> None:
+    run = parse_run(TWO.replace(b" t\n", b" ../t\n"), "run", name="mine")
+    assert (run.name, len(run)) == ("mine", 2)
+
+
+def test_topics_that_the_collection_does_not_have() -> None:
+    data = TWO + b"9 Q0 a 1 2.0 t\n2 Q0 a 1 x t\n9 Q0 b 2 1.0 t\n"
+    unknown = "topic '9' is not among the collection's topics"
+    found = message(lambda: parse_run(data, "run", known_topics={"1", "2"}))
+    assert found == f"run:3: {unknown}\nrun:4: score 'x' is not a finite number\nrun:5: {unknown}"
+    assert len(parse_run(TWO, "run", known_topics=["1", "7"])) == 2
+
+
+def test_duplicates_and_line_numbers_across_blocks() -> None:
+    """The lines of a large file are numbered through, and duplicates far apart are found."""
+    rows = [f"{i % 500} Q0 document-{i} {i // 500} {1 / (1 + i)!r} tag" for i in range(40_000)]
+    rows[39_999] = rows[7]
+    rows[20_000] = rows[20_000].replace("document-20000", "document-19500")
+    rows[30_000] += " x"
+    rows[11] += "\n"  # a blank line
+    data = ("\r\n".join(rows)).encode()
+    assert len(data) > 3 << 19
+    assert message(lambda: parse_run(data, "run")).split("\n") == [
+        "run:20002: document 'document-19500' of topic '0' stands on line 19502 already",
+        f"run:30002: 7 columns, expected 6 {TREC}",
+        "run:40001: document 'document-7' of topic '7' stands on line 8 already",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "reason"),
+    [
+        (b"1 Q0 a 1 1.0 t\n1 Q0 b 2 2.0 t\n", 2, "rank 2 of topic '1'"),
+        (b"1 Q0 b 3 2.0 t\n1 Q0 a 1 1.0 t\n1 Q0 c 2 0.5 t\n", 1, "rank 3 of topic '1'"),
+        (b"1 Q0 a 1 3.0 t\n2 Q0 a 5 1.0 t\n1 Q0 b 2 1.0 t\n2 Q0 b 6 1.5 t\n", 4, "rank 6 of topic '2'"),
+    ],
+)
+def test_ranks_that_disagree_with_the_scores_are_a_warning(data: bytes, line: int, reason: str) -> None:
+    (warning,) = parse_run(data, "run").warnings
+    said = f"{reason} has a higher score than the rank before it; scores decide the order (1 such lines)"
+    assert str(warning) == f"run:{line}: {said}"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"1 Q0 a 1 1.0 t\n1 Q0 b 2 1.0 t\n2 Q0 a 1 9.0 t\n",  # a tie, another topic
+        b"1 Q0 b 2 1.0 t\n1 Q0 a 1 2.0 t\n",  # the lines are out of order, the ranks are right
+        b"1 Q0 b 0 1.0 t\n1 Q0 a 0 2.0 t\n",  # equal ranks claim no order
+    ],
+)
+def test_ranks_that_agree_with_the_scores(data: bytes) -> None:
+    assert parse_run(data, "run").warnings == ()
+
+
+WORDS = st.lists(st.sampled_from([b"1", b"Q0", b"0", b"a", b"t", b"nan", b"2.5", b"-1", b"", b"\n", b"\xff", b"\0"]))
+MESSY = st.one_of(
+    st.binary(max_size=60),
+    WORDS.map(b" ".join),
+    st.tuples(st.binary(max_size=6), st.integers(0, 60)).map(lambda made: TWO[: made[1]] + made[0] + TWO[made[1] :]),
+    st.tuples(WORDS, st.integers(0, 4)).map(lambda made: TWO * made[1] + b" ".join(made[0]) + b"\n" + JUDGED),
+)
+
+
+@given(MESSY)
+@settings(max_examples=400, deadline=None)
+def test_no_input_gives_anything_but_a_value_or_an_error_of_ours(data: bytes) -> None:
+    for asked in (None, *FORMATS):
+        with suppress(HarnessError):
+            assert np.isfinite(parse_run(data, "run", format=asked).score).all()
+    with suppress(HarnessError):
+        assert (parse_qrels(data, "qrels", edition="").grade >= 0).all()
+
+
+# Values and writing.
+
+IDS = st.text(st.characters(min_codepoint=33, codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=12)
+SCORES = st.one_of(st.sampled_from([1.0, 2.0, 0.0, -0.0]), st.floats(allow_nan=False, allow_infinity=False))
+RANKINGS = st.dictionaries(IDS, st.dictionaries(IDS, SCORES, min_size=1, max_size=8), min_size=1, max_size=4)
+
+
+def test_the_columns_of_runs_and_judgments_are_read_only() -> None:
+    run, qrels = parse_run(b"1 f 7 1 2.0 t\n1 g 7 2 1.0 t\n", "run"), read_qrels_of(JUDGED)
+    assert run.context is not None
+    columns = (run.topic, run.doc, run.score, run.context, qrels.topic, qrels.doc, qrels.grade)
+    for column in (*columns, run_from_json(run_to_json(run)).score):
+        with pytest.raises(ValueError, match="read-only"):
+            column[0] = column[1]
+
+
+def test_equal_pairs_have_equal_keys_in_runs_and_judgments() -> None:
+    pairs = {"A.1": ["a", "b", "c" * 30], "é": ["a", "ab"]}
+    run = Run.from_dict("r", {topic: dict.fromkeys(docs, 1.0) for topic, docs in pairs.items()})
+    qrels = Qrels.from_dict("e", {topic: dict.fromkeys(pairs[topic][::-1], 1) for topic in ("é", "A.1")})
+    assert len(set(run.key.tolist())) == 5
+    assert sorted(run.key.tolist()) == sorted(qrels.key.tolist())
+
+
+@given(RANKINGS)
+@settings(deadline=None)
+def test_runs_come_back_from_dictionaries_and_json(rankings: dict[str, dict[str, float]]) -> None:
+    run = Run.from_dict("r", {topic: {d: np.float64(s) for d, s in docs.items()} for topic, docs in rankings.items()})
+    assert run.to_dict() == rankings
+    assert run.score.tobytes() == np.array([s for docs in rankings.values() for s in docs.values()]).tobytes()
+    again = run_from_json(json.loads(json.dumps(run_to_json(run), allow_nan=False)))
+    assert same(again, run)
+    assert (again.sha256, again.warnings) == (run.sha256, ())
+
+
+@given(RANKINGS, st.sampled_from([*FORMATS]))
+@settings(max_examples=60, deadline=None)
+def test_written_runs_are_sorted_and_read_back(rankings: dict[str, dict[str, float]], layout: str) -> None:
+    run = Run.from_dict("r", rankings)
+    if layout == "arqmath-task2":
+        run = run_from_json({**run_to_json(run), "context": [f"post-{i}" for i in range(len(run))]})
+    write_run(run, Path("out", "run.txt"), format=layout)
+    again = read_run("out/run.txt", format=layout)
+    wanted = sorted(lines(run), key=lambda line: (run.topics.index(line[0]), -line[2]))
+    assert (lines(again), again.warnings) == (wanted, ())
+    assert [repr(line[2]) for line in lines(again)] == [repr(line[2]) for line in wanted]
+    if layout == "trec":
+        with Path("out/run.txt").open(encoding="utf-8") as stream:
+            assert pytrec_eval.parse_run(stream) == rankings
+        ranks = [line.split("\t")[3] for line in Path("out/run.txt").read_text("utf-8").splitlines()]
+        assert ranks == [str(rank + 1) for docs in rankings.values() for rank in range(len(docs))]
+
+
+@given(st.dictionaries(IDS, st.dictionaries(IDS, st.integers(0, 9), min_size=1, max_size=5), min_size=1, max_size=4))
+@settings(max_examples=50, deadline=None)
+def test_written_judgments_read_back(judgments: dict[str, dict[str, int]]) -> None:
+    write_qrels(Qrels.from_dict("e", judgments), Path("qrels.txt"))
+    assert read_qrels("qrels.txt").to_dict() == judgments
+    with Path("qrels.txt").open(encoding="utf-8") as stream:
+        assert pytrec_eval.parse_qrel(stream) == judgments
+
+
+def test_grades_may_be_fractions_but_not_in_a_trec_file() -> None:
+    qrels = Qrels.from_dict("e", {"1": {"a": 0.5, "b": 2.0}})
+    write_qrels(qrels, Path("qrels.txt"))
+    assert Path("qrels.txt").read_text() == "1\t0\ta\t0.5\n1\t0\tb\t2\n"
+    assert message(lambda: read_qrels("qrels.txt")) == "qrels.txt:1: grade 0.5 is not a whole number"
+
+
+def test_what_cannot_be_written() -> None:
+    run = Run.from_dict("r", {"1": {"a": 1.0}})
+    assert message(lambda: write_run(run, Path("x"), format="tsv")) == f"format 'tsv' is unknown; {KNOWN}"
+    needs = "run r: arqmath-task2 needs the post of each formula, and the run has none"
+    assert message(lambda: write_run(run, Path("x"), format="arqmath-task2")) == needs
+    Path("folder/inside").mkdir(parents=True)
+    assert message(lambda: write_run(run, Path("folder"))) == "folder: cannot be written: Is a directory"
+    assert sorted(path.name for path in Path().iterdir()) == ["folder"]  # nothing half-written
+
+
+def test_dictionaries_are_checked_as_files_are() -> None:
+    assert message(lambda: Run.from_dict("r", {"1": {"a": 1.0, "b": np.nan}})) == (
+        "run r:2: score 'nan' is not a finite number"
+    )
+    assert message(lambda: Run.from_dict("r", {})) == "run r: empty file, expected at least one line"
+    assert message(lambda: Qrels.from_dict("e", {"1": {"a": -1}})) == (
+        "judgments e:1: grade -1.0 is negative, expected 0 or more"
+    )
