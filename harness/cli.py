@@ -15,6 +15,7 @@ from harness.console import leave_pipe, out, say
 from harness.errors import HarnessError, suggestion
 
 if TYPE_CHECKING:
+    from harness.fetch import Resource
     from harness.protocol import Scores
     from harness.report import Report
     from harness.report.comparison import Evaluation
@@ -32,7 +33,12 @@ Edition = Annotated[str | None, typer.Option(help="Edition of the judgments; def
 ProtocolName = Annotated[str | None, typer.Option("--protocol", help="Protocol; default: the collection's.")]
 Format = Annotated[str | None, typer.Option(help="Layout of the run files: trec, arqmath-task1, arqmath-task2.")]
 Measures = Annotated[str | None, typer.Option(help="Measures instead of the protocol's, such as nDCG@10,AP.")]
-Keys = Annotated[Path | None, typer.Option(help="Tab-separated file 'id key' with a header (formula to visual id).")]
+Keys = Annotated[
+    str | None,
+    typer.Option(
+        help="Tab-separated file 'id key' with a header (formula to visual id); 'none': ids are keys already."
+    ),
+]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for a report; none is written without it.")]
 
 
@@ -43,7 +49,7 @@ def _evaluate(
     protocol: str | None,
     format: str | None,
     measures: str | None,
-    keys: Path | None,
+    keys: str | None,
 ) -> tuple[Evaluation, dict[str, str]]:
     """Runs read, checked and scored; and the checksum of each file."""
     from harness.collections import load_collection, read_keys
@@ -51,14 +57,17 @@ def _evaluate(
 
     collection = load_collection(collection_name)
     wanted = None if measures is None else _measures(measures)
-    mapping = None if keys is None else read_keys(keys, *_key_columns(keys))
-    scorer = collection.scorer(edition, protocol, measures=wanted, keys=mapping)
+    mapping = None if keys in (None, "none") else read_keys(Path(keys), *_key_columns(Path(keys)))
+    scorer = collection.scorer(edition, protocol, measures=wanted, keys=mapping, ids_are_keys=keys == "none")
     if keys is not None and not scorer.protocol.deduplicate:
         raise HarnessError(f"--keys {keys}: protocol {scorer.protocol.name} does not de-duplicate, so keys have no use")
     runs = read_runs(paths, format=format, known_topics=collection.topics().ids())
     evaluation = evaluate(collection, scorer, runs)
     for warning in evaluation.warnings:
         say(f"warning: {warning}")
+    for scores in evaluation.scores:
+        if unknown := scores.counts.get("documents without a key"):
+            say(f"warning: {scores.run}: {unknown} results have no key and count as not judged")
     files = {f"{collection.name}, edition {scorer.qrels.edition}": scorer.qrels.sha256}
     return evaluation, files | {str(path): run.sha256 for path, run in zip(paths, runs, strict=True)}
 
@@ -100,9 +109,10 @@ def _print_means(scores: Sequence[Scores]) -> None:
     first = scores[0]
     rows = [["run", *(first.protocol.label(m) for m in first.measures), "n", "missing"]]
     for score in sorted(scores, key=lambda s: (-s.mean(first.measures[0]), s.run)):
-        counted = sorted({score.n(m) for m in score.measures if not m.startswith("Judged")})
         means = [f"{score.mean(m):.4f}" for m in score.measures]
-        n = "/".join(str(n) for n in counted)
+        counted = [str(score.n(m)) for m in score.measures]
+        # One n if all measures stand on the same topics, else one for each.
+        n = counted[0] if len(set(counted)) == 1 else "/".join(counted)
         rows.append([score.run, *means, n, str(score.counts["topics missing"])])
     _print_table(rows)
     judgments = f"edition {first.edition} (judgments {first.qrels_sha256[:12]})"
@@ -137,13 +147,10 @@ def score(
                 out("\t".join((scores.run, topic, *(repr(value) for value in row))))
     else:
         _print_means(evaluation.scores)
-    for run, (worst, best) in evaluation.bounds.items():
-        spans = [
-            f"{evaluation.scores[0].protocol.label(m)} {worst.mean(m):.4f} to {best.mean(m):.4f}"
-            for m in worst.measures
-            if best.mean(m) - worst.mean(m) > 1e-12
-        ]
-        say(f"ties: {run}: {', '.join(spans)}, depending on the order of tied results")
+    label = evaluation.scores[0].protocol.label
+    for run, found in evaluation.bounds.items():
+        spans = ", ".join(f"{label(m)} {low:.4f} to {high:.4f}" for m, (low, high) in found.items())
+        say(f"ties: {run}: {spans}, depending on the order of tied results")
     if output is not None:
         from harness.report.comparison import comparison_report
         from harness.store import provenance
@@ -205,30 +212,37 @@ def _p(value: float | None) -> str:
 
 @app.command()
 def fetch(
-    names: Annotated[list[str], typer.Argument(help="Collections or papers; see 'harness list'.")],
+    names: Annotated[list[str], typer.Argument(help="Collections, papers or sources; see 'harness list'.")],
     probe: Annotated[bool, typer.Option("--probe", help="Only say whether the files can be had.")] = False,
 ) -> None:
-    """Fetch the files of collections and papers, checked against their checksums."""
+    """Fetch the files of collections, papers and sources, checked against their checksums."""
     from harness import config, fetch
-    from harness.collections import load_collection
-    from harness.papers import load_paper, paper_names
 
-    known = [*config.names("collection"), *paper_names()]
-    for name in names:
-        if name not in known:
-            raise HarnessError(f"fetch {name!r}: neither a collection nor a paper; {suggestion(name, known)}")
-    files = [
-        file
-        for name in names
-        for file in (load_collection(name) if name in config.names("collection") else load_paper(name)).files()
-    ]
+    files = [file for name in names for file in _files(name)]
     if probe:
         if any(fetch.state(file) == "fetchable" for file in files) and not fetch.reachable():
             raise HarnessError(f"{', '.join(names)}: not here, and the network does not answer")
         out("here or reachable")
         return
     paths = fetch.fetch(files, progress=say)
+    for path in sorted(set(paths)) if all(name in config.names("source") for name in names) else ():
+        out(str(path))
     out(f"{len(set(paths))} files, checksums right")
+
+
+def _files(name: str) -> list[Resource]:
+    from harness import config
+    from harness.collections import load_collection
+    from harness.papers import load_paper, paper_names
+
+    if name in config.names("collection"):
+        return load_collection(name).files()
+    if name in paper_names():
+        return load_paper(name).files()
+    if name in config.names("source"):
+        return config.source_files(name)
+    known = [*config.names("collection"), *paper_names(), *config.names("source")]
+    raise HarnessError(f"fetch {name!r}: neither a collection nor a paper nor a source; {suggestion(name, known)}")
 
 
 @app.command(name="list")
@@ -237,10 +251,12 @@ def list_() -> None:
     from harness import config
     from harness.collections import load_collection
     from harness.papers import load_paper, paper_names
+    from harness.systems import missing_module
 
     collections = [(name, load_collection(name)) for name in config.names("collection")]
     papers = [(name, load_paper(name)) for name in paper_names()]
     systems = [(name, config.load("system", name)[0]) for name in config.names("system")]
+    sources = [(name, config.load("source", name)[0]) for name in config.names("source")]
     # Everything is read before anything is printed: half a list looks like a whole one.
     tables = {
         "collections": [
@@ -248,21 +264,21 @@ def list_() -> None:
             *([f"  {name}", c.state(), c.licence, "/".join(c.editions)] for name, c in collections),
         ],
         "papers": [
-            ["  name", "state", "published", "title"],
-            *([f"  {name}", p.state(), f"{len(p.cells)} cells", p.title] for name, p in papers),
+            ["  name", "state", "licence of its runs", "published", "title"],
+            *([f"  {name}", p.state(), p.licence(), f"{len(p.cells)} cells", p.title] for name, p in papers),
         ],
         "systems": [
-            ["  name", "needs", "title"],
-            *([f"  {name}", _needs(mapping.get("extra")), str(mapping.get("title", ""))] for name, mapping in systems),
+            ["  name", "state", "title"],
+            *([f"  {name}", missing_module(s) or "here", str(s.get("title", ""))] for name, s in systems),
+        ],
+        "sources": [
+            ["  name", "licence", "title"],
+            *([f"  {name}", str(s.get("licence", "")), str(s.get("title", ""))] for name, s in sources),
         ],
     }
     for heading, rows in tables.items():
         out(heading)
         _print_left(rows)
-
-
-def _needs(extra: str | None) -> str:
-    return f"extra {extra}" if extra else "nothing"
 
 
 def _print_left(rows: Sequence[Sequence[str]]) -> None:

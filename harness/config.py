@@ -95,13 +95,18 @@ def load(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
     Raises
     ------
     HarnessError
-        No such name (with the nearest one), or a file that is not valid YAML.
+        No such name (with the nearest one), or a file that is not valid YAML or calls itself otherwise.
     """
     known = names(group)
     if not isinstance(name, str) or name not in known:
         place = f"{where}: " if where else ""
         raise HarnessError(f"{place}{group} {name!r} is unknown; {suggestion(str(name), known)}")
-    return dict(_load(known[name])), str(known[name])
+    mapping, path = dict(_load(known[name])), str(known[name])
+    # Reports name what they used: a protocol that calls itself by another one's name would mislead. A system's
+    # name is a parameter, the name of its run.
+    if group != "system" and mapping.get("name", name) != name:
+        raise HarnessError(f"{path}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
+    return mapping, path
 
 
 def check_keys(mapping: Mapping[str, Any], required: tuple[str, ...], optional: tuple[str, ...], where: str) -> None:
@@ -156,3 +161,10 @@ def resource(mapping: Mapping[str, Any], where: str) -> Resource | Path:
     entry = source["files"][path]
     check_keys(entry, ("sha256", "size"), (), f"{source_path}: files: {path}")
     return Resource.from_config({**keys, "path": path, **entry}, source_path)
+
+
+def source_files(name: str) -> list[Resource]:
+    """Every file of a source."""
+    source, _ = load("source", name)
+    files = [resource({"source": name, "path": path}, f"source {name}") for path in source.get("files", {})]
+    return [file for file in files if isinstance(file, Resource)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 from harness import config
 from harness.fetch import reachable
 from harness.files import cache_root
+from harness.systems import missing_module
 
 
 def findings() -> list[list[str]]:
@@ -47,18 +47,10 @@ def _conf() -> list[str]:
     return ["configuration", ", ".join(str(folder) for folder in folders), ""]
 
 
-def _installed(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # of a module inside a package that is missing itself
-        return False
-
-
 def _extras() -> Iterator[list[str]]:
     """Systems whose module is not installed."""
     for name in config.names("system"):
         mapping, _ = config.load("system", name)
-        extra = mapping.get("extra")
-        needs = mapping.get("needs", "")
-        if extra and needs and not _installed(str(needs)):
-            yield [f"system {name}", f"{needs} is not installed", f"pip install 'mathir-harness[{extra}]'"]
+        if lacking := missing_module(mapping):
+            what, _, command = lacking.partition(": ")
+            yield [f"system {name}", what, command]

@@ -1,4 +1,4 @@
-"""Public data files, each named by source, commit, path and SHA-256: from the cache, a local mirror or the network."""
+"""Public files and folders, each named by source, commit, path and SHA-256: from the cache, a mirror or the network."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from harness.files import cache_root, sha256_file
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
+
+    from harness.folders import Folder
 
 LOG = logging.getLogger(__name__)
 RAW_BASE = "https://raw.githubusercontent.com"
@@ -125,8 +127,12 @@ class Resource:
         return cache_root() / (self._folder or "files") / self.path
 
 
-def fetch(resources: Iterable[Resource], *, progress: Progress | None = None, timeout: float = TIMEOUT) -> list[Path]:
-    """The local paths of verified files, in the order of `resources`; an archive is unpacked once for all of them.
+def fetch(
+    resources: Iterable[Resource | Folder], *, progress: Progress | None = None, timeout: float = TIMEOUT
+) -> list[Path]:
+    """The local paths of verified files and folders, in the order of `resources`.
+
+    An archive is unpacked once for all files.
 
     Looks in the cache, then in `HARNESS_MIRROR`, then (unless `HARNESS_OFFLINE` is set) on the network, where
     `timeout` is in seconds without a byte. Files got before another one fails stay in the cache. A file that cannot
@@ -135,7 +141,7 @@ def fetch(resources: Iterable[Resource], *, progress: Progress | None = None, ti
     wanted = list(resources)
     files: dict[Path, Resource] = {}
     for resource in wanted:
-        if files.setdefault(resource.cached, resource).sha256 != resource.sha256:
+        if isinstance(resource, Resource) and files.setdefault(resource.cached, resource).sha256 != resource.sha256:
             raise HarnessError(f"{resource.name}: asked for with two checksums")
     archives: dict[Path, list[Resource]] = {}
     elsewhere: list[Resource] = []
@@ -155,6 +161,10 @@ def fetch(resources: Iterable[Resource], *, progress: Progress | None = None, ti
         elsewhere += _extract(archive, members)
     for resource in elsewhere:
         _download(resource, progress or LOG.info, timeout)
+    for folder in dict.fromkeys(entry for entry in wanted if not isinstance(entry, Resource)):
+        from harness.folders import get_folder
+
+        get_folder(folder, progress, timeout)
     return [resource.cached for resource in wanted]
 
 
@@ -163,15 +173,17 @@ def fetch_one(resource: Resource, *, progress: Progress | None = None, timeout: 
     return fetch([resource], progress=progress, timeout=timeout)[0]
 
 
-def state(resource: Resource) -> str:
+def state(resource: Resource | Folder) -> str:
     """`here` (in the cache, or the mirror has it or its archive), `fetchable`, or `by hand: HOW`. Reads no file.
 
     A `HARNESS_MIRROR` that does not exist raises `HarnessError`.
     """
     with _reported(resource.cached, "read"):
-        if resource.cached.is_file() or any(_mirrored(resource)):
+        by_hand = resource.by_hand if isinstance(resource, Resource) else ""
+        here = resource.cached.is_file() if isinstance(resource, Resource) else resource.cached.is_dir()
+        if here or any(_mirrored(resource)):
             return "here"
-    return f"by hand: {_line(resource.by_hand)}" if resource.by_hand else "fetchable"
+    return f"by hand: {_line(by_hand)}" if by_hand else "fetchable"
 
 
 def reachable(timeout: float = 5.0) -> bool:
@@ -179,7 +191,7 @@ def reachable(timeout: float = 5.0) -> bool:
     import socket
     from urllib.parse import urlsplit
 
-    if os.environ.get("HARNESS_OFFLINE", "0") not in ("", "0"):
+    if _offline():
         return False
     base = urlsplit(os.environ.get("HARNESS_RAW_BASE") or RAW_BASE)
     try:
@@ -191,10 +203,14 @@ def reachable(timeout: float = 5.0) -> bool:
         return False
 
 
+def _offline() -> bool:
+    return os.environ.get("HARNESS_OFFLINE", "0") not in ("", "0")
+
+
 _verified: set[tuple[str, int, int, str]] = set()  # path, mtime in ns, size, SHA-256
 
 
-def _stamp(resource: Resource) -> tuple[str, int, int, str]:
+def _stamp(resource: Resource | Folder) -> tuple[str, int, int, str]:
     status = resource.cached.stat()
     return str(resource.cached), status.st_mtime_ns, status.st_size, resource.sha256
 
@@ -243,7 +259,7 @@ def _put(resource: Resource, content: IO[bytes], source: str) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def _mirrored(resource: Resource) -> tuple[Path | None, Path | None]:
+def _mirrored(resource: Resource | Folder) -> tuple[Path | None, Path | None]:
     """Where the mirror has the file itself, and where it has the archive that should hold it."""
     named = os.environ.get("HARNESS_MIRROR")
     if not named:
@@ -265,26 +281,36 @@ def _extract(archive: Path, resources: list[Resource]) -> list[Resource]:
     reported = _reported(archive, "read", (OSError, EOFError, lzma.LZMAError, tarfile.TarError))
     # tarfile's own "r|xz" takes a cut archive for a complete one; lzma tells.
     with reported, lzma.open(archive) as xz, tarfile.open(fileobj=xz, mode="r|") as tar:
-        for member in tar:
-            said = f"{archive}: member {member.name!r}"
-            if member.name.startswith("/") or ".." in member.name.split("/"):
-                raise HarnessError(f"{said} leads out of the archive's folder")
-            if member.offset_data + member.size > MAX_ARCHIVE:
-                raise HarnessError(f"{said} reaches beyond the {MAX_ARCHIVE} bytes an archive may have")
+        for member in _members(tar, archive):
             if resource := wanted.pop(member.name.removeprefix("./"), None):
-                if not member.isreg() or (content := tar.extractfile(member)) is None:
-                    raise HarnessError(f"{said} is not a regular file")
-                _put(resource, content, str(archive))
+                _put(resource, _content(tar, member, archive), str(archive))
             if not wanted:
                 break
     return list(wanted.values())
+
+
+def _members(tar: tarfile.TarFile, archive: object) -> Iterator[tarfile.TarInfo]:
+    """The members of an archive, each checked before it is given."""
+    for member in tar:
+        said = f"{archive}: member {member.name!r}"
+        if member.name.startswith("/") or ".." in member.name.split("/"):
+            raise HarnessError(f"{said} leads out of the archive's folder")
+        if member.offset_data + member.size > MAX_ARCHIVE:
+            raise HarnessError(f"{said} reaches beyond the {MAX_ARCHIVE} bytes an archive may have")
+        yield member
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo, archive: object) -> IO[bytes]:
+    if not member.isreg() or (content := tar.extractfile(member)) is None:
+        raise HarnessError(f"{archive}: member {member.name!r} is not a regular file")
+    return content
 
 
 def _download(resource: Resource, say: Progress, timeout: float) -> None:
     """Download into a part file beside the target, going on where an earlier try stopped; then verify and rename."""
     if resource.by_hand:
         raise _unavailable(resource, f"must be got by hand: {_line(resource.by_hand)}")
-    if os.environ.get("HARNESS_OFFLINE", "0") not in ("", "0"):
+    if _offline():
         raise _unavailable(resource, "HARNESS_OFFLINE forbids the network")
     part = resource.cached.parent / f".{resource.sha256}.part"
     with _reported(resource.cached, "written"):
@@ -313,7 +339,7 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _complete(resource: Resource, part: Path, timeout: float) -> None:
+def _complete(resource: Resource | Folder, part: Path, timeout: float) -> None:
     """Try until the part file is complete; if that fails, what came stays in it for the next run."""
     from http.client import HTTPException
     from urllib.error import URLError
@@ -333,7 +359,7 @@ def _complete(resource: Resource, part: Path, timeout: float) -> None:
     raise _unavailable(resource, f"{reason} ({TRIES} tries of {resource._address})")
 
 
-def _receive(resource: Resource, part: Path, timeout: float) -> None:
+def _receive(resource: Resource | Folder, part: Path, timeout: float) -> None:
     """One try: append to the part file what it lacks, or begin it anew if the server does not go on where it ends.
 
     Raises `OSError` where another try may succeed, `HarnessError` where none will.
@@ -364,7 +390,7 @@ def _receive(resource: Resource, part: Path, timeout: float) -> None:
         raise ConnectionError(f"cut short after {have} of {total} bytes")
 
 
-def _open(resource: Resource, offset: int, timeout: float) -> HTTPResponse:
+def _open(resource: Resource | Folder, offset: int, timeout: float) -> HTTPResponse:
     """The answer, of whatever status, to a GET of the bytes from `offset` on, after redirects."""
     from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
 
@@ -400,17 +426,20 @@ def _line(what: object) -> str:
     return " ".join((getattr(what, "strerror", None) or str(what) or type(what).__name__).split())
 
 
-def _wrong(resource: Resource, expected: str, found: str, source: str, after: str = "nothing was kept") -> HarnessError:
+def _wrong(
+    resource: Resource | Folder, expected: str, found: str, source: str, after: str = "nothing was kept"
+) -> HarnessError:
     return HarnessError(f"{resource.name}: expected {expected}, found {found} in {source}; {after}")
 
 
-def _unavailable(resource: Resource, reason: str) -> HarnessError:
+def _unavailable(resource: Resource | Folder, reason: str) -> HarnessError:
     """Why a file could not be had, where it was looked for, and what to do."""
     mirror = _mirrored(resource)[1] or os.environ.get("HARNESS_MIRROR")
     looked = f"not in {mirror}" if mirror else "HARNESS_MIRROR is not set"
     holder = f"{resource._folder}.tar.xz (holding {resource._member})" if resource._folder else resource.path
+    kind = "folder" if not isinstance(resource, Resource) else "file"
     checksum = f" (sha256 {resource.sha256})" if resource.sha256 else ""
     return HarnessError(
         f"{resource.name}: {reason}; not in the cache, {looked}; "
-        f"set HARNESS_MIRROR to a folder with {holder}, or put the file{checksum} at {resource.cached}"
+        f"set HARNESS_MIRROR to a folder with {holder}, or put the {kind}{checksum} at {resource.cached}"
     )

@@ -8,6 +8,7 @@ import lzma
 import os
 import tempfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.errors import HarnessError, format_error
@@ -62,31 +63,43 @@ def read_bytes(path: Path) -> bytes:
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
-    """Write `data` so that `path` holds either its old content or all of the new, never a part.
+    """Write `data` so that `path` holds either its old content or all of the new, never a part; see `write_all`."""
+    write_all({path: data})
+
+
+def write_all(files: Mapping[Path, bytes | str]) -> None:
+    """Write several files so that a fault while writing leaves all of them as they were.
+
+    Everything is written beside its place first; only then are the files put there, each in one step.
 
     Raises
     ------
     HarnessError
-        The folder cannot be made or written to, or the disk is full.
+        A folder cannot be made or written to, or the disk is full.
     """
-    content = data.encode("utf-8") if isinstance(data, str) else data
-    temporary: str | None = None
+    staged: dict[Path, Path] = {}
+    path = Path()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        # mkstemp makes files that only their owner can read; a report is meant to be shared.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(path)
+        for path, data in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+            staged[path] = Path(temporary)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(data.encode("utf-8") if isinstance(data, str) else data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            # mkstemp makes files that only their owner can read; a report is meant to be shared.
+            umask = os.umask(0)
+            os.umask(umask)
+            staged[path].chmod(0o666 & ~umask)
+        for path, written in staged.items():
+            written.replace(path)
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
         raise HarnessError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        # Also when the person stops it; those that were put in their places are gone from here.
+        for left in staged.values():
+            left.unlink(missing_ok=True)
 
 
 def sha256(data: bytes) -> str:

@@ -14,6 +14,7 @@ from harness import config
 from harness.console import out, say, track
 from harness.errors import HarnessError, suggestion
 from harness.files import read_bytes
+from harness.store import key as content_key
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -55,6 +56,8 @@ def main(command: str, arguments: Sequence[str]) -> None:
     Plugins.instance().register(UserFolders)
     # Hydra would print errors and exit by itself; ours are one line.
     os.environ["HYDRA_FULL_ERROR"] = "1"
+    # The points of a sweep find each other by this, also when a launcher runs them in other processes.
+    os.environ["HARNESS_SWEEP"] = content_key({"command": command, "arguments": sorted(arguments)})[:12]
     sys.argv = [f"harness {command}", *arguments]
     ours = str(config.folders()[0].resolve())
     task = {"reproduce": _reproduce, "run": _run}[command]
@@ -63,7 +66,10 @@ def main(command: str, arguments: Sequence[str]) -> None:
     def job(cfg: DictConfig) -> None:
         try:
             task(cfg)
-        except (HarnessError, OmegaConfBaseException) as error:
+        except HarnessError as error:
+            if not _failed_point(cfg, error):
+                raise _StoppedError(error) from None
+        except OmegaConfBaseException as error:
             raise _StoppedError(error) from None
 
     try:
@@ -78,6 +84,38 @@ def main(command: str, arguments: Sequence[str]) -> None:
     except OmegaConfBaseException as error:
         where = f"key {error.full_key!r}: " if error.full_key else ""
         raise HarnessError(f"{command}: {where}{_line(error)}") from None
+    if command == "run" and {"-m", "--multirun"} & set(arguments):
+        _summarise(arguments)
+
+
+def _failed_point(cfg: DictConfig, error: HarnessError) -> bool:
+    """Whether the fault is one point's of a sweep: then it is kept, and the sweep goes on."""
+    from harness.sweep import Point, write_point
+
+    overrides = _swept()
+    if not overrides:
+        return False
+    write_point(_sweep_folder(str(cfg.output)), Point(overrides, error=str(error).splitlines()[0]))
+    return True
+
+
+def _summarise(arguments: Sequence[str]) -> None:
+    """The report of a sweep, and the points that failed."""
+    from harness.report import write_report
+    from harness.store import provenance
+    from harness.sweep import read_points, sweep_report
+
+    output = next((a.partition("=")[2] for a in arguments if a.startswith("output=")), "reports")
+    folder = _sweep_folder(output)
+    points = read_points(folder)
+    if any(point.means for point in points):
+        report = sweep_report(points, "Sweep", provenance({point.run: point.sha256 for point in points if point.run}))
+        out(report.headline)
+        out(f"report: {_page(write_report(report, folder / 'report'))}")
+    failed = [point for point in points if point.error]
+    if failed:
+        lines = [f"{', '.join(f'{k}={v}' for k, v in p.overrides.items())}: {p.error}" for p in failed]
+        raise HarnessError("\n".join(lines))
 
 
 def _line(error: Exception) -> str:
@@ -197,7 +235,9 @@ def _run(cfg: DictConfig) -> None:
     from harness.collections import load_collection
     from harness.report import write_report
     from harness.report.comparison import comparison_report, headline
+    from harness.sweep import Point, write_point
     from harness.systems import build_system
+    from harness.trec import TAG
     from harness.workflow import evaluate, inputs, produce
 
     settings = _settings(cfg, "run")
@@ -213,7 +253,12 @@ def _run(cfg: DictConfig) -> None:
     # Before the run is made, so that a wrong name costs no time.
     scorer = collection.scorer(edition, protocol.get("name"))
     rerank = settings["rerank"]
-    run, path = produce(system, collection, corpus.get("name"), Path(settings["runs"]), rerank=rerank, say=say)
+    overrides = _swept()
+    suffix = "".join(f"-{key.rpartition('.')[2]}={value}" for key, value in overrides.items() if "." in key)
+    if suffix and not TAG.fullmatch("x" + suffix):
+        suffix = f"-{content_key({'overrides': overrides})[:12]}"
+    made = (system, collection, corpus.get("name"), Path(settings["runs"]))
+    run, path = produce(*made, rerank=rerank, edition=edition, suffix=suffix, say=say)
     evaluation = evaluate(collection, scorer, [run])
     remarks = ("The system ranked the judged documents of each topic, nothing else.",) if rerank else ()
     report = comparison_report(evaluation, None, inputs(collection, scorer, {str(path): run}), remarks=remarks)
@@ -221,3 +266,24 @@ def _run(cfg: DictConfig) -> None:
     out(f"run: {path}")
     folder = Path(settings["output"]) / collection.name / run.name
     out(f"report: {_page(write_report(report, folder, settings['formats']))}")
+    if overrides:
+        scores = evaluation.scores[0]
+        means = {scores.protocol.label(m): scores.mean(m) for m in scores.measures}
+        n = scores.n(scores.measures[0])
+        write_point(_sweep_folder(settings["output"]), Point(overrides, str(path), run.sha256, means, n))
+
+
+def _swept() -> dict[str, str]:
+    """The overrides of this point of a sweep; empty outside of one."""
+    from hydra.core.hydra_config import HydraConfig
+
+    config_ = HydraConfig.get()
+    if config_.mode is None or config_.mode.name != "MULTIRUN":
+        return {}
+    pairs = (override.partition("=") for override in config_.overrides.task)
+    return {name.lstrip("+"): value for name, _, value in pairs}
+
+
+def _sweep_folder(output: str) -> Path:
+    """Where the points of this sweep are kept: a folder of its own for every command line."""
+    return Path(output) / "sweeps" / os.environ["HARNESS_SWEEP"]

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from harness import config
@@ -16,7 +16,7 @@ from harness.errors import HarnessError, format_error, suggestion
 from harness.fetch import Resource, fetch, state
 from harness.files import read_bytes, sha256
 from harness.protocol import Scores
-from harness.scoring import Scorer
+from harness.scoring import Ranking, Scorer
 from harness.topics import READERS, Topics
 from harness.trec import Run, read_run
 
@@ -24,6 +24,7 @@ Judgement = Literal["exact", "close", "differs", "blocked"]
 HEADER = ["paper", "table", "caption", "system", "group", "collection", "task", "slice", "metric", "aggregate"]
 HEADER += ["value", "std", "significant", "baseline", "note"]
 Say = Callable[[str], None]
+Spans = Mapping[str, tuple[float, float]]
 Track = Callable[[Sequence["ArchivedRun"], str], Iterable["ArchivedRun"]]
 
 
@@ -115,6 +116,10 @@ class Paper:
             out += [resource] if isinstance(resource, Resource) else []
         return out
 
+    def licence(self) -> str:
+        """The licence of the archived runs; empty if there are none."""
+        return self.runs[0].file.licence if self.runs else ""
+
     def state(self) -> str:
         """`here`, `fetchable`, or what keeps its numbers from being recomputed."""
         if not self.runs:
@@ -129,8 +134,8 @@ class Reproduction:
     Attributes
     ----------
     scores : (collection of the paper, run name) -> scores under the paper's protocol.
-    also : protocol -> the same under another protocol (default edition of each collection).
-    bounds : (collection, run) -> worst and best scores over the orders of ties, where they differ.
+    also : protocol -> the same under another protocol, on the same editions.
+    bounds : (collection, run) -> measure -> lowest and highest mean over the orders of ties, where they differ.
     topics : collection of the paper -> its topics with attributes.
     translations : language -> what a check of its translated topics found.
     warnings : what readers of the run files reported.
@@ -140,10 +145,12 @@ class Reproduction:
     verdicts: tuple[Verdict, ...]
     scores: Mapping[tuple[str, str], Scores]
     also: Mapping[str, Mapping[tuple[str, str], Scores]]
-    bounds: Mapping[tuple[str, str], tuple[Scores, Scores]]
+    bounds: Mapping[tuple[str, str], Spans]
     topics: Mapping[str, Topics]
     translations: tuple[Translation, ...]
     warnings: tuple[str, ...]
+    scorers: Mapping[str, Scorer] = field(default_factory=dict)
+    rankings: Mapping[tuple[str, str], Mapping[str, Ranking]] = field(default_factory=dict)
 
     def count(self, verdict: Judgement) -> int:
         """How many cells got a verdict."""
@@ -333,12 +340,13 @@ def reproduce(paper: Paper, say: Say = lambda _: None, track: Track = in_silence
     protocol = str(paper.archive["protocol"])
     scorers = {key: collection.scorer(editions[key], protocol) for key, collection in collections.items()}
     others = {
-        name: {key: collection.scorer(None, name) for key, collection in collections.items()}
+        name: {key: collection.scorer(editions[key], name) for key, collection in collections.items()}
         for name in paper.config.get("also", ())
     }
     scores: dict[tuple[str, str], Scores] = {}
     also: dict[str, dict[tuple[str, str], Scores]] = {name: {} for name in others}
-    bounds: dict[tuple[str, str], tuple[Scores, Scores]] = {}
+    bounds: dict[tuple[str, str], Spans] = {}
+    rankings: dict[tuple[str, str], dict[str, Ranking]] = {}
     warnings: list[str] = []
     for archived in track(paper.runs, f"{paper.key}: scoring runs"):
         key = (archived.collection, archived.name)
@@ -346,23 +354,16 @@ def reproduce(paper: Paper, say: Say = lambda _: None, track: Track = in_silence
         run = read_run(path, name=archived.name, known_topics=topics[archived.collection].ids())
         warnings += [str(warning) for warning in run.warnings]
         scores[key] = scorers[archived.collection](run)
-        bounds |= _bounds(scorers[archived.collection], run, scores[key], key)
+        rankings[key] = scorers[archived.collection].rankings(run)
+        spans = scorers[archived.collection].tie_spans(run, scores[key])
+        bounds |= {key: spans} if spans else {}
         for name, by_collection in others.items():
             also[name][key] = by_collection[archived.collection](run)
     verdicts = tuple(_verdict(paper, cell, scores) for cell in paper.cells)
     checks = _check_translations(paper, scorers)
-    return Reproduction(paper, verdicts, scores, also, bounds, topics, checks, tuple(warnings))
-
-
-def _bounds(
-    scorer: Scorer, run: Run, scores: Scores, key: tuple[str, str]
-) -> dict[tuple[str, str], tuple[Scores, Scores]]:
-    """Worst and best scores if the run has ties that matter."""
-    if not scores.counts["tied results"]:
-        return {}
-    worst, best = scorer.tie_bounds(run)
-    differ = any(best.mean(measure) - worst.mean(measure) > 1e-12 for measure in scores.measures)
-    return {key: (worst, best)} if differ else {}
+    return Reproduction(
+        paper, verdicts, scores, also, bounds, topics, checks, tuple(warnings), scorers=scorers, rankings=rankings
+    )
 
 
 def _check_translations(paper: Paper, scorers: Mapping[str, Scorer]) -> tuple[Translation, ...]:

@@ -129,6 +129,8 @@ def _measures(value: object, where: str) -> tuple[str, ...]:
             m.parse_measure(str(measure))
         except HarnessError as error:
             raise HarnessError(f"{where}: key 'measures': {error}") from None
+        if list(value).count(measure) > 1:
+            raise HarnessError(f"{where}: key 'measures': {measure!r} is named twice")
     return tuple(str(measure) for measure in value)
 
 
@@ -158,6 +160,7 @@ class Scores:
     values : float64, shape (topics, measures)
         NaN where the protocol leaves a topic out of a measure's mean.
     counts : what was seen on the way (topics missing, unjudged documents removed, ...), for the report.
+    missing : topics of the edition that the run does not answer.
     """
 
     run: str
@@ -170,6 +173,7 @@ class Scores:
     qrels_sha256: str = ""
     run_sha256: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
     def column(self, measure: str) -> Floats:
         """The values of one measure, shape (topics,)."""
@@ -210,6 +214,7 @@ def scores_to_json(scores: Scores) -> dict[str, Any]:
         "topics": list(scores.topics),
         "values": values,
         "counts": dict(scores.counts),
+        "missing": list(scores.missing),
     }
 
 
@@ -231,6 +236,7 @@ def scores_from_json(data: Mapping[str, Any]) -> Scores:
         measures, topics = tuple(data["measures"]), tuple(data["topics"])
         protocol = Protocol.from_config(data["protocol"], "scores: protocol")
         fields = {name: data[name] for name in ("run", "collection", "edition", "qrels_sha256", "run_sha256", "counts")}
+        fields["missing"] = tuple(data["missing"])
     except (KeyError, TypeError, ValueError) as error:
         raise HarnessError(f"scores: damaged, {type(error).__name__}: {error}") from None
     if not topics and not values.size:

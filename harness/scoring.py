@@ -21,6 +21,7 @@ from harness.protocol import Protocol, Scores
 from harness.trec import Qrels, Run
 
 Order = Literal["given", "worst", "best"]
+SAME = 1e-12  # means closer than this are equal
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,12 @@ class Ranking:
     ----------
     docs : the first documents (keys if the protocol de-duplicates).
     ranks : relevant document -> its rank, from 1; without those that the run did not retrieve.
+    judged : the first documents with a judgment -> their ranks, in order.
     """
 
     docs: tuple[str, ...]
     ranks: Mapping[str, int]
+    judged: Mapping[str, int]
 
 
 class Scorer:
@@ -42,7 +45,8 @@ class Scorer:
 
     Parameters
     ----------
-    keys : document -> key of de-duplication (formula id -> visual id); documents not in it are their own key.
+    keys : document -> key of de-duplication (formula id -> visual id). Documents not in it have no judgment, whatever
+        their id; without `keys` documents are keys already. Used if the protocol de-duplicates.
     measures : instead of the protocol's.
     """
 
@@ -63,7 +67,7 @@ class Scorer:
             raise HarnessError(f"protocol {protocol.name}: no measures to score")
         self._parsed = [m.parse_measure(measure) for measure in self.measures]
         self._topics = {topic: index for index, topic in enumerate(qrels.topics)}
-        self._keys = {doc.encode(): key.encode() for doc, key in keys.items()} if keys else {}
+        self._keys = None if keys is None else {doc.encode(): key.encode() for doc, key in keys.items()}
         self._gain = _gain_of(qrels.grade, protocol)
         self._relevant = qrels.grade >= protocol.relevant_from
         self._table = _Lookup(qrels)
@@ -81,26 +85,49 @@ class Scorer:
         """
         return self._score(run, "worst"), self._score(run, "best")
 
+    def tie_spans(self, run: Run, scores: Scores) -> dict[str, tuple[float, float]]:
+        """Measure -> its lowest and highest mean over the orders of tied results, where they differ; not Judged@k."""
+        if not scores.counts["tied results"]:
+            return {}
+        worst, best = self.tie_bounds(run)
+        spans = {name: (worst.mean(name), best.mean(name)) for name in self.measures if not name.startswith("Judged")}
+        return {name: span for name, span in spans.items() if span[1] - span[0] > SAME}
+
     def rankings(self, run: Run, first: int = 20) -> dict[str, Ranking]:
-        """Topic -> the first documents and the ranks of the relevant ones, for the judged topics the run answers.
+        """Topic -> what stands where, for the judged topics that the run answers; `first` documents of each kind.
 
         Raises HarnessError if the run has no topic in common with the judgments.
         """
         topic = self._of_run(run)[run.topic]
         rows, found, _ = self._ordered(run, topic, "given", graded=False)
-        rank = _rank_in_topic(topic[rows])
+        topic = topic[rows]
+        rank = _rank_in_topic(topic)
         docs: dict[int, list[str]] = {}
-        ranks: dict[int, dict[str, int]] = {}
-        for row in np.flatnonzero(rank < first).tolist():
-            docs.setdefault(int(topic[rows[row]]), []).append(self.key(run.doc[rows[row]].decode()))
-        for row in np.flatnonzero((found >= 0) & self._relevant[found]).tolist():
-            ranks.setdefault(int(topic[rows[row]]), {})[self.qrels.doc[found[row]].decode()] = int(rank[row]) + 1
-        return {self.qrels.topics[t]: Ranking(tuple(names), ranks.get(t, {})) for t, names in docs.items()}
+        for place in np.flatnonzero(rank < first).tolist():
+            docs.setdefault(int(topic[place]), []).append(self.key(run.doc[rows[place]].decode()))
+        judged = np.flatnonzero(found >= 0)
+        leading = judged[_rank_in_topic(topic[judged]) < first]
+        relevant = judged[self._relevant[found[judged]]]
+        ranks, firsts = (self._ranks(topic[part], found[part], rank[part]) for part in (relevant, leading))
+        return {
+            self.qrels.topics[t]: Ranking(tuple(names), ranks.get(t, {}), firsts.get(t, {}))
+            for t, names in docs.items()
+        }
+
+    def _ranks(self, topic: Index, found: Index, rank: Index) -> dict[int, dict[str, int]]:
+        """Topic -> judged document -> rank from 1, in the order given."""
+        out: dict[int, dict[str, int]] = {}
+        for t, row, place in zip(topic.tolist(), found.tolist(), rank.tolist(), strict=True):
+            out.setdefault(t, {})[self.qrels.doc[row].decode()] = place + 1
+        return out
 
     def key(self, doc: str) -> str:
         """What the judgments call a document: its key of de-duplication, or its own id."""
-        key = self._keys.get(doc.encode()) if self.protocol.deduplicate else None
-        return doc if key is None else key.decode()
+        return self._key(doc.encode()).decode().lstrip("\x01") if self.protocol.deduplicate else doc
+
+    def _key(self, doc: bytes) -> bytes:
+        # Ids and keys may be numbers of one range: a document without a key must not meet one. No id has this byte.
+        return doc if self._keys is None else self._keys.get(doc, b"\x01" + doc)
 
     def _of_run(self, run: Run) -> Index:
         """Each topic of the run as an index into the judgments' topics, -1 if not judged."""
@@ -136,6 +163,7 @@ class Scorer:
             self.qrels.sha256,
             run.sha256,
             counts,
+            tuple(topic for topic in self.qrels.topics if topic not in set(run.topics)),
         )
 
     def _measure(self, measure: m.Measure, ranked: m.Ranked, primed: m.Ranked, judged: m.Judged) -> Floats:
@@ -165,6 +193,7 @@ class Scorer:
             "topics answered": answered,
             "topics missing": len(self.qrels.topics) - answered,
             "topics without judgments": int((of_run < 0).sum()),
+            "topics without relevant documents": int(np.count_nonzero(self._judged.relevant == 0)),
             **seen,
         }
         rank = _rank_in_topic(topic[rows])
@@ -232,18 +261,16 @@ class Scorer:
 
     def _keyed(self, run: Run) -> Run:
         """The same run with keys instead of documents."""
-        docs = [self._keys.get(doc, doc) for doc in run.doc.tolist()]
+        docs = [self._key(doc) for doc in run.doc.tolist()]
         return replace(run, doc=np.array(docs, dtype=np.bytes_), context=None)
 
     def _deduplicated(self, run: Run, topic: Index, rows: Index) -> tuple[Index, Index, int]:
         """Rows whose key stands first in its topic, their judgments, and how many documents have no key."""
-        docs = run.doc[rows].tolist()
-        mapped = [self._keys.get(doc) for doc in docs]
+        mapped = [self._key(doc) for doc in run.doc[rows].tolist()]
         seen: set[tuple[int, bytes]] = set()
         keep = []
         keys = []
-        for place, (row_topic, doc, key) in enumerate(zip(topic[rows].tolist(), docs, mapped, strict=True)):
-            pair = (row_topic, doc if key is None else key)
+        for place, pair in enumerate(zip(topic[rows].tolist(), mapped, strict=True)):
             if pair not in seen:
                 seen.add(pair)
                 keep.append(place)
@@ -252,7 +279,7 @@ class Scorer:
         table = replace(
             run, topic=run.topic[kept], doc=np.array(keys, dtype=np.bytes_), score=run.score[kept], context=None
         )
-        return kept, self._table.find(table, topic[kept]), sum(key is None for key in mapped)
+        return kept, self._table.find(table, topic[kept]), sum(key.startswith(b"\x01") for key in mapped)
 
     def _retrieved(self, ranked: m.Ranked) -> m.Judged:
         """The same judgments with an ideal ranking of the retrieved documents only."""

@@ -392,7 +392,8 @@ def _corrected(plan: Comparison, rows: Sequence[Row]) -> tuple[Row, ...]:
 def _describe(plan: Comparison, rows: Sequence[Row]) -> str:
     name = "paired t-test" if plan.test == "t" else "paired randomization test"
     undefined = sum(row.p is None for row in rows) if plan.test == "t" else 0
-    words = f"two-sided {name}; Bonferroni and Holm over a family of {plan.family} test{'s' if plan.family > 1 else ''}"
+    family = f"a family of {plan.family} test{'s' if plan.family > 1 else ''}"
+    words = f"two-sided {name}, alpha {plan.alpha:g}; Bonferroni and Holm over {family}"
     words += f", {len(rows)} of them shown" if plan.family > len(rows) else ""
     return words + (f", {undefined} of them undefined (constant differences) but counted" if undefined else "")
 

@@ -53,8 +53,8 @@ def load(data: bytes, path: str) -> Text:
         raise format_error(path, 0, "empty file, expected at least one line")
     zero = source.data.find(b"\0")
     if zero >= 0:
-        line = source.data.count(b"\n", 0, zero) + 1
-        raise format_error(path, line, "binary file: byte 0x00, expected a text table")
+        at = source.data.count(b"\n", 0, zero) + 1
+        raise format_error(path, at, "binary file: byte 0x00, expected a text table")
     if not source.data.isascii():
         faults = Faults(path)
         for number, line in enumerate(source.data.split(b"\n"), 1):

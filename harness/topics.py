@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING, cast
 
 from harness.errors import format_error
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Formula:
-    """A formula of a topic: its id in the collection and its LaTeX, without delimiters."""
+    """A formula: its id in the collection, its LaTeX without delimiters, and the id shared by all that look alike."""
 
     id: str
     latex: str
+    visual_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Topics:
         return Topics(tuple(replace(t, attributes={**t.attributes, **attributes.get(t.id, {})}) for t in self.topics))
 
 
-def _unique(topics: list[tuple[int, Topic]], path: str) -> Topics:
+def unique(topics: list[tuple[int, Topic]], path: str) -> Topics:
     """Topics in order, after a check that no id stands twice (line, topic)."""
     if not topics:
         raise format_error(path, 0, "no topics found")
@@ -88,62 +90,143 @@ def _unique(topics: list[tuple[int, Topic]], path: str) -> Topics:
 
 _BLOCKS = frozenset({"p", "br", "li", "ul", "ol", "blockquote", "div", "pre", "tr", "h1", "h2", "h3", "h4", "hr"})
 _DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
+# Possessive, and quoted values of bounded length, so that markup made to be slow is not.
+_TAG = re.compile(
+    r"""<(?P<close>/?)(?P<name>[a-zA-Z][^\s/>]*)(?P<rest>(?:[^>"']|"[^"]{0,65536}"|'[^']{0,65536}')*+)>"""
+    r"""|<(?P<close_>/?)(?P<name_>[a-zA-Z][^\s/>]*)(?P<rest_>[^>]*)>|<!--|<[!?][^>]*>"""
+)
+_ATTRIBUTE = re.compile(r"""([^\s=/"'>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
+_HIDDEN = {"script": "</script", "style": "</style"}  # and what ends their content
+_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)%\s+")
 
 
-class _Markup(HTMLParser):
+@dataclass(frozen=True)
+class Marked:
+    """What was read from markup: its text, its formulas, and how many formula spans held other ones."""
+
+    text: str
+    formulas: tuple[Formula, ...]
+    nested: int
+
+
+class _Span:
+    """An open span: of a formula, or an ordinary one that only has to be closed again."""
+
+    def __init__(self, attributes: Mapping[str, str], start: int) -> None:
+        self.is_formula = "math-container" in attributes.get("class", "").split()
+        self.attributes = attributes
+        self.start = start  # index into the pieces of text
+        self.inner: list[Formula] = []
+
+
+class _Markup:
     """The text of a post and its formulas; broken markup is read as far as it goes."""
 
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.text: list[str] = []
+        self.pieces: list[str] = []
         self.formulas: list[Formula] = []
-        self._formula: list[str] | None = None
-        self._id = ""
-        self._depth = 0
+        self.nested = 0
+        self._spans: list[_Span] = []
+        self._open: list[_Span] = []  # those of formulas among them
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = dict(attrs)
-        if self._formula is None and tag == "span" and "math-container" in (values.get("class") or "").split():
-            self._formula, self._id, self._depth = [], values.get("id") or "", 1
-        elif self._formula is not None and tag == "span":
-            self._depth += 1
-        elif tag in _BLOCKS:
-            self.handle_data(" ")
+    def read(self, markup: str) -> None:
+        at = 0
+        while tag := _TAG.search(markup, at):
+            self._data(markup[at : tag.start()])
+            at = tag.end()
+            name = (tag["name"] or tag["name_"] or "").lower()
+            if tag[0] == "<!--" or (name in _HIDDEN and not tag["close"]):
+                end = markup.find("-->" if not name else _HIDDEN[name], at)
+                at = len(markup) if end < 0 else end + (3 if not name else 0)
+            elif name == "span":
+                self._span(tag)
+            elif name == "math" and not tag["close"] and (end := markup.find("</math", at)) >= 0:
+                self._mathml(_attributes(tag).get("alttext", ""))
+                at = end
+            elif name in _BLOCKS:
+                self.pieces.append(" ")
+        self._data(markup[at:])
+        while self._spans:
+            self._close(self._spans.pop())
 
-    def handle_endtag(self, tag: str) -> None:
-        if self._formula is not None and tag == "span":
-            self._depth -= 1
-            if not self._depth:
-                self._close()
-        elif tag in _BLOCKS:
-            self.handle_data(" ")
+    def _data(self, data: str) -> None:
+        if data:
+            self.pieces.append(html.unescape(data) if "&" in data else data)
 
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-        if self._formula is not None:
-            self._formula.append(data)
+    def _span(self, tag: re.Match[str]) -> None:
+        if not (tag["close"] or tag["close_"]):
+            self._spans.append(span := _Span(_attributes(tag), len(self.pieces)))
+            if span.is_formula:
+                self._open.append(span)
+        elif self._spans:
+            self._close(self._spans.pop())
 
-    def close(self) -> None:
-        super().close()
-        if self._formula is not None:
-            self._close()
+    def _mathml(self, latex: str) -> None:
+        latex = unwrapped(latex)
+        self.pieces.append(f"${latex}$" if latex else "")
+        if not self._open:
+            self.formulas.append(Formula("", latex))
 
-    def _close(self) -> None:
-        latex = "".join(self._formula or ()).strip()
-        for opening, closing in _DELIMITERS:
-            if latex.startswith(opening):
-                latex = latex.removeprefix(opening).removesuffix(closing).strip()
-                break
-        self.formulas.append(Formula(self._id, latex))
-        self._formula = None
+    def _close(self, span: _Span) -> None:
+        """End a span. One without an id that holds others was put around them by mistake."""
+        if not span.is_formula:
+            return
+        self._open.pop()
+        self.nested += bool(span.inner)
+        if span.inner and not span.attributes.get("id"):
+            found = span.inner
+        else:
+            latex = "".join(self.pieces[span.start :]).strip()
+            for opening, closing in _DELIMITERS:
+                if latex.startswith(opening):
+                    latex = latex.removeprefix(opening).removesuffix(closing).strip()
+                    break
+            found = [Formula(span.attributes.get("id", ""), latex, span.attributes.get("visual_id", ""))]
+        (self._open[-1].inner if self._open else self.formulas).extend(found)
+
+
+def _attributes(tag: re.Match[str]) -> dict[str, str]:
+    found = _ATTRIBUTE.findall(tag["rest"] or tag["rest_"] or "")
+    return {name.lower(): html.unescape(double or single or bare) for name, double, single, bare in found}
+
+
+def unwrapped(latex: str) -> str:
+    """LaTeX without the line breaks (`%` and a blank) that LaTeXML puts into its `alttext`."""
+    if "%" not in latex:
+        return latex.strip()
+
+    def join(broken: re.Match[str]) -> str:
+        before, after = latex[max(0, broken.start() - 40) : broken.start()], latex[broken.end() : broken.end() + 1]
+        command = re.search(r"\\[a-zA-Z]+$", before)
+        return broken[1] + (" " if command and after.isalpha() else "")
+
+    return _CONTINUED.sub(join, latex).strip()
+
+
+_FORMULA = re.compile(
+    r"\$\$(.*?)\$\$|\$(.*?)\$|\\\((.*?)\\\)|\\\[(.*?)\\\]|(\\begin\{(\w+\*?)\}.*?\\end\{\6\})", re.DOTALL
+)
+
+
+def formulas_in(text: str) -> tuple[str, ...]:
+    """The LaTeX of the formulas in a text, without delimiters; an environment is kept with its begin and end."""
+    return tuple(next((part for part in found[:5] if part), "").strip() for found in _FORMULA.findall(text))
+
+
+def read_markup(markup: str) -> Marked:
+    """What HTML says, with formulas in place as LaTeX: spans of the class `math-container`, MathML by its `alttext`.
+
+    Of nested formula spans the outer one is the formula if it has an id, else the inner ones are.
+    """
+    reader = _Markup()
+    reader.read(markup)
+    return Marked(" ".join("".join(reader.pieces).split()), tuple(reader.formulas), reader.nested)
 
 
 def plain(markup: str) -> tuple[str, tuple[Formula, ...]]:
     """The text of HTML with its formulas left in place as LaTeX, and those formulas."""
-    parser = _Markup()
-    parser.feed(markup)
-    parser.close()
-    return " ".join("".join(parser.text).split()), tuple(parser.formulas)
+    marked = read_markup(markup)
+    return marked.text, marked.formulas
 
 
 def arqmath_xml(data: bytes, path: str, language: str = "eng") -> Topics:
@@ -172,7 +255,7 @@ def arqmath_xml(data: bytes, path: str, language: str = "eng") -> Topics:
         parser.close()
     except ElementTree.ParseError as error:
         raise format_error(path, error.position[0], f"not valid XML: {str(error).partition(':')[0]}") from None
-    return _unique(topics, path)
+    return unique(topics, path)
 
 
 def _from_xml(element: Element, language: str) -> Topic:
@@ -186,20 +269,20 @@ def _from_xml(element: Element, language: str) -> Topic:
 def crossmath_tsv(data: bytes, path: str, language: str) -> Topics:
     """CrossMath's translated topics: id, title, body, tags, tab-separated, one topic a line."""
     topics = []
-    for number, line in _lines(data, path):
+    for number, line in numbered_lines(data, path):
         fields = line.split("\t")
         if len(fields) != 4:
             raise format_error(path, number, f"{len(fields)} columns, expected 4 (id title body tags)")
         tags = tuple(tag.strip() for tag in fields[3].split(",") if tag.strip())
         topics.append((number, Topic(fields[0], fields[1], fields[2], tags, (), language)))
-    return _unique(topics, path)
+    return unique(topics, path)
 
 
 def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:
     """Topics in our own form: a JSON object a line with the fields of `Topic`; `id` and `title` are required."""
     topics = []
     known = ("id", "title", "body", "tags", "formulas", "language", "attributes")
-    for number, line in _lines(data, path):
+    for number, line in numbered_lines(data, path):
         try:
             row = json.loads(line)
             if not isinstance(row, dict) or not {"id", "title"} <= set(row) <= set(known):
@@ -215,7 +298,7 @@ def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:
             raise format_error(path, number, f"not a topic: {error}") from None
         words = (row["id"], row["title"], row.get("body", ""))
         topics.append((number, Topic(*words, tags, formulas, row.get("language", language), attributes)))
-    return _unique(topics, path)
+    return unique(topics, path)
 
 
 def _text(data: bytes, path: str) -> str:
@@ -226,7 +309,7 @@ def _text(data: bytes, path: str) -> str:
         raise format_error(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8 text") from None
 
 
-def _lines(data: bytes, path: str) -> list[tuple[int, str]]:
+def numbered_lines(data: bytes, path: str) -> list[tuple[int, str]]:
     """The lines that are not blank, each with its number."""
     # Not splitlines(): questions may hold other line separators than the line feed.
     lines = enumerate(_text(data, path).split("\n"), 1)

@@ -39,7 +39,7 @@ VERSION = 1
 ITERATIONS = (b"Q0", b"0", b"_")  # what column 2 of a TREC run may hold
 FORMAT_SAMPLE = 1 << 14  # bytes
 TAG = re.compile(r"\w[\w.+=,@()~#%-]{0,127}")
-TAG_RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter or digit, at most 128"
+TAG_RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +230,7 @@ def _run_block(table: Table, names: tuple[str, ...], first_tag: str, first_line:
     score = table.numbers(names.index("score"), "score")
     rank_column, tag_column = names.index("rank"), names.index("tag")
     rank, whole = integers(table.source, table.start[rank_column], table.length[rank_column])
-    table.each(~whole, lambda row: f"rank {table.text(row, rank_column)!r} is not a whole number")
+    table.each(~whole, lambda row: f"rank {table.text(row, rank_column)!r} is not a whole number of 1 to 8 digits")
     if strict and doc_column == 2:
         first = table.text(0, 1).encode()
         if first not in ITERATIONS or not table.equals(1, first).all():
@@ -296,8 +296,11 @@ def parse_run(
     )
     line = np.concatenate([part.line for part in parts])
     if known_topics is not None:
-        unknown = np.array([t not in known_topics for t in topics], dtype=bool)[topic]
-        faults.each(unknown, line, lambda row: f"topic {topics[topic[row]]!r} is not among the collection's topics")
+        # Once a topic, so that one wrong name does not hide other faults.
+        for index in (index for index, name in enumerate(topics) if name not in known_topics):
+            rows = np.flatnonzero(topic == index)
+            many = f" ({rows.size} lines)" if rows.size > 1 else ""
+            faults.add(int(line[rows[0]]), f"topic {topics[index]!r} is not among the collection's topics{many}")
     _report_duplicates(faults, run.key, run, line, "stands")
     warnings = _check_ranks(np.concatenate([part.rank for part in parts]), line, path, run)
     faults.close()

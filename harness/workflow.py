@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from harness import config
 from harness.collections import Collection, load_collection
-from harness.collections.corpus import load_corpus
+from harness.collections.corpus import Corpus, load_corpus
 from harness.errors import FormatError, HarnessError, Problem
 from harness.report.comparison import Evaluation
 from harness.scoring import Scorer
 from harness.store import Provenance, provenance
-from harness.systems import System, load_system
+from harness.systems import System, load_system, missing_module
 from harness.trec import Run, read_run, write_run
 
 Say = Callable[[str], None]
+MOST_READ = 1 << 26  # bytes of a corpus, for the texts of documents in a report
 
 
 def quiet(_: str) -> None:
@@ -56,17 +58,30 @@ def read_runs(
     return runs
 
 
-def evaluate(collection: Collection, scorer: Scorer, runs: Sequence[Run]) -> Evaluation:
-    """Score runs and find out what the order of their ties could change."""
+def evaluate(collection: Collection, scorer: Scorer, runs: Sequence[Run], corpus: Corpus | None = None) -> Evaluation:
+    """Score runs and find out what the order of their ties could change.
+
+    Parameters
+    ----------
+    corpus : where a report finds the texts of documents; default: the collection's own, if here and small.
+    """
     scores = tuple(scorer(run) for run in runs)
-    bounds = {}
-    for run, score in zip(runs, scores, strict=True):
-        if score.counts["tied results"]:
-            worst, best = scorer.tie_bounds(run)
-            if any(best.mean(m) - worst.mean(m) > 1e-12 for m in score.measures):
-                bounds[run.name] = (worst, best)
+    spans = {run.name: scorer.tie_spans(run, score) for run, score in zip(runs, scores, strict=True)}
+    bounds = {name: span for name, span in spans.items() if span}
     warnings = tuple(str(warning) for run in runs for warning in run.warnings)
-    return Evaluation(collection, collection.topics(), scores, bounds, warnings)
+    rankings = tuple(scorer.rankings(run) for run in runs)
+    corpus = _own_corpus(collection) if corpus is None else corpus
+    return Evaluation(collection, collection.topics(), scores, bounds, warnings, scorer, rankings, corpus)
+
+
+def _own_corpus(collection: Collection) -> Corpus | None:
+    """The corpus that the collection names, if it is here and small: texts in a report are worth no long reading."""
+    if "corpus" not in collection.config:
+        return None
+    corpus = load_corpus(str(collection.config["corpus"]))
+    if corpus.state() != "here" or not all(path.is_file() for path in corpus.paths):
+        return None
+    return corpus if sum(path.stat().st_size for path in corpus.paths) <= MOST_READ else None
 
 
 def inputs(collection: Collection, scorer: Scorer, runs: Mapping[str, Run]) -> Provenance:
@@ -83,6 +98,7 @@ def produce(
     *,
     rerank: bool,
     edition: str | None = None,
+    suffix: str = "",
     say: Say = quiet,
 ) -> tuple[Run, Path]:
     """Let a system make its run and write it below `output`; the run as read back from the file, and the file.
@@ -90,6 +106,7 @@ def produce(
     Parameters
     ----------
     rerank : give the system the documents judged in `edition` (without grades) as its pool, topic by topic.
+    suffix : goes behind the run's name, so that the points of a sweep do not overwrite each other.
     """
     corpus = load_corpus(corpus_name) if corpus_name else None
     pool = None
@@ -101,13 +118,14 @@ def produce(
         pool = {topic: frozenset(docs) for topic, docs in judged.items()}
     say(f"running {getattr(system, 'name', None) or type(system).__name__} on {collection.name}")
     run = system(collection.topics(), corpus, output / "workspace", pool=pool)
+    run = replace(run, name=run.name + suffix)
     path = output / collection.name / f"{run.name}.run"
     write_run(run, path)
     return read_run(path), path
 
 
 def demonstrate(output: Path, say: Say = quiet) -> list[tuple[Collection, Scorer, dict[str, Run]]]:
-    """Every installed system that needs no parameters, on the embedded collections.
+    """Every installed system that is meant for the demonstration (`demo: true`), on the embedded collections.
 
     Returns, for each collection, its scorer and the runs by file name.
     """
@@ -117,7 +135,10 @@ def demonstrate(output: Path, say: Say = quiet) -> list[tuple[Collection, Scorer
         runs: dict[str, Run] = {}
         for system_name in config.names("system"):
             mapping, _ = config.load("system", system_name)
-            if system_name == "external" or mapping.get("extra"):
+            if not mapping.get("demo"):
+                continue
+            if lacking := missing_module(mapping):
+                say(f"system {system_name} is left out: {lacking}")
                 continue
             corpus = str(collection.config["corpus"])
             run, path = produce(load_system(system_name), collection, corpus, output, rerank=False, say=say)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness import config, topics
+from harness.collections import leansearch, mathlib, ntcir
 from harness.errors import HarnessError, format_error, suggestion
 from harness.fetch import Resource, fetch, state
 from harness.files import read_bytes
@@ -25,13 +26,20 @@ _OPTIONAL = ("default_edition", "attributes", "keys", "pool", "corpus", "notes")
 
 @dataclass(frozen=True)
 class Edition:
-    """One set of judgments: how many topics and judgments it must have, so that a wrong file is noticed."""
+    """One set of judgments: how many topics and judgments it must have, so that a wrong file is noticed.
+
+    Attributes
+    ----------
+    judgments : 0 if nobody could count them when the configuration was written.
+    reader : which of `JUDGMENTS` reads the file.
+    """
 
     name: str
     title: str
     file: Resource | Path
     topics: int
     judgments: int
+    reader: str = "trec"
 
 
 @dataclass(frozen=True)
@@ -79,8 +87,8 @@ class Collection:
         """The judgments of an edition, counted against what the configuration says."""
         chosen = self.edition(edition)
         path = local(chosen.file)
-        qrels = parse_qrels(read_bytes(path), str(path), edition=chosen.name)
-        if (len(qrels.topics), len(qrels)) != (chosen.topics, chosen.judgments):
+        qrels = JUDGMENTS[chosen.reader](read_bytes(path), str(path), chosen.name)
+        if (len(qrels.topics), len(qrels)) != (chosen.topics, chosen.judgments or len(qrels)):
             raise HarnessError(
                 f"{path}: {len(qrels.topics)} topics and {len(qrels)} judgments; "
                 f"{self.where} says {chosen.topics} and {chosen.judgments}"
@@ -92,10 +100,10 @@ class Collection:
         where = f"{self.where}: topics"
         entry = self.config["topics"]
         reader = str(entry["reader"])
-        if reader not in topics.READERS:
-            raise HarnessError(f"{where}: reader {reader!r} is unknown; {suggestion(reader, topics.READERS)}")
+        if reader not in TOPICS:
+            raise HarnessError(f"{where}: reader {reader!r} is unknown; {suggestion(reader, TOPICS)}")
         path = local(config.resource(_file(entry), where))
-        out = topics.READERS[reader](read_bytes(path), str(path), str(entry.get("language", "eng")))
+        out = TOPICS[reader](read_bytes(path), str(path), str(entry.get("language", "eng")))
         if "attributes" in self.config:
             entry = self.config["attributes"]
             config.check_keys(entry, ("key", "columns"), _PLACES, f"{self.where}: attributes")
@@ -122,14 +130,49 @@ class Collection:
         *,
         measures: tuple[str, ...] | None = None,
         keys: Mapping[str, str] | None = None,
+        ids_are_keys: bool = False,
     ) -> Scorer:
-        """Judgments and protocol ready to score runs; `keys` stands in for the collection's own."""
+        """Judgments and protocol ready to score runs.
+
+        Parameters
+        ----------
+        keys : stands in for the collection's own map of documents to keys.
+        ids_are_keys : runs name keys (visual ids) already.
+
+        Raises
+        ------
+        HarnessError
+            The protocol de-duplicates and there is no map: ids and keys may be numbers of one range, so that
+            without it scores would be wrong and nobody would notice.
+        """
         chosen = load_protocol(protocol or self.protocol)
-        if keys is None and chosen.deduplicate:
+        if keys is None and chosen.deduplicate and not ids_are_keys:
             keys = self.keys()
+            if keys is None:
+                raise HarnessError(
+                    f"collection {self.name}: protocol {chosen.name} maps documents to keys, and the collection has no "
+                    "map; give it with --keys FILE, or say --keys none if the runs name keys"
+                )
         return Scorer(self.qrels(edition), chosen, collection=self.name, keys=keys, measures=measures)
 
 
+def _trec(data: bytes, path: str, edition: str) -> Qrels:
+    return parse_qrels(data, path, edition=edition)
+
+
+JUDGMENTS: Mapping[str, Callable[[bytes, str, str], Qrels]] = {
+    "trec": _trec,
+    "mathlib-qr": mathlib.qr_qrels,
+    "mathlib-names": mathlib.names_qrels,
+    "leansearch": leansearch.read_qrels,
+}
+TOPICS: Mapping[str, Callable[[bytes, str, str], Topics]] = {
+    **topics.READERS,
+    "mathlib-qr": mathlib.qr_topics,
+    "mathlib-names": mathlib.names_topics,
+    "leansearch": leansearch.read_topics,
+    "ntcir-12": ntcir.read_topics,
+}
 _PLACES = ("source", "path", "embedded", "file")
 _FILES = ("topics", "attributes", "keys")
 
@@ -203,14 +246,24 @@ def load_collection(name: str) -> Collection:
         here = f"{where}: editions: {key}"
         config.check_keys(entry, ("title", "qrels", "topics", "judgments"), (), here)
         config.check_types(entry, {"topics": int, "judgments": int}, here)
-        file = config.resource(entry["qrels"], here)
-        editions[str(key)] = Edition(str(key), str(entry["title"]), file, entry["topics"], entry["judgments"])
+        place, reader = _judgments(entry["qrels"], here)
+        file = config.resource(place, here)
+        editions[str(key)] = Edition(str(key), str(entry["title"]), file, entry["topics"], entry["judgments"], reader)
     default = str(mapping.get("default_edition", next(iter(editions))))
     notes = tuple(str(note) for note in mapping.get("notes", ()))
     title, licence, protocol = (str(mapping[key]) for key in ("title", "licence", "protocol"))
     out = Collection(name, title, licence, protocol, editions, default, notes, where, mapping)
     out.edition()
     return out
+
+
+def _judgments(entry: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], str]:
+    """The place of a file of judgments, and its reader."""
+    reader = str(entry.get("reader", "trec")) if isinstance(entry, Mapping) else "trec"
+    if reader not in JUDGMENTS:
+        raise HarnessError(f"{where}: reader {reader!r} is unknown; {suggestion(reader, JUDGMENTS)}")
+    place = {key: value for key, value in entry.items() if key != "reader"} if isinstance(entry, Mapping) else entry
+    return place, reader
 
 
 def load_protocol(name: str) -> Protocol:

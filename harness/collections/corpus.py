@@ -1,94 +1,259 @@
-"""Corpora: streams of documents, each with a digest of its source, never a list in memory."""
+"""Corpora: streams of documents with a digest of what they are made from, never a list in memory."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from harness import config
+from harness.collections.streams import Place, lines
 from harness.errors import HarnessError, format_error, suggestion
-from harness.files import read_bytes, sha256_file
+from harness.fetch import Resource, fetch, state
+from harness.files import sha256, sha256_file
+from harness.folders import Folder
+from harness.topics import Formula
+
+Source = Resource | Folder | Path
 
 
 @dataclass(frozen=True)
 class Document:
-    """One document: an answer with the title and tags of its question, a formula, a theorem."""
+    """One document: an answer with the title and tags of its question, a formula, a theorem.
+
+    Attributes
+    ----------
+    title, body : text with formulas in place as LaTeX in dollars.
+    formulas : in order of appearance.
+    columns : further parts by name, such as the `question` of an answer or the `signature` of a declaration.
+    """
 
     id: str
     title: str = ""
     body: str = ""
     tags: tuple[str, ...] = ()
+    formulas: tuple[Formula, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
-_FIELDS = tuple(Document.__dataclass_fields__)
+Remarks = Counter[str]
+Documents = Iterator[tuple[Place, Document]]
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents in the order of their file; iterating reads it again.
+    """Documents in the order of their source; iterating reads it again.
 
     Attributes
     ----------
+    sources : the files or folders behind it, fetched when they are first read; a single one may stand for itself.
     fields : column of the file -> field of `Document`; several columns of one field are joined by a blank.
+    keep : columns that documents keep under their own names.
+    reader : which of `READERS` makes documents of the sources.
+    notes : what a reader of numbers made with it must know.
     """
 
     name: str
     title: str
     licence: str
-    path: Path
-    fields: tuple[tuple[str, str], ...]
+    sources: Source | tuple[Source, ...]
+    fields: tuple[tuple[str, str], ...] = ()
+    keep: tuple[str, ...] = ()
+    reader: str = "jsonl"
+    notes: tuple[str, ...] = ()
+
+    def files(self) -> list[Resource | Folder]:
+        """What `fetch` gets for it."""
+        return [source for source in self._sources() if not isinstance(source, Path)]
+
+    def state(self) -> str:
+        """`here`, `fetchable` or `by hand: ...`: the worst of its sources."""
+        states = sorted(state(source) for source in self.files())
+        return next((entry for entry in states if entry != "here"), "here")
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Where its sources lie, fetched if they must be."""
+        return tuple(source if isinstance(source, Path) else fetch([source])[0] for source in self._sources())
+
+    @property
+    def path(self) -> Path:
+        """Where its (first) source lies."""
+        return self.paths[0]
 
     def digest(self) -> str:
-        """The SHA-256 of the file behind the corpus."""
-        return sha256_file(self.path)
+        """A SHA-256 of the sources and of the reader's version; the bare one of the file for JSON lines.
+
+        It does not cover `fields` and `keep`, which are configuration.
+        """
+        shas = [
+            source.sha256 if isinstance(source, Folder) else sha256_file(path)
+            for source, path in zip(self._sources(), self.paths, strict=True)
+        ]
+        version = _reader(self.reader).version
+        return shas[0] if not version else sha256("\n".join((f"{self.reader} {version}", *shas)).encode())
 
     def __iter__(self) -> Iterator[Document]:
+        return self.documents(Counter())
+
+    def ids(self) -> Iterator[str]:
+        """The ids of its documents, in order."""
+        return (document.id for document in self)
+
+    def remarks(self) -> dict[str, int]:
+        """What is odd about its documents, counted; reads all of them."""
+        remarks: Remarks = Counter()
+        for _ in self.documents(remarks):
+            pass
+        return dict(sorted(remarks.items()))
+
+    def documents(self, remarks: Remarks) -> Iterator[Document]:
+        """The documents; what is odd about them is counted in `remarks` on the way.
+
+        Raises
+        ------
+        FormatError
+            One line with file and line for a source that is damaged, an id that is no id, or one that comes twice.
+        """
+        reader = _reader(self.reader)
         seen: set[str] = set()
-        for number, line in enumerate(read_bytes(self.path).split(b"\n"), 1):
-            if not line.strip():
-                continue
-            document = self._document(line, number)
+        for (path, number), document in reader.read(self, remarks):
             if document.id.split() != [document.id] or not document.id.isprintable():
                 reason = f"document id {document.id!r} is empty or holds blanks or unprintable characters"
-                raise format_error(self.path, number, reason)
-            if document.id in seen:
-                raise format_error(self.path, number, f"document {document.id!r} stands on an earlier line already")
-            seen.add(document.id)
+                raise format_error(path, number, reason)
+            if not reader.unique:
+                if document.id in seen:
+                    raise format_error(path, number, f"document {document.id!r} stands on an earlier line already")
+                seen.add(document.id)
             yield document
 
-    def _document(self, line: bytes, number: int) -> Document:
+    def _sources(self) -> tuple[Source, ...]:
+        return self.sources if isinstance(self.sources, tuple) else (self.sources,)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How documents are made of a corpus's sources.
+
+    Attributes
+    ----------
+    read : gives each document with its place.
+    version : raised whenever the same source gives other documents; 0 if they depend on the configuration alone.
+    unique : whether it has made sure that ids come once.
+    """
+
+    read: Callable[[Corpus, Remarks], Documents]
+    version: int = 1
+    unique: bool = False
+
+
+def _jsonl(corpus: Corpus, remarks: Remarks) -> Documents:
+    """JSON lines, whose columns the corpus maps to fields."""
+    path = corpus.path
+    wanted = {column for column, _ in corpus.fields} | set(corpus.keep)
+    missing = set(wanted)
+    empty = True
+    for number, line in lines(path):
+        if not line.strip():
+            continue
         try:
             row = json.loads(line)
-            parts: dict[str, list[str]] = {}
-            for column, field in self.fields:
-                value = row[column] if field == "id" else row.get(column)
-                if value is not None:
-                    parts.setdefault(field, []).append(" ".join(value) if isinstance(value, list) else str(value))
+            document = _document(row, corpus)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            reason = f"not a document: {type(error).__name__}: {error}"
-            raise format_error(self.path, number, reason) from None
-        words = {field: " ".join(values) for field, values in parts.items()}
-        return Document(
-            words.get("id", ""), words.get("title", ""), words.get("body", ""), tuple(words.get("tags", "").split())
-        )
+            raise format_error(path, number, f"not a document: {type(error).__name__}: {error}") from None
+        empty = False
+        if missing:
+            missing -= row.keys()
+        yield (path, number), document
+    if missing and not empty:
+        # A column that no line has is a slip of the configuration, or the wrong file.
+        raise format_error(path, 0, f"no line has the column {min(missing)!r}, which corpus {corpus.name} takes")
+
+
+def _document(row: Mapping[str, Any], corpus: Corpus) -> Document:
+    parts: dict[str, list[str]] = {}
+    formulas: tuple[Formula, ...] = ()
+    for column, name in corpus.fields:
+        value = row[column] if name == "id" else row.get(column)
+        if value is not None and name == "formulas":
+            formulas = tuple(Formula(str(f["id"]), str(f["latex"]), str(f.get("visual_id", ""))) for f in value)
+        elif value is not None:
+            parts.setdefault(name, []).append(" ".join(value) if isinstance(value, list) else str(value))
+    words = {name: " ".join(values) for name, values in parts.items()}
+    title, body, tags = (words.get(name, "") for name in ("title", "body", "tags"))
+    kept = {column: str(row[column]) for column in corpus.keep if row.get(column) is not None}
+    return Document(words.get("id", ""), title, body, tuple(tags.split()), formulas, kept)
+
+
+def _reader(name: str) -> Reader:
+    """A reader by name; the modules of the other forms are loaded when they are needed."""
+    if name == "jsonl":
+        return Reader(_jsonl, version=0)
+    from harness.collections import mse, ntcir, posts, tangent
+
+    readers = {
+        "mse-pages": Reader(mse.read, mse.VERSION),
+        "arqmath-posts": Reader(posts.read, posts.VERSION, unique=True),
+        "tangent": Reader(tangent.read, tangent.VERSION),
+        "ntcir-12": Reader(ntcir.read, ntcir.VERSION),
+    }
+    if name not in readers:
+        raise HarnessError(f"reader {name!r} is unknown; {suggestion(name, ('jsonl', *readers))}")
+    return readers[name]
+
+
+_TARGETS = ("id", "title", "body", "tags", "formulas")
+_OPTIONAL = ("file", "files", "folder", "fields", "keep", "reader", "notes")
+_TYPES = {"file": dict, "files": list, "folder": dict, "fields": dict, "keep": list, "reader": str, "notes": list}
 
 
 def load_corpus(name: str) -> Corpus:
-    """A corpus by name; raises HarnessError for an unknown name or a fault in its configuration."""
+    """A corpus by name; nothing is fetched before it is read.
+
+    Raises
+    ------
+    HarnessError
+        An unknown name, or a fault in its configuration.
+    """
     mapping, where = config.load("corpus", name)
-    config.check_keys(mapping, ("name", "title", "licence", "file", "fields"), (), where)
-    config.check_types(mapping, {"file": dict, "fields": dict}, where)
+    config.check_keys(mapping, ("name", "title", "licence"), _OPTIONAL, where)
+    config.check_types(mapping, _TYPES, where)
     if mapping["name"] != name:
         raise HarnessError(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
-    for field in mapping["fields"].values():
-        if field not in _FIELDS:
-            raise HarnessError(f"{where}: fields: {field!r} is unknown; {suggestion(str(field), _FIELDS)}")
-    if "id" not in mapping["fields"].values():
-        raise HarnessError(f"{where}: fields: no column is the 'id'")
-    path = config.resource(mapping["file"], where)
-    from harness.collections import local
+    reader = str(mapping.get("reader", "jsonl"))
+    try:
+        _reader(reader)
+    except HarnessError as error:
+        raise HarnessError(f"{where}: {error}") from None
+    fields = _fields(mapping, where) if reader == "jsonl" else ()
+    keep, notes = (tuple(map(str, mapping.get(key, ()))) for key in ("keep", "notes"))
+    title, licence = str(mapping["title"]), str(mapping["licence"])
+    return Corpus(name, title, licence, _sources(mapping, where), fields, keep, reader, notes)
 
-    fields = tuple((str(column), str(field)) for column, field in mapping["fields"].items())
-    return Corpus(name, str(mapping["title"]), str(mapping["licence"]), local(path), fields)
+
+def _fields(mapping: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:
+    if "fields" not in mapping:
+        raise HarnessError(f"{where}: key 'fields' is missing")
+    pairs = []
+    for column, names in mapping["fields"].items():
+        for name in names if isinstance(names, list) else [names]:
+            if name not in _TARGETS:
+                raise HarnessError(f"{where}: fields: {name!r} is unknown; {suggestion(str(name), _TARGETS)}")
+            pairs.append((str(column), str(name)))
+    if "id" not in (name for _, name in pairs):
+        raise HarnessError(f"{where}: fields: no column is the 'id'")
+    return tuple(pairs)
+
+
+def _sources(mapping: Mapping[str, Any], where: str) -> tuple[Source, ...]:
+    given = [key for key in ("file", "files", "folder") if key in mapping]
+    if len(given) != 1:
+        found = " and ".join(given) or "none of them"
+        raise HarnessError(f"{where}: expected one of the keys 'file', 'files' and 'folder', found {found}")
+    if "folder" in mapping:
+        return (Folder.from_config(mapping["folder"], f"{where}: folder"),)
+    entries = [mapping["file"]] if "file" in mapping else mapping["files"]
+    return tuple(config.resource(entry, where) for entry in entries)

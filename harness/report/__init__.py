@@ -11,17 +11,18 @@ from pathlib import Path
 from types import MappingProxyType
 
 from harness.errors import HarnessError, suggestion
-from harness.files import write_atomic
+from harness.files import write_all
 from harness.report import svg
 from harness.report.html import render_html
 from harness.report.latex import render_latex
 from harness.report.markdown import render_markdown
-from harness.report.model import Cell, Column, Facts, Figure, Report, Section, Table, Text, number_cell, slug
+from harness.report.model import Cell, Column, Explorer, Facts, Figure, Report, Section, Table, Text, number_cell, slug
 from harness.report.tabular import render_json, tables_csv
 
 __all__ = [
     "Cell",
     "Column",
+    "Explorer",
     "Facts",
     "Figure",
     "Report",
@@ -80,6 +81,5 @@ def write_report(report: Report, folder: Path, formats: Iterable[str] = FORMATS)
         if name in wanted:
             files[folder / file] = render(report)
             written[name] = folder / file
-    for path, content in files.items():
-        write_atomic(path, content)
+    write_all(files)
     return {name: written[name] for name in wanted if name in written}

@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.collections import Collection
+from harness.collections.corpus import Corpus
 from harness.protocol import Scores, scores_to_json
 from harness.report import figures
+from harness.report.explorer import explorer, topic_pages
 from harness.report.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell, slug
 from harness.report.parts import per_topic_table, protocol_text, provenance_section, shown_p
+from harness.scoring import Ranking, Scorer
 from harness.stats import Comparison, Row, compare, groups_not_different, to_json
 from harness.store import Provenance
 from harness.topics import Topics
@@ -24,15 +27,20 @@ class Evaluation:
 
     Attributes
     ----------
-    bounds : run -> worst and best scores over the orders of its ties, where they differ.
+    bounds : run -> measure -> lowest and highest mean over the orders of its ties, where they differ.
     warnings : what the readers of the runs reported.
+    scorer, rankings : what scored the runs, and for each run topic -> its ranking; without them no topic pages.
+    corpus : where the texts of documents are looked up, if anywhere.
     """
 
     collection: Collection
     topics: Topics
     scores: tuple[Scores, ...]
-    bounds: Mapping[str, tuple[Scores, Scores]]
+    bounds: Mapping[str, Mapping[str, tuple[float, float]]]
     warnings: tuple[str, ...] = ()
+    scorer: Scorer | None = None
+    rankings: tuple[Mapping[str, Ranking], ...] = ()
+    corpus: Corpus | None = None
 
 
 def comparison_report(
@@ -46,9 +54,9 @@ def comparison_report(
     sections = [
         _what(evaluation, remarks),
         Section("Who wins", (means_table(evaluation, comparison), *_figures(evaluation, comparison))),
-        _groups(evaluation),
+        _groups(evaluation, comparison.alpha if comparison is not None else 0.05),
         _where(evaluation),
-        _topics(evaluation),
+        _topics(evaluation, comparison),
         _trust(evaluation),
         provenance_section(provenance),
     ]
@@ -108,7 +116,7 @@ def means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
     columns.append(Column("topics missing", kind="number"))
     notes = [f"Protocol {first.protocol.name}; edition {first.edition}."]
     if comparison is not None:
-        notes.append(f"Tests: {comparison.correction}.")
+        notes.append(f"Tests: {comparison.correction}; marks after Bonferroni's.")
     return Table("means", "Means over topics", tuple(columns), tuple(rows), tuple(notes))
 
 
@@ -173,14 +181,14 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
     return blocks
 
 
-def _groups(evaluation: Evaluation) -> Section | None:
+def _groups(evaluation: Evaluation, alpha: float) -> Section | None:
     """Which runs the first measure tells apart: letters and a matrix of all pairs."""
     if not 2 <= len(evaluation.scores) <= MOST_IN_MATRIX:
         return None
     first = evaluation.scores[0]
     measure = first.measures[0]
     label = first.protocol.label(measure)
-    pairs = compare(evaluation.scores, measures=[measure])
+    pairs = compare(evaluation.scores, measures=[measure], alpha=alpha)
     letters = groups_not_different(pairs, measure, "holm")
     means = {scores.run: scores.mean(measure) for scores in evaluation.scores}
     rows = tuple((Cell(run), number_cell(means[run], 3), Cell(shown)) for run, shown in letters.items())
@@ -225,9 +233,20 @@ def _where(evaluation: Evaluation) -> Section | None:
     return Section("Where", tuple(blocks)) if blocks else None
 
 
-def _topics(evaluation: Evaluation) -> Section:
+def _topics(evaluation: Evaluation, comparison: Comparison | None) -> Section:
     runs = {scores.run: scores for scores in evaluation.scores}
-    return Section("Topic by topic", (per_topic_table(evaluation.collection.name, runs, evaluation.topics.by_id()),))
+    name, scorer = evaluation.collection.name, evaluation.scorer
+    table = per_topic_table(name, runs, evaluation.topics.by_id())
+    if scorer is None:
+        return Section("Topic by topic", (table,))
+    title = evaluation.collection.title
+    pages = topic_pages(name, title, evaluation.topics, scorer, evaluation.scores, evaluation.rankings)
+    baseline = comparison.baseline if comparison is not None and comparison.baseline else ""
+    formulas = scorer.protocol.deduplicate
+    block = explorer(
+        [pages], baseline=baseline, tables=[table], corpus=evaluation.corpus, key=scorer.key, bare=formulas
+    )
+    return Section("Topic by topic", (block,))
 
 
 def _trust(evaluation: Evaluation) -> Section:
@@ -244,11 +263,10 @@ def _trust(evaluation: Evaluation) -> Section:
         "counts", "What was seen on the way", (Column("run"), *(Column(n, kind="number") for n in names)), rows
     )
     lines = [
-        f"{run}: {first.protocol.label(measure)} lies between {worst.mean(measure):.4f} and {best.mean(measure):.4f}, "
+        f"{run}: {first.protocol.label(measure)} lies between {low:.4f} and {high:.4f}, "
         "depending on the order of tied results."
-        for run, (worst, best) in evaluation.bounds.items()
-        for measure in worst.measures
-        if best.mean(measure) - worst.mean(measure) > 1e-12
+        for run, spans in evaluation.bounds.items()
+        for measure, (low, high) in spans.items()
     ]
     lines = lines or ["No order of tied results would change a mean."]
     return Section("Can these numbers be trusted?", (table, Text((*lines, *evaluation.warnings))))

@@ -8,11 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.report import svg
+from harness.report import explorer_data, svg
 from harness.report.model import (
     MARKS,
     Block,
     Cell,
+    Explorer,
     Facts,
     Figure,
     Report,
@@ -35,12 +36,13 @@ _WIDE_COLUMNS = 10
 _LONG_TEXT = 36
 _HALF_TEXT = 14
 _MANY_NOTES = 8
+_EXPLORER = ("explorer_base.js", "explorer_topic.js", "explorer.js")
 
 
 def render_html(report: Report) -> str:
     """The report as a self-contained HTML document.
 
-    Its content security policy allows the two styles and the script written here, by their hashes, and nothing else.
+    Its content security policy allows the styles and scripts written here, by their hashes, and nothing else.
 
     Raises
     ------
@@ -49,14 +51,18 @@ def render_html(report: Report) -> str:
     """
     from markupsafe import Markup
 
-    style, script = (_read(name) for name in ("report.css", "report.js"))
+    explored = any(isinstance(block, Explorer) for block in report.blocks())
+    styles = ["report.css", *(["explorer.css"] if explored else [])]
+    style = "".join(_read(name) for name in styles)
+    scripts = [_read("report.js"), *(["".join(_read(name) for name in _EXPLORER)] if explored else [])]
     labels = report.labels()
     return _template().render(
         report=report,
         sections=[(section, [_block(block, labels) for block in section.blocks]) for section in report.sections],
         style=Markup(style),  # noqa: S704 - our own file
-        script=Markup(script),  # noqa: S704 - our own file
-        policy=f"default-src 'none'; style-src {_hash(style)} {_hash(svg.STYLE)}; script-src {_hash(script)}; "
+        scripts=[Markup(script) for script in scripts],  # noqa: S704 - our own files
+        policy=f"default-src 'none'; style-src {_hash(style)} {_hash(svg.STYLE)}; "
+        f"script-src {' '.join(_hash(script) for script in scripts)}; "
         "img-src data:; base-uri 'none'; form-action 'none'",
     )
 
@@ -88,6 +94,8 @@ def _hash(content: str) -> str:
 
 def _block(block: Block, labels: dict[str, str]) -> dict[str, Any]:
     """What the template needs to know of a block."""
+    from markupsafe import Markup
+
     match block:
         case Text(paragraphs):
             return {"kind": "text", "paragraphs": paragraphs}
@@ -95,9 +103,14 @@ def _block(block: Block, labels: dict[str, str]) -> dict[str, Any]:
             return {"kind": "facts", "items": items}
         case Table():
             return {"kind": "table", "table": _table(block, labels[block.id])}
+        case Explorer():
+            return {
+                "kind": "explorer",
+                "id": block.id,
+                "data": Markup(explorer_data.to_json(block)),  # noqa: S704 - escaped for a script element
+                "tables": [(labels[table.id], table) for table in block.tables],
+            }
         case Figure():
-            from markupsafe import Markup
-
             label = labels[block.id]
             return {
                 "kind": "figure",

@@ -11,6 +11,7 @@ from harness.report.model import (
     MARKS,
     Block,
     Cell,
+    Explorer,
     Facts,
     Figure,
     Report,
@@ -145,6 +146,8 @@ def _block(block: Block, labels: dict[str, str]) -> list[str]:
             return ["\n".join([r"{\raggedright\begin{description}", *lines, r"\end{description}}"])] if lines else []
         case Table():
             return [_table(block)]
+        case Explorer():
+            return [_table(table) for table in block.tables]
         case Figure():
             return [_figure(block, labels[block.id])]
 

@@ -26,7 +26,6 @@ ELEMENTS = (
 # No colours: they could hide text, or make it unreadable in one of light and dark mode.
 _CHOICES = {
     "stretchy": ("false", "true"),
-    "display": ("inline", "block"),
     "displaystyle": ("false", "true"),
     "scriptlevel": ("0", "1", "2"),
     "movablelimits": ("false", "true"),
@@ -48,6 +47,13 @@ _TOKEN = re.compile(r"\\.|[{}]|\$", re.DOTALL)
 _NESTING = re.compile(r"\\(?:[{}\\])|(\{|\\begin\b|\\left\b)|(\}|\\end\b|\\right\b)")
 _NUMBERED = re.compile(rf"(\\(?:begin|end)\{{(?:{'|'.join(_ENVIRONMENTS)}))\}}")
 _NO_PART = re.compile(r"\\(?:label|ref|eqref)\{[^{}]*\}|\\(?:nonumber|notag|newline)(?![A-Za-z])")
+_SCRIPTS = ("msub", "msup", "msubsup", "munder", "mover", "munderover")
+_BARS = ("|", "\u2016")
+_CLOSING = (")", "]", "}")
+_FUNCTION = re.compile(r"[A-Za-z][a-z]+", re.ASCII)
+_THIN = "0.167em"
+_ROWS = ("math", "mrow", "mtd", "mstyle", "mpadded", "msqrt", "menclose", "mphantom")
+_LIMITS = re.compile(r"(\\(?:lim|max|min|sup|inf|limsup|liminf|gcd|det|Pr))(?=\s*_)")
 
 
 @dataclass(frozen=True)
@@ -120,24 +126,12 @@ def _dollar(text: str, closing: str, begin: int, absent: set[str]) -> int:
     return first
 
 
-@lru_cache(maxsize=20_000)
-def to_mathml(latex: str, display: bool = False) -> str | None:
-    """A formula as a MathML element that holds nothing but `ELEMENTS` and `ATTRIBUTES`.
+def to_mathml(latex: str, display: bool = False) -> Element | None:
+    """A formula as a MathML element (without namespace) that holds nothing but `ELEMENTS` and `ATTRIBUTES`.
 
     Returns None if the formula is too long or too deep, if the converter fails on it, or if what it makes is not
-    well-formed or holds anything else than text in such elements. Other attributes are dropped.
+    well-formed or holds anything else than text in such elements. Other attributes are dropped, and so are colours.
     """
-    from xml.etree import ElementTree
-
-    element = element_of(latex)
-    if element is None:
-        return None
-    element.attrib = {"xmlns": NAMESPACE, "display": "block" if display else "inline"}
-    return ElementTree.tostring(element, encoding="unicode")
-
-
-def element_of(latex: str) -> Element | None:
-    """A formula as a checked element without namespace, as `to_mathml` describes it."""
     from xml.etree import ElementTree
 
     from latex2mathml.converter import convert
@@ -145,14 +139,18 @@ def element_of(latex: str) -> Element | None:
     if len(latex) > LONGEST or _depth(latex) > DEEPEST:
         return None
     try:
-        made = convert(_NO_PART.sub(" ", _NUMBERED.sub(r"\1*}", visible(latex))))
+        source = _NO_PART.sub(" ", _NUMBERED.sub(r"\1*}", visible(latex)))
+        made = convert(_LIMITS.sub(r"\1\\limits", source), display="block") if display else convert(source)
         if "<!" in made or "<?" in made:
             return None
         element = ElementTree.fromstring(made)  # noqa: S314 - without a document type there are no entities
     except Exception:
         # Whatever fails on somebody's LaTeX: the LaTeX itself is shown then.
         return None
-    return element if _clean(element) else None
+    if not _clean(element):
+        return None
+    element.attrib = {}
+    return element
 
 
 def _depth(latex: str) -> int:
@@ -175,6 +173,8 @@ def _clean(root: Element) -> bool:
     for element in root.iter():
         for index, child in enumerate(element):
             element[index] = _unwrapped(child)
+        if element.tag in _ROWS:
+            _space(element)
     level, depth = [root], 0
     while level:
         level, depth = [child for element in level for child in element], depth + 1
@@ -186,6 +186,21 @@ def _unwrapped(element: Element) -> Element:
     while element.tag == "mrow" and len(element) == 1 and not element.attrib:
         element = element[0]
     return element
+
+
+def _space(row: Element) -> None:
+    """Space around bars and names of functions as TeX has it; the converter leaves it to the renderer, who guesses."""
+    for index, child in enumerate(row):
+        core = child
+        while core.tag in _SCRIPTS and len(core):
+            core = core[0]
+        before = index > 0 and (row[index - 1].tag != "mo" or row[index - 1].text in _CLOSING)
+        after = index + 1 < len(row) and row[index + 1].tag != "mo"
+        if core.tag == "mo" and core.text in _BARS:
+            core.attrib |= {"lspace": "0", "rspace": "0"}
+        elif core.tag in ("mi", "mo") and _FUNCTION.fullmatch(core.text or ""):
+            core.tag = "mo"
+            core.attrib = {"lspace": _THIN if before else "0", "rspace": _THIN if after else "0"}
 
 
 def _allowed(name: str, value: str) -> bool:

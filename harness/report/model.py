@@ -199,6 +199,7 @@ class TopicPage:
     values : for each run, the value of each measure; NaN where the protocol leaves the topic out.
     firsts : for each run, its first documents as indices into `docs`, in the order of the protocol.
     ranks : for each run, the rank of each relevant document, from 1; 0 if it was not retrieved.
+    judged_firsts : for each run, its first judged documents as (index into `docs`, rank); empty if nothing else counts.
     """
 
     id: str
@@ -213,6 +214,7 @@ class TopicPage:
     values: tuple[tuple[float, ...], ...]
     firsts: tuple[tuple[int, ...], ...]
     ranks: tuple[tuple[int, ...], ...]
+    judged_firsts: tuple[tuple[tuple[int, int], ...], ...] = ()
 
 
 @dataclass(frozen=True)

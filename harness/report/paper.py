@@ -6,11 +6,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from harness.claims import check_claims
+from harness.collections import load_collection
 from harness.collections.crossmath import Translation
 from harness.papers import Reproduction, Verdict
 from harness.protocol import Scores, scores_to_json
 from harness.report import figures
 from harness.report.claims import claims_section
+from harness.report.explorer import explorer, topic_pages
 from harness.report.model import (
     Block,
     Cell,
@@ -185,7 +187,7 @@ def _table(
 
 
 def _cell(verdict: Verdict | None, tests: Mapping[tuple[str, str, str], Row]) -> Cell:
-    """The recomputed value with one digit more than printed; the printed one where nothing was recomputed."""
+    """The recomputed value with two digits more than printed; the printed one where nothing was recomputed."""
     if verdict is None:
         return Cell("", marks=("missing",))
     cell = verdict.cell
@@ -201,7 +203,7 @@ def _cell(verdict: Verdict | None, tests: Mapping[tuple[str, str, str], Row]) ->
     if cell.baseline:
         marks.append("baseline")
     note = "" if verdict.verdict == "exact" else f"printed {cell.value}"
-    return number_cell(verdict.value, digits + 1, tuple(marks), note)
+    return number_cell(verdict.value, digits + 2, tuple(marks), note)
 
 
 def _table_notes(reproduction: Reproduction, verdicts: Sequence[Verdict], alpha: float) -> tuple[str, ...]:
@@ -210,7 +212,7 @@ def _table_notes(reproduction: Reproduction, verdicts: Sequence[Verdict], alpha:
         return ("Values as printed; none was recomputed: " + verdicts[0].cause + ".",)
     made = dict.fromkeys((v.collection, v.edition, v.protocol, v.n) for v in recomputed)
     notes = [
-        "Recomputed values, with one digit more than the paper prints. "
+        "Recomputed values, with two digits more than the paper prints. "
         + "; ".join(f"{c}: edition {e}, protocol {p}, n = {n}" for c, e, p, n in made)
         + "."
     ]
@@ -223,24 +225,31 @@ def _table_notes(reproduction: Reproduction, verdicts: Sequence[Verdict], alpha:
             "Bonferroni over all runs with that ending and all measures within a collection."
         )
     groups = {v.cell.group for v in verdicts}
-    notes += [_translation_note(t) for t in reproduction.translations if t.language in groups and t.english_bodies]
+    notes += [
+        _translation_note(reproduction, t)
+        for t in reproduction.translations
+        if t.language in groups and t.english_bodies
+    ]
     return tuple(notes)
 
 
 def _run_notes(reproduction: Reproduction) -> dict[str, str]:
     """Run -> what is wrong with the topics it was made from."""
     return {
-        run.name: _translation_note(translation)
+        run.name: _translation_note(reproduction, translation)
         for translation in reproduction.translations
         for run in reproduction.paper.runs
         if translation.english_bodies and run.group == translation.language
     }
 
 
-def _translation_note(translation: Translation) -> str:
+def _translation_note(reproduction: Reproduction, translation: Translation) -> str:
+    english = set(translation.english_bodies)
+    topics = {collection: scores.topics for (collection, _), scores in reproduction.scores.items()}
+    parts = ", ".join(f"{c}: {len(english & set(of))} of {len(of)}" for c, of in topics.items())
     return (
-        f"{len(translation.english_bodies)} of the {len(translation.checked)} {translation.title} topics of that date "
-        "have the English body: their numbers are largely those of English queries."
+        f"{len(english)} of the {len(translation.checked)} {translation.title} topics of that date have the English "
+        f"body ({parts}): of these at most the title was translated, so this is largely English against English."
     )
 
 
@@ -262,7 +271,7 @@ def _translations(reproduction: Reproduction) -> Section | None:
         Column("topics missing", kind="number"),
         Column("bodies in English", kind="number"),
     )
-    found = [_translation_note(t) for t in reproduction.translations if t.english_bodies]
+    found = [_translation_note(reproduction, t) for t in reproduction.translations if t.english_bodies]
     text = (
         "The topics behind the runs, compared with the English ones: a body counts as English if its letters and "
         "digits outside formulas are those of the English body.",
@@ -309,8 +318,10 @@ def _breakdown(reproduction: Reproduction) -> Section | None:
         means.append(bars)
     columns = (Column(attribute), Column("n", kind="number"), *(Column(run, kind="number") for run in runs))
     without = [collection for collection in reproduction.topics if collection not in parts]
-    covered = ", ".join(parts)
-    note = f"Topics of {covered}" + (f"; {', '.join(without)} has no such labels" if without else "") + "."
+    judged_in = {c: len(s.topics) for (c, _), s in reproduction.scores.items() if c in parts}
+    labelled = {c: sum(len(found) for found in values_of.values()) for c, values_of in parts.items()}
+    covered = ", ".join(f"{labelled[c]} of the {judged_in[c]} topics of {c}" for c in parts)
+    note = f"Labels exist for {covered}" + (f"; {', '.join(without)} has none" if without else "") + "."
     table = Table("breakdown", str(entry["title"]), columns, tuple(rows), (note,))
     svg = figures.grouped_bars(values, runs, means, measure)
     return Section("Where the differences are", (Figure("breakdown-figure", str(entry["title"]), svg, table),))
@@ -348,11 +359,16 @@ def _also(reproduction: Reproduction) -> list[Section]:
 
 
 def _per_topic(reproduction: Reproduction) -> Section | None:
-    blocks: list[Block] = []
-    for collection in dict.fromkeys(collection for collection, _ in reproduction.scores):
-        columns_of = {run: s for (c, run), s in reproduction.scores.items() if c == collection}
-        blocks.append(per_topic_table(collection, columns_of, reproduction.topics[collection].by_id()))
-    return Section("Topic by topic", tuple(blocks)) if blocks else None
+    pages, tables = [], []
+    for name, scorer in reproduction.scorers.items():
+        found = {run: scores for (collection, run), scores in reproduction.scores.items() if collection == name}
+        topics = reproduction.topics[name]
+        rankings = [reproduction.rankings[(name, run)] for run in found]
+        title = load_collection(scorer.collection).title
+        pages.append(topic_pages(name, title, topics, scorer, list(found.values()), rankings))
+        tables.append(per_topic_table(name, found, topics.by_id()))
+    baseline = next(iter(reproduction.paper.config.get("baselines", {}).values()), "")
+    return Section("Topic by topic", (explorer(pages, baseline=str(baseline), tables=tables),)) if pages else None
 
 
 def _trust(reproduction: Reproduction) -> Section | None:
@@ -360,18 +376,27 @@ def _trust(reproduction: Reproduction) -> Section | None:
         return None
     first = next(iter(reproduction.scores.values()))
     missing = [
-        f"{run} on {collection} lacks {scores.counts['topics missing']} of {len(scores.topics)} topics"
+        f"{run} on {collection} lacks {len(scores.missing)} of {len(scores.topics)} topics: {', '.join(scores.missing)}"
         for (collection, run), scores in reproduction.scores.items()
-        if scores.counts.get("topics missing")
+        if scores.missing
     ]
     bounds = [
-        f"{run} on {collection}: {measure} lies between {worst.mean(measure):.4f} and {best.mean(measure):.4f}"
-        for (collection, run), (worst, best) in reproduction.bounds.items()
-        for measure in worst.measures
-        if best.mean(measure) - worst.mean(measure) > 1e-12
+        f"{run} on {collection}: {first.protocol.label(measure)} lies between {low:.4f} and {high:.4f}"
+        for (collection, run), spans in reproduction.bounds.items()
+        for measure, (low, high) in spans.items()
+    ]
+    empty = {
+        collection: scores.counts["topics without relevant documents"]
+        for (collection, _), scores in reproduction.scores.items()
+    }
+    without = [
+        f"{n} topic{'s' if n > 1 else ''} of {collection} without a relevant document"
+        for collection, n in empty.items()
+        if n
     ]
     lines = [
         *(missing or ["Every run answers every topic."]),
+        *([f"{'; '.join(without)}: binary measures are 0 there for every run."] if without else []),
         *(bounds or ["No order of tied results would change a mean."]),
         *(reproduction.warnings or ["The readers of the run files had nothing to warn of."]),
     ]

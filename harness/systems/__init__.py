@@ -7,6 +7,7 @@ judgments it is scored with: `pool` holds document ids without grades, `training
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,8 +44,23 @@ class System(Protocol):
         ...
 
 
-_ABOUT = ("title", "extra", "needs")
+_ABOUT = ("title", "extra", "needs", "demo")
 _KINDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", str: "text"}
+
+
+def missing_module(mapping: Mapping[str, Any]) -> str:
+    """What is not installed of what a system needs, and the command that mends it; empty if nothing is missing."""
+    needs = str(mapping.get("needs", ""))
+    if not needs or _installed(needs):
+        return ""
+    return f"{needs} is not installed: pip install 'mathir-harness[{mapping.get('extra', '')}]'"
+
+
+def _installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # of a module inside a package that is missing itself
+        return False
 
 
 def build_system(mapping: Mapping[str, Any], where: str) -> System:

@@ -24,7 +24,7 @@ from harness.trec import parse_run, run_from_json, run_to_json
 
 FOLDER = Path(harness.__file__).parent / "schemas"
 TWO = b"1 Q0 a 1 2.0 t\n1 Q0 b 2 1.0 t\n"
-RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter or digit, at most 128"
+RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
 NOT_A_NUMBER = "float() argument must be a string or a real number, not 'NoneType'"
 Json = dict[str, Any]
 

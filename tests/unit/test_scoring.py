@@ -38,7 +38,8 @@ def expected(order: Sequence[str], judged: Mapping[str, float], how: Protocol, k
     k = int(cut) if cut else None
     results = list(order)[: how.depth]
     if how.deduplicate:
-        results = list(dict.fromkeys(keys.get(doc, doc) for doc in results))
+        # A document without a key has no judgment, even if its id is some key.
+        results = list(dict.fromkeys(keys.get(doc, f"no key: {doc}") for doc in results))
     if name == "Judged":
         return sum(doc in judged for doc in results[:k]) / len(results[:k]) if results else math.nan
     ideal = list(judged.values()) if how.ideal == "judged" else [judged[doc] for doc in results if doc in judged]
@@ -291,8 +292,9 @@ def test_counts_tell_what_was_seen_on_the_way() -> None:
         "topics without judgments": 1,
         "tied results": 3,
         "results beyond the depth": 1,
+        "topics without relevant documents": 0,
     }
-    mapped = {"duplicates removed": 1, "documents without a key": 2, "results without judgment": 2}
+    mapped = {"duplicates removed": 1, "documents without a key": 2, "results without judgment": 4}
     how = replace(PLAIN, depth=4, prime=True, deduplicate=True)
     assert score(run_of(rankings), qrels, how, keys=keys).counts == seen | mapped
     plain = score(run_of(rankings), qrels, replace(how, deduplicate=False), keys=keys)

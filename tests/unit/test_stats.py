@@ -186,7 +186,7 @@ def test_undefined_tests_count_in_the_family() -> None:
     assert first.p is not None
     assert first.p_bonferroni == first.p_holm == 2 * first.p
     assert comparison.correction == (
-        "two-sided paired t-test; Bonferroni and Holm over a family of 2 tests, "
+        "two-sided paired t-test, alpha 0.05; Bonferroni and Holm over a family of 2 tests, "
         "1 of them undefined (constant differences) but counted"
     )
 
@@ -254,7 +254,7 @@ def test_the_family_is_the_number_of_rows_or_the_declared_one() -> None:
     assert declared.family == 12
     assert declared.correction.endswith("Bonferroni and Holm over a family of 12 tests, 4 of them shown")
     single = compare(runs, pairs=[("a", "b")], measures=["AP"], test="randomization")
-    assert single.correction == "two-sided paired randomization test; Bonferroni and Holm over a family of 1 test"
+    assert single.correction == "two-sided paired randomization test, alpha 0.05; Bonferroni and Holm over a family of 1 test"
 
 
 def test_randomization_can_decide() -> None:

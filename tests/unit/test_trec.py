@@ -43,7 +43,7 @@ FIVE = (
     ": 5 columns like a TREC run (topic Q0 document rank score tag) that lacks one; "
     "if column 2 is a post, say --format arqmath-task1"
 )
-RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter or digit, at most 128"
+RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
 CUT_SHORT = ": compressed file is cut short or damaged: "
 KNOWN = "known: arqmath-task1, arqmath-task2, trec"
 
@@ -185,9 +185,9 @@ BAD_RUNS: dict[str, tuple[bytes, list[str]]] = {
     "score: not a number": (TWO + b"1 Q0 c 3 nan t\n", [":3: score 'nan' is not a finite number"]),
     "score: infinite": (TWO + b"1 Q0 c 3 -inf t\n", [":3: score '-inf' is not a finite number"]),
     "score: beyond 64 bits": (TWO + b"1 Q0 c 3 1e999 t\n", [":3: score '1e999' is not a finite number"]),
-    "rank: not whole": (TWO + b"1 Q0 c 3.5 0.5 t\n", [":3: rank '3.5' is not a whole number"]),
-    "rank: negative": (TWO + b"1 Q0 c -3 0.5 t\n", [":3: rank '-3' is not a whole number"]),
-    "rank: a word": (TWO + b"1 Q0 c third 0.5 t\n", [":3: rank 'third' is not a whole number"]),
+    "rank: not whole": (TWO + b"1 Q0 c 3.5 0.5 t\n", [":3: rank '3.5' is not a whole number of 1 to 8 digits"]),
+    "rank: negative": (TWO + b"1 Q0 c -3 0.5 t\n", [":3: rank '-3' is not a whole number of 1 to 8 digits"]),
+    "rank: a word": (TWO + b"1 Q0 c third 0.5 t\n", [":3: rank 'third' is not a whole number of 1 to 8 digits"]),
     "column 2 odd": (TWO + b"1 q0 c 3 0.5 t\n", [":3: column 2 is 'q0', expected Q0, 0 or _"]),
     "column 2 constant": (
         b"1 it a 1 2.0 t\n1 it b 2 1.0 t\n",
@@ -241,7 +241,7 @@ BAD_RUNS: dict[str, tuple[bytes, list[str]]] = {
             ":3: run tag 'u' differs from line 1's 't'",
             ":3: document 'a' of topic '1' stands on line 1 already",
             f":4: 1 columns, expected 6 {TREC}",
-            ":5: rank '-1' is not a whole number",
+            ":5: rank '-1' is not a whole number of 1 to 8 digits",
             ":6: score 'x' is not a finite number",
             ":6: document 'b' of topic '1' stands on line 2 already",
         ],
@@ -253,9 +253,9 @@ BAD_RUNS: dict[str, tuple[bytes, list[str]]] = {
     "problems of two kinds, many of each": (
         TWO + b"".join(b"1 Q0 c%d y x t\n" % i for i in range(70)),
         [
-            f":{line}: {what} is not a {kind} number"
+            f":{line}: {what} is not {kind}"
             for line in range(3, 13)
-            for what, kind in (("score 'x'", "finite"), ("rank 'y'", "whole"))
+            for what, kind in (("score 'x'", "a finite number"), ("rank 'y'", "a whole number of 1 to 8 digits"))
         ]
         + [": and 120 more problems"],
     ),
@@ -348,9 +348,9 @@ def test_a_name_stands_for_the_tag() -> None:
 
 def test_topics_that_the_collection_does_not_have() -> None:
     data = TWO + b"9 Q0 a 1 2.0 t\n2 Q0 a 1 x t\n9 Q0 b 2 1.0 t\n"
-    unknown = "topic '9' is not among the collection's topics"
+    unknown = "topic '9' is not among the collection's topics (2 lines)"
     found = message(lambda: parse_run(data, "run", known_topics={"1", "2"}))
-    assert found == f"run:3: {unknown}\nrun:4: score 'x' is not a finite number\nrun:5: {unknown}"
+    assert found == f"run:3: {unknown}\nrun:4: score 'x' is not a finite number"
     assert len(parse_run(TWO, "run", known_topics=["1", "7"])) == 2
 
 

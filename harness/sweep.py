@@ -1,0 +1,107 @@
+"""Sweeps: one record a point, kept in files, so that a sweep that is stopped goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from harness.errors import HarnessError
+from harness.files import write_atomic
+from harness.report import figures
+from harness.report.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell
+from harness.report.parts import provenance_section
+from harness.store import Provenance, key
+
+
+@dataclass(frozen=True)
+class Point:
+    """One configuration of a sweep and what came of it.
+
+    Attributes
+    ----------
+    overrides : key -> value, as given on the command line.
+    run, sha256 : the run file and its checksum; empty if the point failed.
+    means : label of a measure -> mean; n : topics behind the first of them.
+    error : why it failed, in one line.
+    """
+
+    overrides: Mapping[str, str]
+    run: str = ""
+    sha256: str = ""
+    means: Mapping[str, float | None] | None = None
+    n: int = 0
+    error: str = ""
+
+
+def write_point(folder: Path, point: Point) -> None:
+    """Keep one point, under a name made of its overrides: doing it again replaces it."""
+    name = ",".join(f"{key}={value}" for key, value in sorted(point.overrides.items()))
+    write_atomic(folder / f"{key({'point': name})[:16]}.json", json.dumps(asdict(point), indent=1))
+
+
+def read_points(folder: Path) -> list[Point]:
+    """All points of a sweep, in the order of their overrides."""
+    points = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            points.append(Point(**json.loads(path.read_text(encoding="utf-8"))))
+        except (ValueError, TypeError) as error:
+            raise HarnessError(f"{path}: not a point of a sweep: {error}") from None
+    return sorted(points, key=lambda point: [_natural(value) for _, value in sorted(point.overrides.items())])
+
+
+def _natural(value: str) -> tuple[float, str]:
+    try:
+        return (float(value), "")
+    except ValueError:
+        return (math.inf, value)
+
+
+def sweep_report(points: Sequence[Point], title: str, provenance: Provenance) -> Report:
+    """Every configuration tried, the best first; with one swept number, a curve."""
+    done = [point for point in points if point.means]
+    failed = [point for point in points if point.error]
+    if not done:
+        raise HarnessError(f"{title}: no point of the sweep was computed")
+    labels = list(done[0].means or {})
+    names = sorted({key for point in points for key in point.overrides})
+    ranked = sorted(done, key=lambda point: -_value(point, labels[0]))
+    best = {label: max(_value(point, label) for point in done) for label in labels}
+    rows = []
+    for point in ranked:
+        values = [(_value(point, label), label) for label in labels]
+        cells = [number_cell(value, 4, ("best",) if value == best[label] else ()) for value, label in values]
+        rows.append((*(Cell(point.overrides.get(name, "")) for name in names), *cells))
+    columns = (*(Column(name) for name in names), *(Column(label, kind="number") for label in labels))
+    note = (
+        f"{len(points)} configurations tried, {len(failed)} failed; n = {done[0].n} topics. The best of them was "
+        "chosen on these very topics: its value is optimistic and is no result for other topics."
+    )
+    table = Table("points", "Configurations", columns, tuple(rows), (note,), row_headers=len(names))
+    blocks: list[Block] = [table, *_curve(done, names, labels[0])]
+    sections = [Section("What was tried", tuple(blocks))]
+    if failed:
+        lines = tuple(f"{', '.join(f'{k}={v}' for k, v in p.overrides.items())}: {p.error}" for p in failed)
+        sections.append(Section("What failed", (Text(lines),)))
+    sections.append(provenance_section(provenance))
+    headline = f"{len(points)} configurations: best {labels[0]} {best[labels[0]]:.4f}, chosen on the same topics"
+    return Report(title, headline, tuple(sections))
+
+
+def _value(point: Point, label: str) -> float:
+    value = (point.means or {}).get(label)
+    return -math.inf if value is None else value
+
+
+def _curve(points: Sequence[Point], names: Sequence[str], label: str) -> list[Figure]:
+    """The first measure against the one swept number; none if several keys or words were swept."""
+    if len(names) != 1 or len(points) < 2:
+        return []
+    at = [_natural(point.overrides[names[0]])[0] for point in points]
+    if any(math.isinf(x) for x in at):
+        return []
+    drawn = [(point.overrides[names[0]], x, _value(point, label)) for point, x in zip(points, at, strict=True)]
+    return [Figure("curve", f"{label} against {names[0]}", figures.scatter(drawn, names[0], label))]

@@ -1,0 +1,438 @@
+"""What is wrong with a person's own configuration, with overrides, and with files that must be fetched or written."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+from tools import CONF, Place, run_text
+
+QRELS = b"T1 0 a 1\nT1 0 b 0\n"
+COLLECTION = """\
+name: mine
+title: Mine
+licence: CC0
+protocol: trec_eval
+editions:
+  official:
+    title: ours
+    qrels: {file: judged.txt}
+    topics: 1
+    judgments: 2
+topics: {reader: jsonl, file: topics.jsonl}
+"""
+PROTOCOL = "name: strict\nmeasures: [AP]\n"
+SYSTEM = "title: Ours\n_target_: harness.systems.simple.Overlap\ndepth: 10\n"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+ARCHIVE = f"mirror/github.com/owner/name/{COMMIT}.tar.xz"
+SCORE = ("score", "mine.run", "-c", "mine", "-o", "reports")
+STRICT = ("score", "good.run", "-c", "mini-task1", "--protocol", "strict")
+RUN = ("run", "collection=mini-task1", "corpus=mini-answers", "system=overlap")
+MINE = "{here}/conf/collection/mine.yaml"
+RUN_KEYS = ", ".join(
+    sorted(
+        {*yaml.safe_load((CONF / "run.yaml").read_text()), "collection", "corpus", "protocol", "system"} - {"defaults"}
+    )
+)
+SYSTEM_NAMES = ", ".join(sorted({"ours", *(path.stem for path in (CONF / "system").glob("*.yaml"))}))
+
+# What is replaced by what, and the fault.
+COLLECTIONS: dict[str, tuple[str, str, str]] = {
+    "unknown key": (
+        "licence: CC0",
+        "licence: CC0\nlicense: MIT",
+        f"{MINE}: key 'license' is unknown; did you mean 'licence'?",
+    ),
+    "missing key": ("licence: CC0\n", "", f"{MINE}: key 'licence' is missing"),
+    "another name": ("name: mine", "name: yours", f"{MINE}: key 'name' is 'yours', expected the file's name 'mine'"),
+    "text for a list": (
+        "title: Mine",
+        "title: Mine\nnotes: small",
+        f"{MINE}: key 'notes' is 'small', expected a list",
+    ),
+    "text for keys": (
+        "topics: {reader: jsonl, file: topics.jsonl}",
+        "topics: topics.jsonl",
+        f"{MINE}: key 'topics' is 'topics.jsonl', expected keys and values",
+    ),
+    "text for a number": (
+        "judgments: 2",
+        "judgments: two",
+        f"{MINE}: editions: official: key 'judgments' is 'two', expected a whole number",
+    ),
+    "reader": ("reader: jsonl", "reader: json", f"{MINE}: topics: reader 'json' is unknown; did you mean 'jsonl'?"),
+    "count of judgments": (
+        "judgments: 2",
+        "judgments: 3",
+        f"judged.txt: 1 topics and 2 judgments; {MINE} says 1 and 3",
+    ),
+    "colon in a value": (
+        "title: Mine",
+        "title: Mine: all",
+        f"{MINE}:2: not valid YAML: mapping values are not allowed in this context",
+    ),
+    "tab": (
+        "    topics: 1",
+        "    \ttopics: 1",
+        f"{MINE}:9: not valid YAML: found character that cannot start any token",
+    ),
+    "bracket left open": (
+        "{file: judged.txt}",
+        "{file: judged.txt",
+        f"{MINE}:9: not valid YAML: did not find expected ',' or '}}'",
+    ),
+    "key given twice": (
+        "title: Mine",
+        "title: Mine\nname: mine",
+        f"{MINE}:3: not valid YAML: key 'name' stands on line 1 already",
+    ),
+    "Python object": (
+        "title: Mine",
+        "title: !!python/object/apply:os.system [ls]",
+        f"{MINE}:2: not valid YAML: could not determine a constructor for the tag "
+        "'tag:yaml.org,2002:python/object/apply:os.system'",
+    ),
+    "nothing": (COLLECTION, "# nothing yet\n", f"{MINE}:1: expected keys and values"),
+}
+
+DATA: dict[str, tuple[str, str, str]] = {
+    "grade with a fraction": ("judged.txt", "T1 0 a 2.5\n", "judged.txt:1: grade 2.5 is not a whole number"),
+    "grade below zero": (
+        "judged.txt",
+        "T1 0 a 1\nT1 0 b -1\n",
+        "judged.txt:2: grade -1 is negative, expected 0 or more",
+    ),
+    "judged twice": (
+        "judged.txt",
+        "T1 0 a 1\nT1 0 a 0\n",
+        "judged.txt:2: document 'a' of topic 'T1' is judged on line 1 already",
+    ),
+    "topic twice": (
+        "topics.jsonl",
+        '{"id": "T1", "title": "x"}\n{"id": "T1", "title": "y"}\n',
+        "topics.jsonl:2: topic 'T1' stands on line 1 already",
+    ),
+    "only unjudged topics": (
+        "mine.run",
+        run_text("me", topics=["T2"]),
+        "run me: none of its topics (T2, ...) is judged (T1, ...)",
+    ),
+}
+
+PROTOCOLS: dict[str, tuple[str, str]] = {
+    "unknown key": ("dept: 100", "key 'dept' is unknown; did you mean 'depth'?"),
+    "depth": ("depth: 0", "key 'depth' is 0, expected a whole number from 1, or null for all"),
+    "ties": ("ties: random", "key 'ties' is 'random', expected one of reference, file"),
+    "gains": ("gains: {2: high}", "key 'gains' is {2: 'high'}, expected grades and gains such as {2: 1.0, 1: 0.3}"),
+    "prime": ("prime: 1", "key 'prime' is 1, expected true or false"),
+    "measure": ("measures: [MAP]", "key 'measures': measure 'MAP' is unknown; did you mean 'AP'?"),
+    "measures as text": ("measures: AP", "key 'measures' is 'AP', expected a list such as [nDCG, AP, P@10]"),
+    "no measures": ("measures: []", "key 'measures' is missing"),
+}
+
+SYSTEMS: dict[str, tuple[str, str, str]] = {
+    "no class": (
+        "harness.systems.simple.Overlap",
+        "Overlap",
+        "run: system: key '_target_' is 'Overlap', expected a class such as harness.systems.simple.Overlap",
+    ),
+    "unknown class": (
+        "simple.Overlap",
+        "simple.Overlpa",
+        "run: system: key '_target_': harness.systems.simple has no 'Overlpa'",
+    ),
+    "unknown module": (
+        "harness.systems.simple",
+        "nosuchmodule",
+        "run: system: nosuchmodule.Overlap cannot be loaded: No module named 'nosuchmodule'",
+    ),
+    "extra that is not installed": (
+        "title: Ours\n_target_: harness.systems.simple",
+        "extra: dense\n_target_: nosuchmodule",
+        "run: system: nosuchmodule.Overlap cannot be loaded: No module named 'nosuchmodule'; "
+        "install it with: pip install 'mathir-harness[dense]'",
+    ),
+    "unknown parameter": (
+        "depth: 10",
+        "dept: 10",
+        "run: system: key 'dept' is unknown to harness.systems.simple.Overlap; did you mean 'depth'?",
+    ),
+    "type of a parameter": ("depth: 10", "depth: ten", "run: system: key 'depth' is 'ten', expected a whole number"),
+    "missing parameter": ("Overlap\ndepth: 10", "External", "run: system: key 'path' is missing"),
+}
+
+OVERRIDES: dict[str, tuple[tuple[str, ...], str]] = {
+    "paper": (("reproduce", "paper=crosmath"), "paper=crosmath: no such paper; did you mean 'crossmath'?"),
+    "collection": (
+        ("run", "collection=mini-tsak1"),
+        "collection=mini-tsak1: no such collection; did you mean 'mini-task1'?",
+    ),
+    "one of several systems": (
+        ("run", "-m", "system=overlap,shufle"),
+        "system=shufle: no such system; did you mean 'shuffle'?",
+    ),
+    "no name": (("run", "system="), f"system=: no such system; known: {SYSTEM_NAMES}"),
+    "key": (
+        ("reproduce", "outputs=x"),
+        f"{CONF}/reproduce.yaml: key 'outputs' is unknown; did you mean 'output'?",
+    ),
+    "group of the other command": (
+        (*RUN, "paper=demo"),
+        f"{CONF}/run.yaml: key 'paper' is unknown; known: {RUN_KEYS}",
+    ),
+    "added key": ((*RUN, "+sed=1"), f"{CONF}/run.yaml: key 'sed' is unknown; did you mean 'seed'?"),
+    "removed key": ((*RUN, "~seed"), f"run: ~seed: no key of {CONF}/run.yaml can be removed"),
+    "key of a system": (
+        (*RUN, "system.dept=10"),
+        f"{CONF}/system/overlap.yaml: key 'dept' is unknown; did you mean 'depth'?",
+    ),
+    "key of a collection": (
+        (*RUN, "collection.protocol=mathlib"),
+        "run: collection.protocol: a collection is used as its file says; to change it, "
+        "write a conf/collection/NAME.yaml of your own",
+    ),
+    "open bracket": (("reproduce", "paper=["), "reproduce: no viable alternative at input '['"),
+    "no override": ((*RUN, "shuffle"), "run: Error parsing override 'shuffle'"),
+    "several without -m": (
+        ("reproduce", "paper=demo,crossmath"),
+        "reproduce: Ambiguous value for argument 'paper=demo,crossmath'",
+    ),
+    "interpolation": ((*RUN, "output=${nowhere}"), "run: key 'output': Interpolation key 'nowhere' not found"),
+    "alpha text": (("reproduce", "alpha=abc"), "reproduce: key 'alpha' is 'abc', expected a number between 0 and 1"),
+    "alpha too large": (("reproduce", "alpha=5.0"), "reproduce: key 'alpha' is 5.0, expected a number between 0 and 1"),
+    "seed": (("reproduce", "seed=1.5"), "reproduce: key 'seed' is 1.5, expected a whole number"),
+    "formats": ((*RUN, "formats=[pdf]"), "run: key 'formats' is ['pdf'], expected a list of html, md, tex, json, csv"),
+    "one format": ((*RUN, "formats=html"), "run: key 'formats' is 'html', expected a list of html, md, tex, json, csv"),
+    "rerank": ((*RUN, "rerank=maybe"), "run: key 'rerank' is 'maybe', expected true or false"),
+    "output": ((*RUN, "output=null"), "run: key 'output' is None, expected a folder's name"),
+    "edition": ((*RUN, "edition=all"), "collection mini-task1: edition 'all' is unknown; known: official"),
+    "no system": (
+        ("run", "collection=mini-task1"),
+        f"run: key 'system' is missing; name one with system=NAME (known: {SYSTEM_NAMES})",
+    ),
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path)
+    made.write("judged.txt", QRELS)
+    made.write("topics.jsonl", '{"id": "T1", "title": "x"}\n{"id": "T2", "title": "y"}\n')
+    made.write("mine.run", run_text("me", topics=["T1"], docs="ab"))
+    made.write("good.run", run_text())
+    made.write("conf/collection/mine.yaml", COLLECTION)
+    made.write("conf/protocol/strict.yaml", PROTOCOL)
+    made.write("conf/system/ours.yaml", SYSTEM)
+    made.write("reports/index.html", "an earlier report")
+    made.write("runs/mini-task1/overlap.run", "an earlier run")
+    return made
+
+
+def refused(place: Place, arguments: tuple[str, ...], fault: str, environment: Mapping[str, str] | None = None) -> None:
+    """Assert that a command ends with this one fault, prints nothing else, and leaves all files as they were."""
+    before = place.files()
+    done = place.run(*arguments, environment=environment)
+    assert done.err == f"harness: {fault.replace('{here}', str(place.here))}\n"
+    assert (done.code, done.out) == (2, "")
+    assert place.files() == before
+
+
+def test_the_configuration_is_right_before_it_is_broken(place: Place) -> None:
+    assert "mine, edition official" in place.good(*SCORE[:-2])
+    assert "protocol strict" in place.good(*STRICT)
+
+
+@pytest.mark.parametrize("kind", COLLECTIONS)
+def test_collections(place: Place, kind: str) -> None:
+    old, new, fault = COLLECTIONS[kind]
+    assert old in COLLECTION
+    place.write("conf/collection/mine.yaml", COLLECTION.replace(old, new))
+    refused(place, SCORE, fault)
+
+
+@pytest.mark.parametrize("kind", DATA)
+def test_data_of_a_collection(place: Place, kind: str) -> None:
+    path, content, fault = DATA[kind]
+    place.write(path, content)
+    refused(place, SCORE, fault)
+
+
+def test_a_name_of_ours(place: Place) -> None:
+    place.write("conf/collection/mini-task1.yaml", COLLECTION)
+    taken = "the harness has a collection of this name already; choose another file name"
+    refused(place, SCORE, f"{{here}}/conf/collection/mini-task1.yaml: {taken}")
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+def test_protocols(place: Place, kind: str) -> None:
+    line, fault = PROTOCOLS[kind]
+    text = PROTOCOL.replace("measures: [AP]\n", "") if line.startswith("measures") else PROTOCOL
+    place.write("conf/protocol/strict.yaml", f"{text}{line}\n")
+    refused(place, STRICT, f"{{here}}/conf/protocol/strict.yaml: {fault}")
+
+
+@pytest.mark.parametrize("kind", SYSTEMS)
+def test_systems(place: Place, kind: str) -> None:
+    old, new, fault = SYSTEMS[kind]
+    assert old in SYSTEM
+    place.write("conf/system/ours.yaml", SYSTEM.replace(old, new))
+    refused(place, ("run", "collection=mini-task1", "corpus=mini-answers", "system=ours"), fault)
+
+
+@pytest.mark.parametrize("kind", OVERRIDES)
+def test_overrides(place: Place, kind: str) -> None:
+    arguments, fault = OVERRIDES[kind]
+    refused(place, arguments, fault)
+
+
+# --- files that are fetched ---
+
+
+def fetched(place: Place, content: bytes = QRELS, **source: str) -> None:
+    """Let the judgments of the person's collection come from a source instead of a file."""
+    digest = hashlib.sha256(content).hexdigest()
+    about = "".join(f"{key}: {value}\n" for key, value in source.items())
+    entry = f"files:\n  judged.txt: {{sha256: {digest}, size: {len(content)}}}\n"
+    place.write("conf/source/theirs.yaml", f"title: Theirs\nlicence: MIT\n{about}{entry}")
+    changed = COLLECTION.replace("{file: judged.txt}", "{source: theirs, path: judged.txt}")
+    place.write("conf/collection/mine.yaml", changed)
+
+
+def packed(content: bytes) -> bytes:
+    """An archive as the mirror holds it."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:xz") as tar:
+        member = tarfile.TarInfo(f"name-{COMMIT}/judged.txt")
+        member.size = len(content)
+        tar.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def unavailable(place: Place, reason: str, looked: str) -> str:
+    return (
+        f"owner/name@0123456/judged.txt: {reason}; not in the cache, {looked}; set HARNESS_MIRROR to a folder with "
+        f"github.com/owner/name/{COMMIT}.tar.xz (holding name-{COMMIT}/judged.txt), or put the file "
+        f"(sha256 {hashlib.sha256(QRELS).hexdigest()}) at {place.cache}/github.com/owner/name/{COMMIT}/judged.txt"
+    )
+
+
+def test_from_a_mirror(place: Place) -> None:
+    fetched(place, repository="owner/name", commit=COMMIT)
+    place.write(ARCHIVE, packed(QRELS))
+    assert "mine, edition official" in place.good(*SCORE[:-2], environment={"HARNESS_MIRROR": "mirror"})
+
+
+def test_without_a_network(place: Place) -> None:
+    fetched(place, repository="owner/name", commit=COMMIT)
+    refused(place, SCORE, unavailable(place, "HARNESS_OFFLINE forbids the network", "HARNESS_MIRROR is not set"))
+
+
+def test_a_mirror_that_is_not_there(place: Place) -> None:
+    fetched(place, repository="owner/name", commit=COMMIT)
+    refused(place, SCORE, "HARNESS_MIRROR: no such folder: nowhere", {"HARNESS_MIRROR": "nowhere"})
+    refused(place, ("list",), "HARNESS_MIRROR: no such folder: nowhere", {"HARNESS_MIRROR": "nowhere"})
+
+
+def test_a_damaged_archive(place: Place) -> None:
+    fetched(place, repository="owner/name", commit=COMMIT)
+    place.write(ARCHIVE, b"<html>Not found</html>")
+    fault = f"{ARCHIVE}: cannot be read: Input format not supported by decoder"
+    refused(place, SCORE, fault, {"HARNESS_MIRROR": "mirror"})
+    place.write(ARCHIVE, packed(QRELS)[:100])
+    cut = "Compressed file ended before the end-of-stream marker was reached"
+    refused(place, SCORE, f"{ARCHIVE}: cannot be read: {cut}", {"HARNESS_MIRROR": "mirror"})
+    assert not list(place.cache.rglob("*.txt"))
+
+
+def test_a_wrong_checksum(place: Place) -> None:
+    fetched(place, content=b"T1 0 a 1\nT1 0 b 2\n", repository="owner/name", commit=COMMIT)
+    place.write(ARCHIVE, packed(QRELS))
+    expected, found = (hashlib.sha256(text).hexdigest() for text in (b"T1 0 a 1\nT1 0 b 2\n", QRELS))
+    wrong = f"expected sha256 {expected}, found {found} in {ARCHIVE}; nothing was kept"
+    refused(place, SCORE, f"owner/name@0123456/judged.txt: {wrong}", {"HARNESS_MIRROR": "mirror"})
+    assert not [path for path in place.cache.rglob("*") if path.is_file()]
+
+
+def test_a_checksum_that_is_none(place: Place) -> None:
+    fetched(place, repository="owner/name", commit="main")
+    known = "commit must be 40 lower-case hex digits (empty without a repository), got 'main'"
+    refused(place, SCORE, f"{{here}}/conf/source/theirs.yaml: {known}")
+
+
+def test_got_by_hand(place: Place) -> None:
+    fetched(place, by_hand="ask the organisers")
+    target = place.cache / "files" / "judged.txt"
+    digest = hashlib.sha256(QRELS).hexdigest()
+    refused(
+        place,
+        SCORE,
+        "judged.txt: must be got by hand: ask the organisers; not in the cache, HARNESS_MIRROR is not set; "
+        f"set HARNESS_MIRROR to a folder with judged.txt, or put the file (sha256 {digest}) at {target}",
+    )
+    target.parent.mkdir(parents=True)
+    target.write_bytes(QRELS)
+    place.good(*SCORE[:-2])
+
+
+def test_a_cache_that_cannot_be_written_to(place: Place) -> None:
+    fetched(place, repository="owner/name", commit=COMMIT)
+    place.write(ARCHIVE, packed(QRELS))
+    place.cache.write_text("a file where the folder should be")
+    target = f"{place.cache}/github.com/owner/name/{COMMIT}/judged.txt"
+    refused(place, SCORE, f"{target}: cannot be written: Not a directory", {"HARNESS_MIRROR": "mirror"})
+
+
+def test_a_configuration_folder_that_is_not_there(place: Place) -> None:
+    refused(place, SCORE, "HARNESS_CONF=nowhere: no such folder", {"HARNESS_CONF": "nowhere"})
+
+
+# --- files that are written ---
+
+
+def test_runs_below_a_file(place: Place) -> None:
+    before = place.files()
+    done = place.run(*RUN, "runs=good.run/runs")
+    fault = "good.run/runs/mini-task1/overlap.run: cannot be written: Not a directory"
+    assert (done.code, done.out, done.err) == (2, "", f"running overlap on mini-task1\nharness: {fault}\n")
+    assert place.files() == before
+
+
+def test_a_disk_that_is_full_before_the_run_is_written(place: Place) -> None:
+    before = place.files()
+    done = place.run(*RUN, largest=4096)
+    fault = "runs/mini-task1/overlap.run: cannot be written: File too large"
+    assert (done.code, done.out, done.err) == (2, "", f"running overlap on mini-task1\nharness: {fault}\n")
+    assert place.files() == before
+
+
+def test_a_disk_that_is_full_before_the_report_is_written(place: Place) -> None:
+    earlier = place.write("reports/mini-task1/mine/index.html", "an earlier report")
+    arguments = ("run", "collection=mini-task1", "system=external", "system.path=good.run", "formats=[html]")
+    done = place.run(*arguments, largest=4096)
+    fault = "reports/mini-task1/mine/index.html: cannot be written: File too large"
+    assert (done.code, done.err) == (2, f"running External on mini-task1\nharness: {fault}\n")
+    assert earlier.read_text() == "an earlier report"
+    assert {path.name for path in (place.here / "reports").rglob("*") if path.is_file()} == {"index.html"}
+    # The run is whole, and `score` takes it.
+    assert set(place.files("runs")) == {"runs/mini-task1/mine.run", "runs/mini-task1/overlap.run"}
+    place.good("score", "runs/mini-task1/mine.run", "-c", "mini-task1")
+
+
+def test_standard_output_that_is_full(place: Place) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = place.run("list", out=full)
+    assert (done.code, done.err) == (2, "harness: the output cannot be written: No space left on device\n")
+
+
+def test_a_disk_that_is_full_leaves_the_whole_earlier_report(place: Place) -> None:
+    place.write("reports/tables/means.csv", "earlier means")
+    before = place.files()
+    done = place.run("score", "good.run", "-c", "mini-task1", "-o", "reports", largest=4096)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert done.err.endswith(": cannot be written: File too large\n")
+    assert place.files() == before

@@ -1,0 +1,289 @@
+"""What the commands print and write, compared with values computed here in another way."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from tools import CONF, Place, table
+
+from harness import __version__
+from harness.files import data_root
+
+Grades = dict[str, dict[str, int]]
+Ranking = Sequence[str]
+
+
+def judgments(name: str = "mini-task1") -> Grades:
+    out: Grades = {}
+    for line in (data_root() / "qrels" / f"{name}.txt").read_text().splitlines():
+        topic, _, doc, grade = line.split()
+        out.setdefault(topic, {})[doc] = int(grade)
+    return out
+
+
+GRADES = judgments()
+
+
+def made_up(step: int) -> dict[str, list[str]]:
+    """A ranking for most topics: judged documents in an order that depends on `step`, unjudged ones between them."""
+    rankings = {}
+    for number, topic in enumerate(GRADES):
+        if number % 10 == 9:
+            continue  # a topic that the run does not answer
+        judged = sorted(GRADES[topic])
+        turned = [judged[(i * step + number) % len(judged)] for i in range(len(judged))]
+        rankings[topic] = [doc for i, doc in enumerate(dict.fromkeys(turned)) for doc in (f"unjudged{i}", doc)][1:]
+    return rankings
+
+
+def as_run(rankings: Mapping[str, Ranking], tag: str) -> str:
+    return "".join(
+        f"{topic} Q0 {doc} {rank} {1000 - rank} {tag}\n"
+        for topic, docs in rankings.items()
+        for rank, doc in enumerate(docs, 1)
+    )
+
+
+def prime_scores(ranking: Ranking, grades: Mapping[str, int]) -> dict[str, float]:
+    """ARQMath's measures of one topic, straight from their definitions."""
+    kept = [doc for doc in ranking if doc in grades]
+    gains = [grades[doc] for doc in kept]
+    relevant = [grade >= 2 for grade in gains]
+    total = sum(grade >= 2 for grade in grades.values())
+
+    def dcg(values: Iterable[int]) -> float:
+        return sum(value / math.log2(rank + 1) for rank, value in enumerate(values, 1))
+
+    ideal = dcg(sorted(grades.values(), reverse=True))
+    precisions = [sum(relevant[: i + 1]) / (i + 1) for i, hit in enumerate(relevant) if hit]
+    return {
+        "nDCG": dcg(gains) / ideal if ideal else 0.0,
+        "AP": sum(precisions) / total if total else 0.0,
+        "P@10": sum(relevant[:10]) / 10,
+        "Judged@10": sum(doc in grades for doc in ranking[:10]) / min(10, len(ranking)) if ranking else math.nan,
+    }
+
+
+def expected(rankings: Mapping[str, Ranking], measure: str) -> list[float]:
+    return [prime_scores(rankings.get(topic, ()), GRADES[topic])[measure] for topic in GRADES]
+
+
+def shown_p(value: float) -> str:
+    return "<.0001" if value < 0.0001 else f"{value:.4f}"
+
+
+def mean(values: Iterable[float]) -> float:
+    counted = [value for value in values if not math.isnan(value)]
+    return math.fsum(counted) / len(counted)
+
+
+FIRST, SECOND = made_up(3), made_up(7)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path)
+    made.write("first.run", as_run(FIRST, "first"))
+    made.write("second.run.gz", gzip.compress(as_run(SECOND, "second").encode()))
+    return made
+
+
+def test_score_prints_means(place: Place) -> None:
+    measures = ("nDCG", "AP", "P@10", "Judged@10")
+    printed = place.good("score", "first.run", "second.run.gz", "-c", "mini-task1", "--measures", ",".join(measures))
+    header, *rows, said = table(printed)
+    assert header == ["run", "nDCG′", "MAP′", "P′@10", "Judged@10", "n", "missing"]
+    for row, (name, rankings) in zip(rows, (("first", FIRST), ("second", SECOND)), strict=True):
+        assert row == [name, *(f"{mean(expected(rankings, m)):.4f}" for m in measures), "42", "4"]
+    digest = re.fullmatch(r"mini-task1, edition official \(judgments ([0-9a-f]{12})\), protocol arqmath-task1", said[0])
+    assert digest
+    sums = subprocess.run(
+        ["sha256sum", data_root() / "qrels" / "mini-task1.txt"], capture_output=True, text=True, check=True
+    )
+    assert sums.stdout.startswith(digest[1])
+    assert set(place.files()) == {"first.run", "second.run.gz"}
+
+
+def test_score_prints_topics(place: Place) -> None:
+    printed = place.good("score", "first.run", "-c", "mini-task1", "--topics", "--measures", "nDCG,AP")
+    header, *rows = (line.split("\t") for line in printed.splitlines())
+    assert header == ["run", "topic", "nDCG", "AP"]
+    assert [row[:2] for row in rows] == [["first", topic] for topic in GRADES]
+    for column, measure in ((2, "nDCG"), (3, "AP")):
+        assert [float(row[column]) for row in rows] == pytest.approx(expected(FIRST, measure), abs=1e-12)
+
+
+def test_score_writes_a_report(place: Place) -> None:
+    printed = place.good("score", "first.run", "-c", "mini-task1", "--output", "out/here")
+    assert printed.splitlines()[-1] == "report: out/here/index.html"
+    written = place.files("out")
+    assert {Path(path).name for path in written} >= {
+        "index.html",
+        "report.md",
+        "report.tex",
+        "report.json",
+        "means.csv",
+    }
+    report = json.loads(written["out/here/report.json"])
+    scores = report["data"]["scores"][0]
+    assert scores["run"] == "first"
+    column = scores["measures"].index("nDCG")
+    assert [row[column] for row in scores["values"]] == pytest.approx(expected(FIRST, "nDCG"), abs=1e-12)
+    assert f"{mean(expected(FIRST, 'nDCG')):.3f}" in written["out/here/report.md"].decode()
+    assert "harness score first.run -c mini-task1 --output out/here" in written["out/here/report.md"].decode()
+
+
+def test_another_protocol_counts_unjudged_documents(place: Place) -> None:
+    printed = place.good("score", "first.run", "-c", "mini-task1", "--protocol", "trec_eval", "--measures", "P@10")
+    relevant = [sum(GRADES[t].get(doc, 0) >= 1 for doc in FIRST.get(t, ())[:10]) / 10 for t in GRADES]
+    assert table(printed)[1] == ["first", f"{mean(relevant):.4f}", "42", "4"]
+
+
+def test_arqmath_layouts_and_keys(place: Place) -> None:
+    """The same rankings in ARQMath's layouts; formulas are mapped to visual ids by a person's own file."""
+    five = "".join(
+        f"{topic}\t{doc}\t{rank}\t{-rank}\tfive\n" for topic, docs in FIRST.items() for rank, doc in enumerate(docs, 1)
+    )
+    place.write("five.tsv", five)
+    plain, other = (table(place.good("score", name, "-c", "mini-task1"))[1][1:] for name in ("first.run", "five.tsv"))
+    assert plain == other
+    visual = next(iter(judgments("mini-task2")["F.1"]))
+    assert judgments("mini-task2")["F.1"][visual] == 2
+    place.write("six.tsv", "F.1\tmy_1\tp_1\t1\t2.0\tsix\nF.1\tmy_2\tp_2\t2\t1.0\tsix\n")
+    place.write("keys.tsv", f"id\tvisual_id\nmy_1\t{visual}\nmy_2\t{visual}\n")
+    printed = place.good(
+        "score", "six.tsv", "-c", "mini-task2", "--keys", "keys.tsv", "--topics", "--measures", "P@1,P@2"
+    )
+    assert printed.splitlines()[1] == "six\tF.1\t1.0\t0.5"
+
+
+def test_compare_with_a_baseline(place: Place) -> None:
+    from scipy import stats
+
+    arguments = ("-c", "mini-task1", "--baseline", "second", "--measures", "nDCG,AP", "--family", "6", "-o", "out")
+    printed = place.good("compare", "first.run", "second.run.gz", *arguments)
+    rows = table(printed[printed.index("\n\n") + 2 :])
+    assert rows[0] == ["a", "b", "measure", "n", "a - b", "95% interval", "d", "p", "Bonferroni", "Holm", "random."]
+    for row, measure, label in zip(rows[1:], ("nDCG", "AP"), ("nDCG′", "MAP′"), strict=False):
+        x, y = expected(FIRST, measure), expected(SECOND, measure)
+        test = stats.ttest_rel(x, y)
+        low, high = test.confidence_interval(0.95)
+        difference = mean(a - b for a, b in zip(x, y, strict=True))
+        assert row[:4] == ["first", "second", label, "42"]
+        assert row[4].rstrip("*") == f"{difference:+.4f}"
+        assert row[5] == f"[{low:+.4f}, {high:+.4f}]"
+        assert row[7:9] == [shown_p(test.pvalue), shown_p(min(1, 6 * test.pvalue))]
+    assert rows[3] == ["* two-sided paired t-test, alpha 0.05; Bonferroni and Holm over a family of 6 tests, 2 of them shown"]
+    comparison = json.loads(place.files("out")["out/report.json"])["data"]["comparison"]
+    assert (comparison["baseline"], comparison["family"], len(comparison["rows"])) == ("second", 6, 2)
+
+
+def test_compare_all_pairs_and_identical_runs(place: Place) -> None:
+    place.write("same.run", as_run(FIRST, "same"))
+    printed = place.good(
+        "compare", "first.run", "second.run.gz", "same.run", "-c", "mini-task1", "--measures", "nDCG,Judged@10"
+    )
+    rows = table(printed[printed.index("\n\n") + 2 :])[1:-1]
+    assert [row[:3] for row in rows] == [
+        ["first", "second", "nDCG′"],
+        ["first", "same", "nDCG′"],
+        ["second", "same", "nDCG′"],
+    ]
+    same = rows[1]
+    assert same[4:] == ["+0.0000", "[+0.0000, +0.0000]", "0.00", "1.0000", "1.0000", "1.0000", "1.0000"]
+
+
+def test_list(place: Place) -> None:
+    printed = place.good("list")
+    for group, heading in (("collection", "collections"), ("system", "systems")):
+        for path in (CONF / group).glob("*.yaml"):
+            assert re.search(rf"^  {re.escape(path.stem)} ", printed, re.MULTILINE), heading
+    rows = {row[0]: row[1:] for row in table(printed) if len(row) > 1}
+    assert rows["mini-task1"] == ["here", "CC0", "official"]
+    assert rows["arqmath-2-task1"][0] == "fetchable"
+    assert rows["arqmath-2-task1"][2] == "official/all"
+    assert rows["crossmath"][:2] == ["fetchable", "110 cells"]
+    assert rows["mirmu-msm"][0].startswith("blocked: ")
+
+
+def test_list_shows_a_persons_own_configuration(place: Place) -> None:
+    mini = (CONF / "collection" / "mini-task1.yaml").read_text()
+    place.write("mine/collection/ours.yaml", mini.replace("name: mini-task1", "name: ours"))
+    place.write(
+        "mine/system/last.yaml", "title: The last\nextra: dense\n_target_: nosuchmodule.Last\nneeds: nosuchmodule\n"
+    )
+    rows = {row[0]: row[1:] for row in table(place.good("list", environment={"HARNESS_CONF": "../here/mine"}))}
+    assert rows["ours"] == ["here", "CC0", "official"]
+    assert rows["last"] == ["extra dense", "The last"]
+    assert "ours" not in {row[0] for row in table(place.good("list"))}
+
+
+def test_doctor(place: Place) -> None:
+    rows = {row[0]: row[1:] for row in table(place.good("doctor"))}
+    assert rows["Python"] == [sys.version.split()[0]]
+    assert rows["cache"] == [str(place.cache)]
+    assert rows["mirror"][0] == "none"
+    assert rows["network"] == ["does not answer", "data must come from HARNESS_MIRROR or the cache"]
+    assert rows["configuration"] == [str(CONF)]
+    rows = {row[0]: row[1:] for row in table(place.good("doctor", environment={"HARNESS_MIRROR": "nowhere"}))}
+    assert rows["mirror"][0] == "nowhere does not exist"
+
+
+def test_fetch(place: Place) -> None:
+    """Embedded collections need no files, so that they can always be had."""
+    assert place.good("fetch", "--probe", "mini-task1") == "here or reachable\n"
+    assert place.good("fetch", "mini-task1", "mini-task2") == "0 files, checksums right\n"
+    assert set(place.files()) == {"first.run", "second.run.gz"}
+    assert not place.cache.exists()
+
+
+def test_version_and_help(place: Place) -> None:
+    assert place.good("--version") == f"mathir-harness {__version__}\n"
+    text = place.good("--help")
+    assert place.good() == text
+    for command in ("score", "compare", "fetch", "list", "doctor", "reproduce", "run"):
+        assert re.search(rf"^  {command} +[A-Z]", text, re.MULTILINE)
+    for command, option in (("score", "--topics"), ("compare", "--family"), ("fetch", "--probe")):
+        assert option in place.good(command, "--help")
+    assert set(place.files()) == {"first.run", "second.run.gz"}
+
+
+@pytest.mark.parametrize(
+    "arguments", [("score", "first.run", "-c", "mini-task1", "--topics"), ("list",), ("reproduce",)]
+)
+def test_a_reader_that_goes_away_is_no_fault(place: Place, arguments: tuple[str, ...]) -> None:
+    process = place.start(*arguments)
+    assert process.stdout
+    assert process.stderr
+    assert process.stdout.readline()
+    process.stdout.close()
+    said = process.stderr.read()
+    assert process.wait(60) == 141
+    assert "Error" not in said
+    assert [line for line in said.splitlines() if not line.startswith("running ")] == []
+
+
+def test_a_terminal_without_the_prime(place: Place) -> None:
+    printed = place.good("score", "first.run", "-c", "mini-task1", environment={"PYTHONIOENCODING": "ascii"})
+    assert printed.splitlines()[1].startswith("first  ")
+
+
+def test_an_interrupt(place: Place) -> None:
+    process = place.start("reproduce")
+    assert process.stderr
+    assert process.stderr.readline() == "running overlap-title on mini-task1\n"
+    process.send_signal(signal.SIGINT)
+    rest = process.stderr.read()
+    assert process.wait(60) == 130
+    assert rest.endswith("harness: stopped; what was written is whole\n")
+    assert "Traceback" not in rest
+    assert all(path.endswith(".run") for path in place.files("runs"))

@@ -1,0 +1,89 @@
+"""The README begins with `make demo` and `make test`, and these do what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def dry(target: str, **environment: str) -> list[str]:
+    """The commands that `make` would run in a folder where nothing was made yet."""
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    # MAKEFLAGS: these tests themselves may run below `make test`.
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MFLAGS"))}
+    done = subprocess.run(
+        ["make", "--no-print-directory", "-n", target, "VENV=none", "PYTHON=python3"],
+        cwd=ROOT,
+        env=inherited | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [line.strip() for line in done.stdout.splitlines()]
+
+
+def test_the_readme_begins_with_demo_and_test() -> None:
+    readme = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"^```(?:console|sh|bash)\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    commands = [line.removeprefix("$ ") for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+    assert commands[:2] == ["make demo", "make test"]
+
+
+def test_demo_makes_the_environment_and_runs_the_main_job() -> None:
+    commands = dry("demo")
+    assert commands[0] == "python3 -m venv none"
+    assert commands[1].startswith("none/bin/python -m pip install ")
+    assert commands[1].endswith(" -c requirements.lock -e .")
+    job = " ".join(commands[3:])
+    probe, main, instead = (
+        job.index(f"none/bin/harness {words}")
+        for words in ("fetch --probe crossmath", "reproduce paper=crossmath", "reproduce; ")
+    )
+    assert probe < main < job.index("else") < instead
+
+
+def test_test_installs_and_runs_all_tests() -> None:
+    commands = dry("test")
+    assert any(command.endswith(" -c requirements.lock -e '.[dev]'") for command in commands)
+    assert commands[-1] == "none/bin/python -m pytest"
+    configuration = (ROOT / "pyproject.toml").read_text()
+    assert 'testpaths = ["tests"]' in configuration
+    assert not re.search(r'addopts = ".*(-m |-k |--ignore|--deselect)', configuration)
+
+
+def test_check_and_ci() -> None:
+    assert [command.removeprefix("none/bin/") for command in dry("check")[-3:]] == [
+        "ruff check .",
+        "ruff format --check .",
+        "mypy",
+    ]
+    ci = ROOT / ".ci" / "run"
+    assert os.access(ci, os.X_OK)
+    assert ci.read_text().rstrip().endswith("make check\nmake test")
+
+
+def test_the_lock_names_every_dependency() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [
+        *project["dependencies"],
+        *project["optional-dependencies"]["test"],
+        *project["optional-dependencies"]["dev"],
+    ]
+    names = {re.split(r"[\[><=!~ ]", line, maxsplit=1)[0] for line in wanted} - {"mathir-harness"}
+    locked = {line.partition("==")[0] for line in (ROOT / "requirements.lock").read_text().splitlines()}
+
+    def same(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", name).lower()
+
+    assert {same(name) for name in names} <= {same(name) for name in locked}

@@ -1,0 +1,196 @@
+"""The commands that compose a configuration: what they write and where, sweeps, and a person's own configuration."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tools import Place, run_text, table
+
+RUN = ("run", "collection=mini-task1", "corpus=mini-answers", "system=overlap")
+REPORT = {"index.html", "report.md", "report.tex", "report.json", "tables", "figures"}
+COLLECTION = """\
+name: mine
+title: Mine
+licence: CC0
+protocol: strict
+editions:
+  official: {title: ours, qrels: {file: judged.txt}, topics: 2, judgments: 3}
+topics: {reader: jsonl, file: topics.jsonl}
+"""
+SYSTEM = "title: Ours\n_target_: harness.systems.simple.Overlap\ndepth: 2\nname: ours\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def own_configuration(place: Place, folder: str = "conf") -> None:
+    """A person's collection, corpus, system and protocol."""
+    place.write("judged.txt", "T1 0 b 2\nT1 0 a 1\nT2 0 a 1\n")
+    place.write("topics.jsonl", '{"id": "T1", "title": "sum of squares"}\n{"id": "T2", "title": "cube"}\n')
+    documents = {"a": "the sum of cubes", "b": "sum of squares", "c": "prime numbers", "d": "squares and squares"}
+    place.write("documents.jsonl", "".join(json.dumps({"id": k, "text": v}) + "\n" for k, v in documents.items()))
+    place.write(f"{folder}/collection/mine.yaml", COLLECTION)
+    place.write(f"{folder}/protocol/strict.yaml", "name: strict\nmeasures: [AP, P@1]\nrelevant_from: 2\n")
+    place.write(f"{folder}/system/ours.yaml", SYSTEM)
+    corpus = "name: texts\ntitle: Texts\nlicence: CC0\nfile: {file: documents.jsonl}\nfields: {id: id, text: body}\n"
+    place.write(f"{folder}/corpus/texts.yaml", corpus)
+
+
+def comparable(content: bytes) -> str:
+    """A report without what tells where and when it was made: its command line."""
+    return re.sub(r"harness (run|reproduce)[^\"<`]*", "", content.decode())
+
+
+def data(place: Place, path: str) -> dict[str, Any]:
+    """The data of a report in JSON."""
+    report = json.loads((place.here / path).read_bytes())
+    assert isinstance(report["data"], dict)
+    return report["data"]
+
+
+def test_the_demonstration(place: Place) -> None:
+    printed = place.good("reproduce", "output=out/reports", "runs=out/runs", "formats=[html,json]")
+    collections = ("mini-task1", "mini-task2", "mini-theorems")
+    for number, name in enumerate(collections):
+        said, report = printed.splitlines()[2 * number : 2 * number + 2]
+        runs = {path.stem for path in (place.here / "out" / "runs" / name).glob("*.run")}
+        outcome = re.fullmatch(
+            rf"(\d+) runs on {name} \(edition official, n = \d+\): best \S+ 0\.\d{{3}} by (\S+)", said
+        )
+        assert outcome
+        assert int(outcome[1]) == len(runs)
+        assert {"overlap", "shuffle", outcome[2]} <= runs
+        assert report == f"report: out/reports/{name}/index.html"
+        assert set(place.files(f"out/reports/{name}")) == {
+            f"out/reports/{name}/index.html",
+            f"out/reports/{name}/report.json",
+        }
+    assert {path.name for path in place.here.iterdir()} == {"out"}
+    # What the demonstration says of its runs is what `score` says of their files.
+    scores = {score["run"]: score for score in data(place, "out/reports/mini-task1/report.json")["scores"]}
+    files = sorted(f"out/runs/mini-task1/{run}.run" for run in scores)
+    for row in table(place.good("score", *files, "-c", "mini-task1"))[1:-1]:
+        values = scores[row[0]]["values"]
+        column = scores[row[0]]["measures"].index("AP")
+        assert row[2] == f"{sum(value[column] for value in values) / len(values):.4f}"
+
+
+def test_run_writes_below_the_current_folder_only(place: Place) -> None:
+    printed = place.good(*RUN).splitlines()
+    assert printed[1:] == ["run: runs/mini-task1/overlap.run", "report: reports/mini-task1/overlap/index.html"]
+    assert {path.name for path in place.here.iterdir()} == {"runs", "reports"}
+    assert {path.name for path in (place.here / "reports" / "mini-task1" / "overlap").iterdir()} == REPORT
+    assert set(place.files("runs")) == {"runs/mini-task1/overlap.run"}
+    assert not place.cache.exists()
+
+
+def test_the_same_configuration_gives_the_same_bytes(place: Place) -> None:
+    arguments = ("run", "collection=mini-task2", "corpus=mini-formulas", "system=overlap", "system.depth=40")
+    place.good(*arguments)
+    first = place.files()
+    for folder in ("runs", "reports"):
+        shutil.rmtree(place.here / folder)
+    place.good(*arguments, environment={"PYTHONHASHSEED": "7"})
+    second = place.files()
+    assert first == second
+    place.good(*arguments, "runs=other/runs", "output=other/reports")
+    moved = place.files("other")
+    assert moved["other/runs/mini-task2/overlap.run"] == first["runs/mini-task2/overlap.run"]
+    for name, content in first.items():
+        if name.startswith("reports"):
+            elsewhere = moved[f"other/{name}"].replace(b"other/runs/", b"runs/").replace(b"other/reports", b"reports")
+            assert comparable(elsewhere) == comparable(content), name
+
+
+def test_a_sweep(place: Place) -> None:
+    printed = place.good("run", "-m", *RUN[1:3], "system=overlap,shuffle", "formats=[json]").splitlines()
+    assert printed[1::3] == ["run: runs/mini-task1/overlap.run", "run: runs/mini-task1/shuffle.run"]
+    assert set(place.files("runs")) == {"runs/mini-task1/overlap.run", "runs/mini-task1/shuffle.run"}
+    assert {path.name for path in place.here.iterdir()} == {"runs", "reports"}
+    assert {Path(path).name for path in place.files("reports")} == {"report.json", "multirun.yaml"}
+
+
+def test_an_external_run(place: Place) -> None:
+    place.write("theirs.run", run_text("theirs"))
+    arguments = ("run", "collection=mini-task1", "system=external", "system.path=theirs.run", "formats=[json]")
+    place.good(*arguments)
+    assert (place.here / "runs/mini-task1/theirs.run").is_file()
+    scored = place.good("score", "theirs.run", "-c", "mini-task1", "--topics").splitlines()[1:]
+    written = data(place, "reports/mini-task1/theirs/report.json")["scores"][0]
+    assert [[repr(value) for value in row] for row in written["values"] if None not in row] == [
+        line.split("\t")[2:] for line in scored if "nan" not in line
+    ]
+    assert "runs/mini-task1/renamed.run" in place.good(*arguments, "system.name=renamed")
+
+
+def test_reranking_ranks_the_judged_documents_of_each_topic(place: Place) -> None:
+    place.good("run", "collection=mini-task1", "system=shuffle", "rerank=true", "formats=[md,json]")
+    ranked = [line.split("\t") for line in (place.here / "runs/mini-task1/shuffle.run").read_text().splitlines()]
+    scores = data(place, "reports/mini-task1/shuffle/report.json")["scores"][0]
+    assert len({(row[0], row[2]) for row in ranked}) == len(ranked) == 320
+    assert scores["counts"]["topics missing"] == 0
+    judged = scores["measures"].index("Judged@10")
+    assert {row[judged] for row in scores["values"]} == {1.0}
+    report = (place.here / "reports/mini-task1/shuffle/report.md").read_text()
+    assert "The system ranked the judged documents of each topic, nothing else." in report
+
+
+def test_another_protocol(place: Place) -> None:
+    printed = place.good(*RUN, "protocol=trec_eval", "formats=[json]")
+    assert "best nDCG 0." in printed
+    scores = data(place, "reports/mini-task1/overlap/report.json")["scores"][0]
+    assert (scores["protocol"]["name"], scores["protocol"]["prime"]) == ("trec_eval", False)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_persons_own_configuration(place: Place, named: bool) -> None:
+    folder = "elsewhere" if named else "conf"
+    own_configuration(place, folder)
+    environment = {"HARNESS_CONF": str(place.here / folder)} if named else {}
+    printed = place.good("run", "collection=mine", "corpus=texts", "system=ours", environment=environment)
+    assert printed.startswith("1 run on mine (edition official, n = 2): best MAP 0.500 by ours\n")
+    rows = [line.split("\t") for line in (place.here / "runs/mine/ours.run").read_text().splitlines()]
+    # T1 shares two words with b, one of them rare, and cubes are not a cube: T2 finds nothing.
+    assert [row[0] for row in rows] == ["T1", "T1"]
+    assert [row[2] for row in rows] == ["b", "a"]
+    printed = place.good("score", "runs/mine/ours.run", "-c", "mine", environment=environment)
+    assert table(printed)[1] == ["ours", "0.5000", "0.5000", "2", "1"]
+
+
+def test_the_configuration_is_shown_not_run(place: Place) -> None:
+    shown = yaml.safe_load(place.good(*RUN, "--cfg", "job"))
+    assert shown["system"]["_target_"] == "harness.systems.simple.Overlap"
+    assert (shown["collection"]["name"], shown["output"], shown["runs"]) == ("mini-task1", "reports", "runs")
+    text = place.good("run", "--help")
+    assert text.startswith("harness run collection=NAME corpus=NAME system=NAME: ")
+    systems = re.search(r"^system: (.*)$", text, re.MULTILINE)
+    assert systems
+    assert set(systems[1].split(", ")) >= {"external", "overlap", "shuffle"}
+    assert place.good("reproduce", "--help").startswith("harness reproduce [paper=NAME]: ")
+    assert "--multirun" in place.good("reproduce", "--hydra-help")
+    assert place.files() == {}
+
+
+def test_a_paper_whose_runs_are_not_public(place: Place) -> None:
+    printed = place.good("reproduce", "paper=saber-math", "formats=[csv,json]")
+    assert printed.splitlines()[0] == "saber-math: 0 of 12 values of its text exact, 12 blocked"
+    assert (place.here / "reports/saber-math/report.json").is_file()
+    assert {path.name for path in place.here.iterdir()} == {"reports"}
+
+
+def test_a_paper_whose_files_cannot_be_had(place: Place) -> None:
+    done = place.run("reproduce", "paper=crossmath")
+    fault = done.err.splitlines()[-1]
+    assert done.code == 2
+    assert fault.startswith("harness: jgore077/CrossMath@39db4d8/")
+    assert "HARNESS_OFFLINE forbids the network" in fault
+    assert "Error executing job" not in done.err
+    assert place.files() == {}

@@ -1,0 +1,115 @@
+"""The program as people meet it: a process in a folder of its own, with a home and a cache of its own, offline."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from harness.files import data_root
+
+PROGRAM = Path(sys.executable).with_name("harness")
+CONF = data_root() / "conf"
+TOPICS = ("M.1", "M.2")
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended: its exit code, and what it wrote to standard output and standard error."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run_text(tag: str = "mine", topics: Iterable[str] = TOPICS, docs: Iterable[str] = ("a1007", "a1088", "x")) -> str:
+    """A TREC run that ranks the same documents for each topic, first to last."""
+    docs = list(docs)
+    lines = (
+        f"{topic}\tQ0\t{doc}\t{rank}\t{len(docs) - rank + 1}.5\t{tag}\n"
+        for topic in topics
+        for rank, doc in enumerate(docs, 1)
+    )
+    return "".join(lines)
+
+
+class Place:
+    """An empty folder to run the program in."""
+
+    def __init__(self, root: Path, program: Path = PROGRAM) -> None:
+        self.here = root / "here"
+        self.cache = root / "cache"
+        self.program = program
+        self.here.mkdir(parents=True)
+        (root / "home").mkdir()
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(root / "home"),
+            "HARNESS_CACHE": str(self.cache),
+            "HARNESS_OFFLINE": "1",
+            "OPENBLAS_NUM_THREADS": "1",  # starts sooner
+        }
+
+    def start(
+        self,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        largest: int | None = None,
+        out: IO[str] | int = subprocess.PIPE,
+    ) -> subprocess.Popen[str]:
+        """The program, started; no file that it writes may be larger than `largest` bytes (a multiple of 512)."""
+        limit, settings = [], self.environment | dict(environment or {})
+        if largest is not None:
+            limit = ["sh", "-c", f'ulimit -f {largest // 512}; exec "$0" "$@"']
+            # Python would write its compiled modules as far as the limit lets it, and stumble over them for ever.
+            settings["PYTHONDONTWRITEBYTECODE"] = "1"
+        return subprocess.Popen(
+            [*limit, str(self.program), *arguments],
+            cwd=self.here,
+            env=settings,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+
+    def run(
+        self,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        largest: int | None = None,
+        out: IO[str] | int = subprocess.PIPE,
+    ) -> Done:
+        """The program, run to its end; see `start`."""
+        process = self.start(*arguments, environment=environment, largest=largest, out=out)
+        printed, said = process.communicate(timeout=120)
+        return Done(process.returncode, printed or "", said)
+
+    def good(self, *arguments: str, environment: Mapping[str, str] | None = None) -> str:
+        """What a command prints that must succeed."""
+        done = self.run(*arguments, environment=environment)
+        assert done.code == 0, done.err
+        return done.out
+
+    def write(self, path: str, content: str | bytes) -> Path:
+        """A file below the folder."""
+        target = self.here / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content.encode() if isinstance(content, str) else content)
+        return target
+
+    def files(self, *folders: str) -> dict[str, bytes]:
+        """All files below the folder (or some of its folders), hidden ones too, with their contents."""
+        roots = [self.here / folder for folder in folders] or [self.here]
+        found = [path for root in roots for path in root.rglob("*") if path.is_file()]
+        return {str(path.relative_to(self.here)): path.read_bytes() for path in sorted(found)}
+
+
+def table(text: str) -> list[list[str]]:
+    """The rows of a printed table; its columns are two blanks or more apart."""
+    rows = [line.strip() for line in text.splitlines()]
+    return [[field.strip() for field in row.split("  ") if field.strip()] for row in rows]

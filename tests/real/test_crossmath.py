@@ -1,0 +1,170 @@
+"""The main job on real input: every value that CrossMath prints, from the authors' own runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.claims import POOLED, Claim, check_claims
+from harness.collections import load_collection
+from harness.fetch import fetch
+from harness.papers import Reproduction, load_paper, reproduce
+from harness.report import write_report
+from harness.report.paper import paper_report
+from harness.store import provenance
+from harness.trec import read_run
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def found(mirror: Path) -> Reproduction:
+    return reproduce(load_paper("crossmath"))
+
+
+@pytest.fixture(scope="module")
+def claims(found: Reproduction) -> tuple[Claim, ...]:
+    return check_claims(found)
+
+
+@pytest.fixture(scope="module")
+def markdown(found: Reproduction, tmp_path_factory: pytest.TempPathFactory) -> str:
+    files = {file.name: file.sha256 for file in found.paper.files()}
+    report = paper_report(found, provenance(files, ["harness", "reproduce", "paper=crossmath"]))
+    return write_report(report, tmp_path_factory.mktemp("report"))["md"].read_text()
+
+
+def test_every_value_is_exact(found: Reproduction) -> None:
+    tables = [v for v in found.verdicts if v.cell.table != "text"]
+    text = [v for v in found.verdicts if v.cell.table == "text"]
+    assert [(v.cell.place, v.value) for v in found.verdicts if v.verdict != "exact"] == []
+    assert (len(tables), len(text)) == (108, 2)
+    assert found.line == "crossmath: 108 of 108 table cells exact, 2 of 2 values of its text exact"
+
+
+def test_every_value_has_its_printed_digits(found: Reproduction) -> None:
+    """Without the leeway at the middle of two roundings."""
+    for verdict in found.verdicts:
+        assert verdict.value is not None
+        digits = len(verdict.cell.value.partition(".")[2])
+        assert f"{verdict.value:.{digits}f}" == verdict.cell.value, verdict.cell.place
+
+
+def test_a_value_is_made_of_what_it_says(found: Reproduction) -> None:
+    for verdict in found.verdicts:
+        assert verdict.protocol == "crossmath"
+        year = verdict.collection.removeprefix("arqmath-")[0]
+        n = {"1": 77, "2": 89, "3": 78}[year] if verdict.cell.table != "text" else 1
+        assert verdict.n == n
+        assert verdict.edition == {"1": "official", "2": "all", "3": "official"}[year]
+        assert verdict.measure == {"ndcg_prime@10": "nDCG@10", "p10_prime": "P@10"}[verdict.cell.metric]
+
+
+def test_the_values_of_the_text_are_of_one_topic(found: Reproduction) -> None:
+    text = [v for v in found.verdicts if v.cell.table == "text"]
+    assert {(v.run, v.collection, v.n) for v in text} == {
+        ("fas-mBART-bi", "arqmath-3-task1", 1),
+        ("fas-NLLB-bi", "arqmath-3-task1", 1),
+    }
+    assert {v.run: v.value for v in text} == pytest.approx({"fas-mBART-bi": 0.1, "fas-NLLB-bi": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("protocol", "edition"),
+    [("arqmath-task1", "all"), ("crossmath", "official")],
+)
+def test_what_the_paper_does_not_say_matters(found: Reproduction, protocol: str, edition: str) -> None:
+    """With plain gains, or the organisers' 71 topics, Table 1's ARQMath-2 values are others."""
+    printed = {
+        v.cell.metric: v.cell.value
+        for v in found.verdicts
+        if v.run == "eng-NLLB-bi" and v.cell.collection == "arqmath-2"
+    }
+    archived = next(r for r in found.paper.runs if (r.name, r.collection) == ("eng-NLLB-bi", "arqmath-2"))
+    scorer = load_collection("arqmath-2-task1").scorer(edition, protocol, measures=("nDCG@10", "P@10"))
+    scores = scorer(read_run(archived.file.cached, name="x"))
+    assert f"{scores.mean('nDCG@10'):.3f}" != printed["ndcg_prime@10"]
+    if edition == "all":
+        assert f"{scores.mean('P@10'):.3f}" == printed["p10_prime"]
+    else:
+        assert f"{scores.mean('P@10'):.3f}" != printed["p10_prime"]
+
+
+def test_most_czech_topics_were_english(found: Reproduction) -> None:
+    checks = {t.language: (len(t.checked), len(t.missing), len(t.english_bodies)) for t in found.translations}
+    assert checks == {"hrv": (244, 0, 0), "ces": (244, 0, 205), "fas": (244, 0, 0), "spa": (244, 0, 0)}
+
+
+def test_croatian_runs_lack_a_topic_that_counts_0(found: Reproduction) -> None:
+    lacking = {key for key, scores in found.scores.items() if scores.counts["topics missing"]}
+    assert lacking == {("arqmath-3", f"hrv-{t}-{m}") for t in ("NLLB", "mBART") for m in ("bi", "cross")}
+    for key in lacking:
+        scores = found.scores[key]
+        row = scores.topics.index("A.344")
+        assert scores.counts["topics missing"] == 1
+        assert scores.values[row].tolist() == [0.0, 0.0]
+        assert scores.n("P@10") == 78
+
+
+def test_no_run_has_ties_that_matter(found: Reproduction) -> None:
+    assert found.bounds == {}
+    assert found.warnings == ()
+
+
+def test_the_same_runs_under_the_protocol_of_arqmath(found: Reproduction) -> None:
+    scores = found.also["arqmath-task1"]["arqmath-2", "eng-NLLB-bi"]
+    assert (scores.edition, scores.n("AP")) == ("all", 89)
+    assert scores.protocol.name == "arqmath-task1"
+    assert len(found.also["arqmath-task1"]) == 60
+
+
+def test_claims_are_tested_both_ways(claims: tuple[Claim, ...]) -> None:
+    counts = [
+        [
+            claim.count(corrected=corrected, among_pooled=pooled)
+            for pooled in (False, True)
+            for corrected in (False, True)
+        ]
+        for claim in claims
+    ]
+    # English against the others: (single, single corrected, pooled, pooled corrected); and so on.
+    assert [claim.expect for claim in claims] == ["no difference", "no difference", "first better"]
+    assert [(claim.family, claim.family_pooled) for claim in claims] == [(24, 8), (24, 8), (54, 18)]
+    assert counts[0] == [(16, 24), (22, 24), (2, 8), (4, 8)]
+    assert counts[2] == [(54, 54), (54, 54), (18, 18), (18, 18)]
+    pooled = [test for test in claims[0].tests if test.collection == POOLED]
+    assert {test.row.n for test in pooled} == {244}
+
+
+def test_the_report_says_it_all(markdown: str) -> None:
+    for words in (
+        "**crossmath: 108 of 108 table cells exact, 2 of 2 values of its text exact**",
+        "arqmath-2-task1: edition all, protocol crossmath, n = 89",
+        "205 of the 244 Czech topics",
+        "| Bi-encoder | 0.2589",
+        "arqmath-1-task1: edition official, protocol crossmath, n = 77",
+        "0 -> 0, 1 -> 0, 2 -> 1, 3 -> 2",
+        "hrv-NLLB-bi on arqmath-3 lacks 1 of 78 topics",
+        "The same runs under arqmath-task1",
+        "Not supported in single collections: 16 of 24 tests agree uncorrected, 22 of 24 with Bonferroni over 24 tests",
+        "Supported in single collections: 54 of 54 tests agree uncorrected, 54 of 54 with Bonferroni",
+        "harness reproduce paper=crossmath",
+        "6b8c248e6a70a79bdec79f349b1e51b710338bd146c1cb0d4c9dc6e315ec8948",
+    ):
+        assert words in markdown, words
+    # The untranslated topics stand beside the Czech table and beside the claim.
+    assert markdown.count("205 of the 244 Czech topics") >= 3
+
+
+def test_the_breakdown_counts_the_labelled_topics(markdown: str) -> None:
+    rows = [line for line in markdown.splitlines() if line.startswith(("| Low |", "| Medium |", "| High |"))]
+    assert len(rows) == 3
+    # Labels exist for the organisers' topics of two years.
+    assert sum(int(row.split("|")[2]) for row in rows) == 71 + 78
+
+
+def test_all_files_are_fetched_with_the_right_checksums(found: Reproduction) -> None:
+    files = found.paper.files()
+    assert len({file.path for file in files}) == 60 + 5 + 3 + 4 + 2
+    assert all(path.is_file() for path in fetch(files))

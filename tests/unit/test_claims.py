@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.claims import POOLED, Claim, check_claims
+from harness.errors import HarnessError
+from harness.papers import Paper, Reproduction
+from harness.protocol import Protocol, Scores
+from harness.report.claims import claims_section
+from harness.report.model import Figure, Table, Text
+
+PLAIN = Protocol("plain", ("RR",))
+NOISE = np.array([0.01, -0.01, 0.02, -0.02, 0.0, 0.01, -0.01, 0.04])  # mean .005
+BASE = np.array([0.5, 0.4, 0.3, 0.6, 0.5, 0.2, 0.4, 0.5])
+RUNS = {
+    "base": BASE,
+    "same": BASE,
+    "alike": BASE + NOISE,
+    "better": BASE + 0.2 + NOISE,
+    "constant": BASE + 0.125,
+}
+
+
+def reproduction(
+    claims: object, collections: Sequence[str] = ("c1", "c2"), runs: Mapping[str, Any] = RUNS
+) -> Reproduction:
+    scores = {}
+    for collection in collections:
+        topics = tuple(f"{collection}-{n}" for n in range(len(BASE)))
+        for run, values in runs.items():
+            scores[collection, run] = Scores(
+                run, collection, "first", PLAIN, ("RR",), topics, values[:, None], "q", run
+            )
+    paper = Paper("p", "P", (), {}, (), {"claims": claims}, "f")
+    return Reproduction(paper, (), scores, {}, {}, {}, (), ())
+
+
+def claim(
+    expect: str, *pairs: list[str], collections: Sequence[str] = ("c1", "c2"), runs: Mapping[str, Any] = RUNS
+) -> Claim:
+    entry = {"title": "x", "expect": expect, "pairs": list(pairs)}
+    (found,) = check_claims(reproduction([entry], collections, runs))
+    return found
+
+
+def verdicts(found: Claim) -> list[tuple[str, bool | None, bool | None]]:
+    return [(test.collection, test.supported, test.supported_corrected) for test in found.tests]
+
+
+def test_no_difference_is_supported_where_no_test_is_significant() -> None:
+    found = claim("no difference", ["alike", "base"])
+    assert verdicts(found) == [("c1", True, True), ("c2", True, True), (POOLED, True, True)]
+    assert [test.row.n for test in found.tests] == [8, 8, 16]
+    assert found.count(corrected=False, among_pooled=False) == (2, 2)
+    assert found.count(corrected=True, among_pooled=True) == (1, 1)
+
+
+def test_no_difference_is_not_supported_where_there_is_one() -> None:
+    found = claim("no difference", ["better", "base"], ["alike", "base"])
+    assert verdicts(found) == [
+        ("c1", False, False),
+        ("c1", True, True),
+        ("c2", False, False),
+        ("c2", True, True),
+        (POOLED, False, False),
+        (POOLED, True, True),
+    ]
+    assert found.count(corrected=False, among_pooled=False) == (2, 4)
+    assert found.count(corrected=True, among_pooled=True) == (1, 2)
+
+
+def test_better_is_supported_where_the_first_is_significantly_better() -> None:
+    assert {test[1:] for test in verdicts(claim("first better", ["better", "base"]))} == {(True, True)}
+
+
+def test_better_is_not_supported_without_significance_or_the_other_way_round() -> None:
+    assert {test[1:] for test in verdicts(claim("first better", ["alike", "base"]))} == {(False, False)}
+    assert {test[1:] for test in verdicts(claim("first better", ["base", "better"]))} == {(False, False)}
+
+
+def test_equal_runs_do_not_differ() -> None:
+    assert {test[1:] for test in verdicts(claim("no difference", ["same", "base"]))} == {(True, True)}
+    assert {test[1:] for test in verdicts(claim("first better", ["same", "base"]))} == {(False, False)}
+
+
+def test_a_test_that_is_undefined_supports_nothing() -> None:
+    found = claim("first better", ["constant", "base"])
+    assert {test[1:] for test in verdicts(found)} == {(None, None)}
+    assert found.count(corrected=False, among_pooled=False) == (0, 2)
+
+
+def test_the_family_is_all_pairs_and_collections() -> None:
+    pairs = (["better", "base"], ["alike", "base"], ["same", "base"])
+    found = claim("first better", *pairs)
+    assert (found.family, found.family_pooled) == (6, 3)
+    first = found.tests[0].row
+    assert first.p is not None
+    assert first.p_bonferroni == pytest.approx(min(1.0, 6 * first.p))
+    pooled_row = next(test.row for test in found.tests if test.collection == POOLED)
+    assert pooled_row.p is not None
+    assert pooled_row.p_bonferroni == pytest.approx(min(1.0, 3 * pooled_row.p))
+
+
+def test_the_correction_can_change_the_answer() -> None:
+    noisy = {"base": BASE, "a": BASE + np.array([0.1, 0.1, 0.2, -0.1, 0.1, 0.05, 0.1, -0.02])}
+    found = claim("first better", ["a", "base"], collections=("c1", "c2", "c3"), runs=noisy)
+    single = [test for test in found.tests if test.collection != POOLED]
+    p = single[0].row.p
+    assert p is not None
+    assert 0.05 / 3 < p < 0.1
+    strict = check_claims(
+        reproduction([{"title": "x", "expect": "first better", "pairs": [["a", "base"]]}], ("c1", "c2", "c3"), noisy),
+        alpha=p * 1.5,
+    )[0]
+    assert {test.supported for test in strict.tests if test.collection != POOLED} == {True}
+    assert {test.supported_corrected for test in strict.tests if test.collection != POOLED} == {False}
+
+
+def test_a_paper_without_claims_has_none() -> None:
+    assert check_claims(reproduction([])) == ()
+    assert claims_section((), {}) is None
+
+
+GOOD = {"title": "x", "expect": "no difference", "pairs": [["alike", "base"]]}
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({"expect": "second better"}, "expect is 'second better', expected one of no difference, first better"),
+        ({"titel": "x"}, "key 'titel' is unknown; did you mean 'title'?"),
+        ({"pairs": None}, "key 'pairs' is missing"),
+        ({"pairs": []}, "pairs is [], expected a list of pairs of runs such as [[a, b], [a, c]]"),
+        ({"pairs": "ab"}, "pairs is 'ab', expected a list of pairs of runs such as [[a, b], [a, c]]"),
+        ({"pairs": ["ab"]}, "pairs is ['ab'], expected a list of pairs of runs such as [[a, b], [a, c]]"),
+        ({"pairs": [["a"]]}, "pairs is [['a']], expected a list of pairs of runs such as [[a, b], [a, c]]"),
+        ({"pairs": [["alik", "base"]]}, "run 'alik' is not in the archive; did you mean 'alike'?"),
+        ({"pairs": [["x", "y"]]}, "run 'x' is not in the archive; known: alike, base, better, constant, same"),
+    ],
+)
+def test_faults_of_a_claim(changed: dict[str, object], fault: str) -> None:
+    with pytest.raises(HarnessError) as caught:
+        check_claims(reproduction([{**GOOD, **changed}]))
+    assert str(caught.value) == f"f: claims: {fault}"
+
+
+def test_a_claim_that_is_no_mapping_is_a_fault() -> None:
+    with pytest.raises(HarnessError) as caught:
+        check_claims(reproduction(["x"]))
+    assert str(caught.value) == "f: claims: expected keys and values, found 'x'"
+
+
+# In the report
+
+
+def section(*claims: dict[str, object]) -> tuple[list[str], list[Table], list[Figure]]:
+    found = claims_section(
+        check_claims(reproduction(list(claims))), {"alike": "Beware of alike.", "other": "Not this."}
+    )
+    assert found is not None
+    texts = [line for block in found.blocks if isinstance(block, Text) for line in block.paragraphs]
+    return (
+        texts,
+        [block for block in found.blocks if isinstance(block, Table)],
+        [block for block in found.blocks if isinstance(block, Figure)],
+    )
+
+
+def test_the_report_says_what_was_tested_and_what_came_out() -> None:
+    texts, (table,), (figure,) = section({**GOOD, "pairs": [["better", "base"], ["alike", "base"]]})
+    assert texts == [
+        "Claim 1: x.",
+        "Not supported in single collections: 2 of 4 tests agree uncorrected, "
+        "2 of 4 with Bonferroni over 4 tests (not supported).",
+        "Not supported over all topics together: 1 of 2 tests agree uncorrected, "
+        "1 of 2 with Bonferroni over 2 tests (not supported).",
+        "A test that finds no difference is no proof that there is none: the column 'detectable' says how large a "
+        "difference it would find with power .8.",
+        "Beware of alike.",
+    ]
+    titles = [column.full_title for column in table.columns]
+    rows = [dict(zip(titles, (cell.text for cell in row), strict=True)) for row in table.rows]
+    assert len(rows) == 6
+    assert rows[0]["collection"] == "c1"
+    assert rows[0]["run"] == "better"
+    assert rows[0]["against"] == "base"
+    assert rows[0]["n"] == "8"
+    assert rows[0]["difference"] == "0.2050"
+    assert (rows[0]["p"], rows[0]["claim / supported"], rows[0]["claim / corrected"]) == ("<.0001", "no", "no")
+    assert rows[1]["claim / supported"] == "yes"
+    assert rows[4]["collection"] == POOLED
+    assert rows[4]["n"] == "16"
+    assert table.notes == (
+        "Two-sided paired t-test, alpha 0.05; Bonferroni over 4 tests in single collections and 2 over all topics; "
+        "randomization test: sign flips.",
+    )
+    assert figure.id == "claim-1-figure"
+
+
+def test_the_report_says_supported_and_undefined() -> None:
+    texts, tables, _ = section(
+        {"title": "x", "expect": "first better", "pairs": [["better", "base"]]},
+        {"title": "y", "expect": "first better", "pairs": [["constant", "base"]]},
+    )
+    assert texts[1].startswith("Supported in single collections: 2 of 2 tests agree uncorrected, ")
+    assert texts[1].endswith("(supported).")
+    assert texts[3] == "Claim 2: y."
+    assert texts[4].startswith("Not supported in single collections: 0 of 2 tests agree")
+    assert not any("no proof" in text for text in texts)
+    assert {row[-2].text for row in tables[1].rows} == {"undefined"}
+    assert {row[7].text for row in tables[1].rows} == {"undefined"}
+
+
+def test_the_seed_decides_the_randomization_test_alone() -> None:
+    rng = np.random.default_rng(1)
+    runs = {name: rng.random(8).repeat(4)[:8] + rng.random(8) for name in ("a", "b")}
+    claims = [{"title": "x", "expect": "no difference", "pairs": [["a", "b"]]}]
+
+    def rows(seed: int) -> list[Any]:
+        return [test.row for test in check_claims(reproduction(claims, ("c1", "c2"), runs), seed=seed)[0].tests]
+
+    assert rows(1) == rows(1)
+    assert [row.p for row in rows(1)] == [row.p for row in rows(2)]
+    # 16 topics: more orders than are tried.
+    assert rows(1)[-1].p_randomization != rows(2)[-1].p_randomization

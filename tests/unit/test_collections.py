@@ -1,0 +1,407 @@
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.collections import Collection, load_collection, load_protocol, local, read_keys
+from harness.collections.corpus import Corpus, Document, load_corpus
+from harness.collections.crossmath import check_translation, words_only
+from harness.errors import FormatError, HarnessError
+from harness.files import data_root
+from harness.topics import Topic, Topics
+from harness.trec import Run
+
+Conf = Callable[[str, str, str], Path]
+QRELS = "T1 0 d1 2\nT1 0 d2 0\nT2 0 d1 1\n"
+TOPICS = '{"id": "T1", "title": "one"}\n{"id": "T2", "title": "two"}\n{"id": "T3", "title": "three"}\n'
+BASE = {
+    "name": "mine",
+    "title": "Mine",
+    "licence": "CC0",
+    "protocol": "trec_eval",
+    "editions": {"first": {"title": "the only one", "qrels": {"file": "QRELS"}, "topics": 2, "judgments": 3}},
+    "topics": {"reader": "jsonl", "file": "TOPICS"},
+}
+
+
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture
+def make(conf: Conf, tmp_path: Path) -> Callable[..., Path]:
+    """A function that writes the collection `mine`, with changed keys; gives its configuration's path."""
+    (tmp_path / "qrels.txt").write_text(QRELS)
+    (tmp_path / "topics.jsonl").write_text(TOPICS)
+
+    def write(**changed: object) -> Path:
+        # JSON is YAML.
+        text = json.dumps({key: value for key, value in {**BASE, **changed}.items() if value != "DROP"})
+        for name, file in (("QRELS", "qrels.txt"), ("TOPICS", "topics.jsonl")):
+            text = text.replace(f'"{name}"', json.dumps(str(tmp_path / file)))
+        return conf("collection", "mine", text)
+
+    return write
+
+
+def test_a_collection_of_the_users(make: Callable[..., Path], tmp_path: Path) -> None:
+    path = make(notes=["read this"])
+    mine = load_collection("mine")
+    assert (mine.title, mine.licence, mine.protocol, mine.where) == ("Mine", "CC0", "trec_eval", str(path))
+    assert mine.notes == ("read this",)
+    assert mine.default_edition == "first"
+    assert mine.files() == []
+    assert mine.state() == "here"
+    assert mine.keys() is None
+    assert mine.topics().ids() == {"T1", "T2", "T3"}
+    qrels = mine.qrels()
+    assert qrels.edition == "first"
+    assert qrels.to_dict() == {"T1": {"d1": 2, "d2": 0}, "T2": {"d1": 1}}
+    assert qrels.sha256 == hashlib.sha256(QRELS.encode()).hexdigest()
+    scores = mine.scorer(measures=("P@1", "RR"))(Run.from_dict("r", {"T1": {"d2": 2.0, "d1": 1.0}}))
+    assert scores.values.tolist() == [[0.0, 0.5], [0.0, 0.0]]
+    assert (scores.collection, scores.edition, scores.protocol.name) == ("mine", "first", "trec_eval")
+
+
+EDITION = {"title": "x", "qrels": {"file": "QRELS"}, "topics": 2, "judgments": 3}
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({"licence": "DROP"}, "key 'licence' is missing"),
+        ({"licens": "x"}, "key 'licens' is unknown; did you mean 'licence'?"),
+        ({"name": "other"}, "key 'name' is 'other', expected the file's name 'mine'"),
+        ({"editions": {}}, "key 'editions' is {}, expected keys and values"),
+        ({"editions": ["first"]}, "key 'editions' is ['first'], expected keys and values"),
+        ({"editions": {"a": 5}}, "editions: a: expected keys and values, found 5"),
+        ({"editions": {"a": {**EDITION, "topic": 2}}}, "editions: a: key 'topic' is unknown; did you mean 'topics'?"),
+        ({"editions": {"a": {**EDITION, "topics": "2"}}}, "editions: a: key 'topics' is '2', expected a whole number"),
+        (
+            {"editions": {"a": {**EDITION, "qrels": "q.txt"}}},
+            "editions: a: expected keys and values such as source and path, found 'q.txt'",
+        ),
+        (
+            {"editions": {"a": {**EDITION, "qrels": {"source": "pya0", "path": "qrels.txt"}}}},
+            "editions: a: 'qrels.txt' is not a file of source 'pya0'; known: ",
+        ),
+        ({"topics": "t.jsonl"}, "key 'topics' is 't.jsonl', expected keys and values"),
+        ({"topics": {"file": "TOPICS"}}, "topics: key 'reader' is missing"),
+        ({"topics": {"reader": "jsonl", "pth": "x"}}, "topics: key 'pth' is unknown; did you mean 'path'?"),
+        ({"notes": "a note"}, "key 'notes' is 'a note', expected a list"),
+        ({"keys": 5}, "key 'keys' is 5, expected keys and values"),
+    ],
+)
+def test_faults_of_a_configuration(make: Callable[..., Path], changed: Mapping[str, object], fault: str) -> None:
+    path = make(**changed)
+    assert message(lambda: load_collection("mine")).startswith(f"{path}: {fault}")
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        (
+            {"topics": {"reader": "json", "file": "TOPICS"}},
+            "PATH: topics: reader 'json' is unknown; did you mean 'jsonl'?",
+        ),
+        ({"topics": {"reader": [], "file": "TOPICS"}}, "PATH: topics: reader '[]' is unknown; known: "),
+        ({"topics": {"reader": "jsonl"}}, "PATH: topics: key 'source' is missing"),
+        ({"topics": {"reader": "jsonl", "file": "/absent/t.jsonl"}}, "/absent/t.jsonl: no such file"),
+        ({"attributes": {"file": "QRELS"}}, "PATH: attributes: key 'key' is missing"),
+        (
+            {"attributes": {"file": "QRELS", "key": "a", "columns": ["b"]}},
+            "PATH: attributes: key 'columns' is ['b'], expected keys and values",
+        ),
+        (
+            {"attributes": {"file": "QRELS", "key": "Topic", "columns": {"a": "b"}}},
+            "QRELS:1: column 'Topic' is missing; found T1 0 d1 2",
+        ),
+    ],
+)
+def test_faults_of_topics(make: Callable[..., Path], tmp_path: Path, changed: Mapping[str, object], fault: str) -> None:
+    path = make(**changed)
+    expected = fault.replace("PATH", str(path)).replace("QRELS", str(tmp_path / "qrels.txt"))
+    assert message(load_collection("mine").topics).startswith(expected)
+
+
+def test_an_unknown_edition_is_answered_with_the_nearest(make: Callable[..., Path]) -> None:
+    make()
+    mine = load_collection("mine")
+    expected = "collection mine: edition 'frist' is unknown; did you mean 'first'?"
+    assert message(lambda: mine.edition("frist")) == expected
+    assert message(lambda: mine.qrels("frist")) == expected
+    assert message(lambda: mine.scorer("frist")) == expected
+
+
+def test_a_default_edition_must_exist(make: Callable[..., Path]) -> None:
+    make(default_edition="second")
+    assert message(lambda: load_collection("mine")) == ("collection mine: edition 'second' is unknown; known: first")
+
+
+@pytest.mark.parametrize(("topics", "judgments"), [(3, 3), (2, 4), (77, 39124)])
+def test_judgments_are_counted(make: Callable[..., Path], tmp_path: Path, topics: int, judgments: int) -> None:
+    path = make(editions={"first": {**EDITION, "topics": topics, "judgments": judgments}})
+    assert message(load_collection("mine").qrels) == (
+        f"{tmp_path / 'qrels.txt'}: 2 topics and 3 judgments; {path} says {topics} and {judgments}"
+    )
+
+
+def test_faults_of_judgments_name_file_and_line(make: Callable[..., Path], tmp_path: Path) -> None:
+    make()
+    (tmp_path / "qrels.txt").write_text("T1 0 d1 2\nT1 0 d1 -1\n")
+    with pytest.raises(FormatError) as caught:
+        load_collection("mine").qrels()
+    path = tmp_path / "qrels.txt"
+    assert str(caught.value).splitlines() == [
+        f"{path}:2: grade -1 is negative, expected 0 or more",
+        f"{path}:2: document 'd1' of topic 'T1' is judged on line 1 already",
+    ]
+
+
+def test_an_unknown_protocol_is_answered_with_the_nearest(make: Callable[..., Path]) -> None:
+    make(protocol="trec-eval")
+    expected = "protocol 'trec-eval' is unknown; did you mean 'trec_eval'?"
+    assert message(load_collection("mine").scorer) == expected
+    assert message(lambda: load_protocol("trec-eval")) == expected
+
+
+@pytest.mark.parametrize(
+    ("sources", "state"),
+    [
+        ((), "here"),
+        (("net",), "fetchable"),
+        (("net", "hand"), "by hand: ask the organisers"),
+        (("hand", "net"), "by hand: ask the organisers"),
+    ],
+)
+def test_the_state_is_the_worst_of_all_files(
+    make: Callable[..., Path], conf: Conf, sources: tuple[str, ...], state: str
+) -> None:
+    files = f"files: {{q.txt: {{sha256: '{'0' * 64}', size: 1}}}}"
+    conf("source", "net", f"title: x\nlicence: y\nurl: 'http://x/y'\n{files}\n")
+    conf("source", "hand", f"title: x\nlicence: y\nby_hand: ask the organisers\n{files}\n")
+    fetched = {name: {**EDITION, "qrels": {"source": name, "path": "q.txt"}} for name in sources}
+    make(editions={"first": EDITION, **fetched})
+    assert load_collection("mine").state() == state
+    assert [file.path for file in load_collection("mine").files()] == ["q.txt"] * len(sources)
+
+
+@pytest.mark.parametrize(("name", "topics", "judgments"), [("mini-task1", 42, 320), ("mini-task2", 28, 326)])
+def test_the_embedded_collections_are_whole(name: str, topics: int, judgments: int) -> None:
+    mini = load_collection(name)
+    qrels = mini.qrels()
+    assert (len(qrels.topics), len(qrels)) == (topics, judgments)
+    assert set(qrels.topics) <= mini.topics().ids()
+    assert mini.state() == "here"
+
+
+def test_formulas_are_mapped_to_visual_ids_by_the_collection_or_by_the_caller() -> None:
+    mini = load_collection("mini-task2")
+    keys = mini.keys()
+    assert keys
+    topic, judged = next(iter(mini.qrels().to_dict().items()))
+    best = max(judged, key=lambda key: judged[key])
+    formula = next(name for name, key in keys.items() if key == best)
+    run = Run.from_dict("r", {topic: {formula: 1.0}})
+    assert mini.scorer(measures=("P@1",))(run).column("P@1")[0] == 1.0
+    # Without a map the formula is its own key, and no judgment names it.
+    assert mini.scorer(measures=("P@1",), keys={})(run).column("P@1")[0] == 0.0
+
+
+# Maps of keys
+
+
+def keys_of(tmp_path: Path, name: str, data: str | bytes) -> dict[str, str]:
+    path = tmp_path / name
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return read_keys(path, "id", "visual")
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("k.tsv", "id\tlatex\tvisual\n1\tx\t7\n\n2\ty\t8\n"),
+        ("k.txt", "\ufeffvisual\tid\r\n7\t1\r\n8\t2\r\n"),
+        ("k.jsonl", '{"id": 1, "visual": 7}\n\n{"id": "2", "visual": "8", "more": []}\n'),
+        ("k.v3.eng.jsonl", '{"id": 1, "visual": 7}\n{"id": "2", "visual": "8"}\n'),
+        ("k.jsonl.gz", gzip.compress(b'{"id": 1, "visual": 7}\n{"id": "2", "visual": "8"}\n')),
+        ("k.tsv", "id\tvisual\n1\t7\n1\t7\n2\t8\n"),
+    ],
+)
+def test_keys_are_read(tmp_path: Path, name: str, data: str | bytes) -> None:
+    assert keys_of(tmp_path, name, data) == {"1": "7", "2": "8"}
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "fault"),
+    [
+        ("k.tsv", "", ":1: column 'id' is missing; found nothing"),
+        ("k.tsv", "id\tvis\n", ":1: column 'visual' is missing; found id, vis"),
+        ("k.tsv", "id\tvisual\n\n1\n", ":3: 1 columns, expected 2"),
+        ("k.tsv", "id\tvisual\n1\t7\n\n1\t8\n", ":4: '1' has the key '7' on an earlier line, '8' here"),
+        ("k.jsonl", '{"id": 1, "visual": 7}\n\n[]\n', ":3: expected a JSON object with 'id' and 'visual'"),
+        ("k.jsonl", '{"id": 1}\n', ":1: expected a JSON object with 'id' and 'visual'"),
+        ("k.jsonl", "[" * 100_000, ":1: expected a JSON object with 'id' and 'visual'"),
+        ("k.jsonl", '{"id": 1, "visual": 7}\n{"id": "1", "visual": 8}', ":2: '1' has the key '7' on an earlier line, "),
+    ],
+)
+def test_faults_of_keys_name_the_line(tmp_path: Path, name: str, data: str, fault: str) -> None:
+    assert message(lambda: keys_of(tmp_path, name, data)).startswith(f"{tmp_path / name}{fault}")
+
+
+def test_a_missing_file_of_keys_is_named(tmp_path: Path) -> None:
+    assert message(lambda: read_keys(tmp_path / "k.tsv", "a", "b")) == f"{tmp_path / 'k.tsv'}: no such file"
+
+
+@pytest.mark.parametrize(
+    ("keys", "fault"),
+    [
+        ({"file": "x", "id_column": "a"}, "keys: key 'key_column' is missing"),
+        ({"id_column": "a", "key_column": "b"}, "keys: key 'source' is missing"),
+        ({"file": "x", "id_column": "a", "key_colum": "b"}, "keys: key 'key_colum' is unknown; "),
+    ],
+)
+def test_faults_of_a_configuration_of_keys(make: Callable[..., Path], keys: dict[str, str], fault: str) -> None:
+    path = make(keys=keys)
+    assert message(load_collection("mine").keys).startswith(f"{path}: {fault}")
+
+
+def test_a_local_path_stays_as_it_is(tmp_path: Path) -> None:
+    assert local(tmp_path / "x") == tmp_path / "x"
+
+
+# Corpora
+
+
+def corpus_of(tmp_path: Path, text: str | bytes, fields: Mapping[str, str] | None = None) -> Corpus:
+    path = tmp_path / "c.jsonl"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    mapped = fields or {"id": "id", "name": "title", "text": "body", "more": "body", "tags": "tags"}
+    return Corpus("c", "C", "CC0", path, tuple(mapped.items()))
+
+
+def test_documents_of_a_corpus(tmp_path: Path) -> None:
+    text = (
+        '{"id": "d1", "name": "A", "text": "b", "more": ["c", "d"], "tags": ["x", "y z"], "other": 1}\n\n'
+        '{"id": 2, "text": null}\n{"id": "d3", "text": 5, "tags": "u v"}\n'
+    )
+    corpus = corpus_of(tmp_path, text)
+    expected = [Document("d1", "A", "b c d", ("x", "y", "z")), Document("2"), Document("d3", body="5", tags=("u", "v"))]
+    assert list(corpus) == expected
+    assert list(corpus) == expected
+    assert corpus.digest() == hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("[]", "not a document: TypeError: list indices must be integers or slices, not str"),
+        ("{}", "not a document: KeyError: 'id'"),
+        ("{", "not a document: JSONDecodeError: Expecting property name enclosed in double quotes"),
+        ('{"id": "d", "tags": [1]}', "not a document: TypeError: sequence item 0: expected str instance, int found"),
+        (b'{"id": "\xe9"}', "not a document: UnicodeDecodeError: 'utf-8' codec can't decode byte 0xe9"),
+        ("[" * 100_000, "not a document: RecursionError: maximum recursion depth exceeded"),
+        ('{"id": ""}', "document id '' is empty or holds blanks or unprintable characters"),
+        ('{"id": null}', "document id '' is empty or holds blanks or unprintable characters"),
+        ('{"id": "a b"}', "document id 'a b' is empty or holds blanks or unprintable characters"),
+        ('{"id": "\\ud800"}', "document id '\\ud800' is empty or holds blanks or unprintable characters"),
+        ('{"id": "d0"}', "document 'd0' stands on an earlier line already"),
+    ],
+)
+def test_faults_of_a_corpus_name_the_line(tmp_path: Path, line: str | bytes, fault: str) -> None:
+    data = line if isinstance(line, bytes) else line.encode()
+    corpus = corpus_of(tmp_path, b'{"id": "d0"}\n\n' + data)
+    assert message(lambda: list(corpus)).startswith(f"{corpus.path}:3: {fault}")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("name: mine\ntitle: t\nlicence: l\nfile: {file: x}\n", "key 'fields' is missing"),
+        ("name: mine\ntitle: t\nlicence: l\nfile: x\nfields: {i: id}\n", "key 'file' is 'x', expected keys and values"),
+        ("name: mine\ntitle: t\nlicence: l\nfile: {file: x}\nfields: [id]\n", "key 'fields' is ['id'], expected"),
+        ("name: m\ntitle: t\nlicence: l\nfile: {file: x}\nfields: {i: id}\n", "key 'name' is 'm', expected the file's"),
+        (
+            "name: mine\ntitle: t\nlicence: l\nfile: {file: x}\nfields: {i: id, t: titel}\n",
+            "fields: 'titel' is unknown; ",
+        ),
+        ("name: mine\ntitle: t\nlicence: l\nfile: {file: x}\nfields: {t: title}\n", "fields: no column is the 'id'"),
+    ],
+)
+def test_faults_of_a_corpus_configuration(conf: Conf, text: str, fault: str) -> None:
+    path = conf("corpus", "mine", text)
+    assert message(lambda: load_corpus("mine")).startswith(f"{path}: {fault}")
+
+
+def test_the_embedded_corpora_hold_what_is_judged() -> None:
+    answers = {document.id for document in load_corpus("mini-answers")}
+    judged = load_collection("mini-task1").qrels().to_dict()
+    assert {doc for docs in judged.values() for doc in docs} <= answers
+    assert load_corpus("mini-answers").path == data_root() / "corpora" / "mini-answers.jsonl"
+
+
+# Translations
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Prove that $x^2$ is even.", "provethatiseven"),
+        ("a $$b$$ c \\(d\\) e \\[f\\] g", "aceg"),
+        ("a \\begin{align*} b \\end{align*} c", "ac"),
+        ("a \\begin{x} b \\end{y} c", "abeginxbendyc"),
+        ("Řešení_1", "řešení1"),
+        ("$only a formula$", ""),
+        ("", ""),
+    ],
+)
+def test_letters_outside_formulas(text: str, words: str) -> None:
+    assert words_only(text) == words
+
+
+@given(st.text(max_size=60))
+def test_case_blanks_and_signs_make_no_difference(text: str) -> None:
+    plain = text.replace("$", "").replace("\\", "")
+    assert words_only(f"{plain} -- ,. ") == words_only(plain)
+
+
+def test_translations_are_compared_with_english() -> None:
+    english = Topics(
+        (
+            Topic("1", "t", "Find $x$ now"),
+            Topic("2", "t", "Prove it"),
+            Topic("3", "t", "$only$"),
+            Topic("4", "t", "Why?"),
+            Topic("5", "t", "Not judged"),
+        )
+    )
+    czech = Topics(
+        (
+            Topic("1", "jiný název", "find, $y + 1$ NOW!"),
+            Topic("2", "t", "Dokažte to"),
+            Topic("3", "t", "$only$"),
+            Topic("5", "t", "Not judged"),
+            Topic("6", "t", "unknown"),
+        )
+    )
+    found = check_translation("ces", "Czech", czech, english, {"4", "3", "2", "1"})
+    assert (found.language, found.title) == ("ces", "Czech")
+    assert found.checked == ("1", "2", "3", "4")
+    assert found.missing == ("4",)
+    assert found.english_bodies == ("1",)
+
+
+def test_editions_are_values() -> None:
+    mini = load_collection("mini-task1")
+    assert isinstance(mini, Collection)
+    assert mini.edition() is mini.edition("official") is mini.editions["official"]

@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from harness import config
+from harness.collections import load_collection, load_protocol
+from harness.collections.corpus import load_corpus
+from harness.errors import FormatError, HarnessError
+from harness.fetch import Resource
+from harness.files import data_root
+from harness.papers import load_paper, paper_names
+from harness.systems import load_system
+
+Conf = Callable[[str, str, str], Path]
+OURS = data_root() / "conf"
+SHA = "0" * 64
+COMMIT = "1" * 40
+
+
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (b"", "f:1: expected keys and values"),
+        (b"- a\n", "f:1: expected keys and values"),
+        (b"a: 1\nb: 2\na: 3\n", "f:3: not valid YAML: key 'a' stands on line 1 already"),
+        (b"a:\n  b: 1\n  c: 2\n  b: 3\n", "f:4: not valid YAML: key 'b' stands on line 2 already"),
+        (b"a: {x: 1, x: 1}\n", "f:1: not valid YAML: key 'x' stands on line 1 already"),
+        (b"a: 1\n? [b, c]\n: 2\n", "f:2: not valid YAML: a key must be text or a number, found ['b', 'c']"),
+        (b"a:\n\t- b\n", "f:2: not valid YAML: found character that cannot start any token"),
+        (b"a: 'text\nb: 1\n", "f:3: not valid YAML: found unexpected end of stream"),
+        (b"a: 1\n---\nb: 1\n", "f:2: not valid YAML: but found another document"),
+        (b"a: &x {b: *x}\n", "f:1: not valid YAML: found unconstructable recursive node"),
+        (b"a: 2024-13-01\n", "f: not valid YAML: month must be in 1..12"),
+        (
+            b"a: !!python/object/apply:os.getcwd []\n",
+            "f:1: not valid YAML: could not determine a constructor for the tag "
+            "'tag:yaml.org,2002:python/object/apply:os.getcwd'",
+        ),
+    ],
+)
+def test_faults_of_yaml_name_the_line(text: bytes, fault: str) -> None:
+    assert message(lambda: config.parse(text, "f")) == fault
+
+
+def test_bytes_that_are_no_utf8_are_a_fault() -> None:
+    fault = message(lambda: config.parse(b"a: \xff\n", "f"))
+    assert fault.startswith("f: not valid YAML: ")
+    assert "invalid leading UTF-8 octet" in fault
+
+
+def test_values_are_plain() -> None:
+    text = b"a: [1, 2.5, x]\nb: {1: yes, c: null}\n"
+    assert config.parse(text, "f") == {"a": [1, 2.5, "x"], "b": {1: True, "c": None}}
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
+    fault = message(lambda: config.load("collection", "arqmath-1-tsak1"))
+    assert fault == "collection 'arqmath-1-tsak1' is unknown; did you mean 'arqmath-1-task1'?"
+
+
+def test_an_unknown_name_without_a_near_one_is_answered_with_all() -> None:
+    fault = message(lambda: config.load("system", "xyzzy"))
+    assert fault == "system 'xyzzy' is unknown; known: " + ", ".join(sorted(config.names("system")))
+    assert message(lambda: config.load("nothing", "x")) == "nothing 'x' is unknown; there is none"
+
+
+def test_a_name_that_is_no_text_is_unknown() -> None:
+    broken: Any = 5
+    assert message(lambda: config.load("nothing", broken)) == "nothing 5 is unknown; there is none"
+
+
+def test_a_missing_folder_of_the_user_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HARNESS_CONF", str(tmp_path / "absent"))
+    assert message(lambda: config.names("system")) == f"HARNESS_CONF={tmp_path / 'absent'}: no such folder"
+
+
+def test_a_file_as_folder_of_the_user_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "conf.yaml"
+    path.write_text("a: 1")
+    monkeypatch.setenv("HARNESS_CONF", str(path))
+    assert message(config.folders) == f"HARNESS_CONF={path}: no such folder"
+
+
+def test_the_users_configurations_stand_beside_ours(conf: Conf) -> None:
+    path = conf("system", "mine", "title: Mine\n_target_: harness.systems.simple.Shuffle\nseed: 7\n")
+    assert config.names("system")["mine"] == path
+    assert "overlap" in config.names("system")
+    assert config.load("system", "mine") == (
+        {"title": "Mine", "_target_": "harness.systems.simple.Shuffle", "seed": 7},
+        str(path),
+    )
+
+
+def test_the_folder_conf_below_the_current_one_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "conf" / "system").mkdir(parents=True)
+    (tmp_path / "conf" / "system" / "mine.yaml").write_text("title: Mine\n")
+    monkeypatch.chdir(tmp_path)
+    assert config.folders() == (OURS, tmp_path / "conf")
+    assert "mine" in config.names("system")
+
+
+def test_our_own_folder_is_not_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(OURS.parent)
+    assert config.folders() == (OURS,)
+    monkeypatch.setenv("HARNESS_CONF", str(OURS))
+    assert config.folders() == (OURS,)
+
+
+def test_a_name_of_ours_cannot_be_taken(conf: Conf) -> None:
+    path = conf("protocol", "arqmath-task1", "name: arqmath-task1\n")
+    expected = f"{path}: the harness has a protocol of this name already; choose another file name"
+    assert message(lambda: config.names("protocol")) == expected
+    assert message(lambda: config.load("protocol", "trec_eval")) == expected
+
+
+def test_what_load_gives_can_be_changed_without_harm() -> None:
+    config.load("system", "shuffle")[0]["seed"] = 99
+    assert config.load("system", "shuffle")[0]["seed"] == 0
+
+
+def test_keys_are_checked() -> None:
+    def check(mapping: object) -> None:
+        config.check_keys(cast("dict[str, Any]", mapping), ("name", "measures"), ("depth",), "f: part")
+
+    check({"name": "a", "measures": [], "depth": None})
+    assert message(lambda: check({"name": "a"})) == "f: part: key 'measures' is missing"
+    assert message(lambda: check({"name": None, "measures": 1})) == "f: part: key 'name' is missing"
+    wrong = {"name": "a", "measures": 1, "dept": 2}
+    assert message(lambda: check(wrong)) == "f: part: key 'dept' is unknown; did you mean 'depth'?"
+    odd = {"name": "a", "measures": 1, 7: 2}
+    assert message(lambda: check(odd)) == "f: part: key 7 is unknown; known: depth, measures, name"
+    assert message(lambda: check(5)) == "f: part: expected keys and values, found 5"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fault"),
+    [
+        ("map", 5, "f: key 'map' is 5, expected keys and values"),
+        ("map", {}, "f: key 'map' is {}, expected keys and values"),
+        ("map", None, "f: key 'map' is None, expected keys and values"),
+        ("list", "text", "f: key 'list' is 'text', expected a list"),
+        ("whole", "5", "f: key 'whole' is '5', expected a whole number"),
+        ("whole", 5.0, "f: key 'whole' is 5.0, expected a whole number"),
+        ("whole", True, "f: key 'whole' is True, expected a whole number"),
+    ],
+)
+def test_types_are_checked(key: str, value: object, fault: str) -> None:
+    kinds = {"map": dict, "list": list, "whole": int}
+    assert message(lambda: config.check_types({key: value}, kinds, "f")) == fault
+    config.check_types({"map": {"a": 1}, "list": [], "whole": 0, "other": 1}, kinds, "f")
+    config.check_types({}, kinds, "f")
+
+
+def test_an_embedded_file_lies_in_the_package() -> None:
+    path = config.resource({"embedded": "qrels/mini-task1.txt"}, "f")
+    assert isinstance(path, Path)
+    assert path == data_root() / "qrels" / "mini-task1.txt"
+    assert path.is_file()
+
+
+def test_a_local_file_is_named_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert config.resource({"file": "a/b.txt"}, "f") == Path("a/b.txt")
+    assert config.resource({"file": "~/b.txt"}, "f") == Path("/home/somebody/b.txt")
+
+
+def test_a_file_of_a_source_has_its_checksum(conf: Conf) -> None:
+    head = f"title: S\nlicence: CC0\nrepository: a/b\ncommit: '{COMMIT}'\n"
+    conf("source", "mine", f"{head}files:\n  x/y.txt: {{sha256: '{SHA}', size: 3}}\n")
+    expected = Resource("a/b", COMMIT, "x/y.txt", SHA, 3, "CC0")
+    assert config.resource({"source": "mine", "path": "x/y.txt"}, "f") == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "mapping", "fault"),
+    [
+        ("", 5, "f: expected keys and values such as source and path, found 5"),
+        ("", "qrels-file.txt", "f: expected keys and values such as source and path, found 'qrels-file.txt'"),
+        ("", {}, "f: key 'source' is missing"),
+        ("", {"source": "mine"}, "f: key 'path' is missing"),
+        ("", {"source": "pyaO", "path": "x"}, "f: source 'pyaO' is unknown; did you mean 'pya0'?"),
+        ("", {"embedded": "x", "path": "y"}, "f: key 'path' is unknown; known: embedded"),
+        ("", {"file": "x", "sha256": "y"}, "f: key 'sha256' is unknown; known: file"),
+        ("files: {a.txt: {}}", {"source": "mine", "path": "b.txt"}, "f: 'b.txt' is not a file of source 'mine'; "),
+        ("files: {a.txt: {}}", {"source": "mine", "path": "a.txt"}, "PATH: files: a.txt: key 'sha256' is missing"),
+        (
+            "files: {a.txt: 5}",
+            {"source": "mine", "path": "a.txt"},
+            "PATH: files: a.txt: expected keys and values, found 5",
+        ),
+        ("files: a.txt", {"source": "mine", "path": "a.txt"}, "PATH: key 'files' is 'a.txt', expected keys and values"),
+        ("commit: 1", {"source": "mine", "path": "a.txt"}, "PATH: key 'files' is missing"),
+        (
+            "files: {a.txt: {sha256: x, size: 1}}",
+            {"source": "mine", "path": "a.txt"},
+            "PATH: sha256 must be 64 lower-case hex digits, got 'x'",
+        ),
+        (
+            f"files: {{a.txt: {{sha256: '{SHA}', size: big}}}}",
+            {"source": "mine", "path": "a.txt"},
+            "PATH: size must be a whole number, got 'big'",
+        ),
+    ],
+)
+def test_faults_of_files(conf: Conf, source: str, mapping: dict[str, Any], fault: str) -> None:
+    path = conf("source", "mine", f"title: S\nlicence: CC0\nurl: 'http://x/y'\n{source}\n")
+    found = message(lambda: config.resource(mapping, "f"))
+    assert found.startswith(fault.replace("PATH", str(path)))
+
+
+def test_a_configuration_that_is_no_yaml_is_named(conf: Conf) -> None:
+    path = conf("system", "mine", "a: [1\nb: 2\n")
+    with pytest.raises(FormatError) as caught:
+        config.load("system", "mine")
+    assert str(caught.value).startswith(f"{path}:2: not valid YAML: ")
+
+
+@pytest.mark.parametrize("name", config.names("collection"))
+def test_every_collection_of_ours_loads(name: str) -> None:
+    collection = load_collection(name)
+    assert load_protocol(collection.protocol).name == collection.protocol
+    for edition in collection.editions.values():
+        assert edition.topics > 0
+        # What is got by hand could not be counted.
+        assert edition.judgments > 0 or (isinstance(edition.file, Resource) and edition.file.by_hand)
+
+
+def test_everything_else_of_ours_loads() -> None:
+    for name in config.names("protocol"):
+        assert load_protocol(name).name == name
+    for name in config.names("corpus"):
+        assert load_corpus(name).name == name
+    for name, path in config.names("system").items():
+        try:
+            assert callable(load_system(name))
+        except HarnessError as error:
+            # A parameter that the user must give, or an extra that is not installed here.
+            assert re.fullmatch(rf"{re.escape(str(path))}: (key '\w+' is missing|.* pip install .*)", str(error))
+    assert callable(load_system("overlap"))
+    assert [load_paper(name).key for name in paper_names()] == paper_names()
+
+
+def test_every_file_of_every_source_of_ours_is_well_described() -> None:
+    count = 0
+    for name in config.names("source"):
+        source, _ = config.load("source", name)
+        for path in source["files"]:
+            file = config.resource({"source": name, "path": path}, "f")
+            assert isinstance(file, Resource)
+            assert file.by_hand or (file.sha256 and file.size > 0)
+            count += 1
+    assert count > 80

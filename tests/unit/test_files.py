@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import gzip
+import hashlib
+import lzma
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import FormatError, HarnessError, Problem, format_error, suggestion
+from harness.files import cache_root, data_root, read_bytes, sha256, sha256_file, write_atomic
+
+TEXT = b"T1 Q0 d1 1 0.5 r\n" * 20
+
+
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# Reading
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
+@pytest.mark.parametrize("name", ["run.txt", "run.gz"])
+def test_compression_is_told_by_the_content(tmp_path: Path, pack: Callable[[bytes], bytes], name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(pack(TEXT))
+    assert read_bytes(path) == TEXT
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    assert message(lambda: read_bytes(tmp_path / "absent")) == f"{tmp_path / 'absent'}: no such file"
+    assert message(lambda: read_bytes(tmp_path)) == f"{tmp_path}: is a folder, expected a file"
+    (tmp_path / "file").write_bytes(b"")
+    inside = tmp_path / "file" / "x"
+    assert message(lambda: read_bytes(inside)) == f"{inside}: cannot be read: Not a directory"
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    assert message(lambda: read_bytes(loop)) == f"{loop}: cannot be read: Too many levels of symbolic links"
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_an_archive_cut_anywhere_is_a_fault(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    whole, path = pack(TEXT), tmp_path / "run"
+    for length in range(6, len(whole)):
+        path.write_bytes(whole[:length])
+        assert message(lambda: read_bytes(path)).startswith(f"{path}: compressed file is cut short or damaged: ")
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_a_damaged_archive_is_a_fault_or_gives_the_same_bytes(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    whole, path = pack(TEXT), tmp_path / "run"
+    faults = 0
+    for place in range(6, len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        try:
+            # A gzip header holds a time and other things that the checksum does not cover.
+            assert read_bytes(path) == TEXT
+        except FormatError as error:
+            assert str(error).startswith(f"{path}: compressed file is cut short or damaged: ")
+            faults += 1
+    assert faults > len(whole) // 2
+
+
+@given(st.binary(max_size=50))
+def test_any_bytes_are_read_or_a_fault(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "any"
+    path.write_bytes(data)
+    try:
+        assert read_bytes(path) == data
+    except FormatError:
+        assert data.startswith((b"\x1f\x8b", b"\xfd7zXZ\x00"))
+
+
+# Writing
+
+
+def test_a_file_is_written_with_its_folders(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "c.txt"
+    write_atomic(path, "é\n")
+    assert path.read_bytes() == "é\n".encode()
+    write_atomic(path, b"\x00new")
+    assert path.read_bytes() == b"\x00new"
+    assert names(path.parent) == ["c.txt"]
+
+
+def test_others_may_read_what_is_written(tmp_path: Path) -> None:
+    mask = os.umask(0o022)
+    try:
+        write_atomic(tmp_path / "x", "")
+        assert (tmp_path / "x").stat().st_mode & 0o777 == 0o644
+        os.umask(0o077)
+        write_atomic(tmp_path / "y", "")
+        assert (tmp_path / "y").stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(mask)
+
+
+def test_a_write_that_fails_leaves_the_old_content_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x"
+    write_atomic(path, "old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert message(lambda: write_atomic(path, "new")) == f"{path}: cannot be written: No space left on device"
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["x"]
+
+
+def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    inside = tmp_path / "file" / "x"
+    assert message(lambda: write_atomic(inside, "a")) == f"{inside}: cannot be written: File exists"
+    deeper = inside / "y"
+    assert message(lambda: write_atomic(deeper, "a")) == f"{deeper}: cannot be written: Not a directory"
+    folder = tmp_path / "folder"
+    assert message(lambda: write_atomic(folder, "a")) == f"{folder}: cannot be written: Is a directory"
+    long = tmp_path / ("n" * 300)
+    assert message(lambda: write_atomic(long, "a")) == f"{long}: cannot be written: File name too long"
+    assert names(tmp_path) == ["file", "folder"]
+
+
+# Checksums and places
+
+
+def test_checksums(tmp_path: Path) -> None:
+    assert sha256(b"abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    (tmp_path / "x").write_bytes(gzip.compress(TEXT, mtime=0))
+    assert sha256_file(tmp_path / "x") == hashlib.sha256(gzip.compress(TEXT, mtime=0)).hexdigest()
+
+
+def test_the_cache_lies_where_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", "/a/b")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert cache_root() == Path("/a/b")
+    monkeypatch.delenv("HARNESS_CACHE")
+    assert cache_root() == Path("/x/mathir-harness")
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    assert cache_root() == Path("/home/somebody/.cache/mathir-harness")
+
+
+def test_the_data_lies_beside_or_inside_the_package() -> None:
+    assert (data_root() / "conf" / "protocol" / "trec_eval.yaml").is_file()
+    assert (data_root() / "qrels" / "mini-task1.txt").is_file()
+
+
+# Errors
+
+
+def test_problems_are_lines() -> None:
+    assert str(Problem("f", 3, "bad")) == "f:3: bad"
+    assert str(Problem("f", 0, "bad")) == "f: bad"
+    error = FormatError([Problem("f", 3, "bad"), Problem("f", 0, "worse")])
+    assert str(error) == "f:3: bad\nf: worse"
+    assert [problem.line for problem in error.problems] == [3, 0]
+    assert isinstance(error, HarnessError)
+    assert str(format_error(Path("f"), 2, "bad")) == "f:2: bad"
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "end"),
+    [
+        ("crossmth", ["crossmath", "mathlib4"], "did you mean 'crossmath'?"),
+        ("x", ["b", "a"], "known: a, b"),
+        ("x", [], "there is none"),
+        ("", ["a"], "known: a"),
+    ],
+)
+def test_suggestions(name: str, known: list[str], end: str) -> None:
+    assert suggestion(name, known) == end
+    assert suggestion(name, iter(known)) == end

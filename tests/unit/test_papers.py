@@ -1,0 +1,435 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import HarnessError
+from harness.files import sha256
+from harness.papers import (
+    HEADER,
+    Cell,
+    judge,
+    load_paper,
+    paper_names,
+    pooled,
+    read_cells,
+    reproduce,
+)
+from harness.protocol import Protocol, Scores
+
+Tiny = Callable[..., str]
+BLOCKED = {"mathamr-plus": 306, "mirmu-msm": 295, "mathlib4": 183, "saber-math": 12}
+
+
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# Verdicts
+
+
+@pytest.mark.parametrize(
+    ("printed", "value", "verdict"),
+    [
+        ("0.259", 0.259, "exact"),
+        ("0.259", 0.2585, "exact"),
+        ("0.259", 0.2595, "exact"),
+        ("0.259", 0.258499, "close"),
+        ("0.259", 0.259501, "close"),
+        ("0.259", 0.257, "close"),
+        ("0.259", 0.261, "close"),
+        ("0.259", 0.256999, "differs"),
+        ("0.259", 0.261001, "differs"),
+        (".259", 0.2591, "exact"),
+        ("0.1", 0.1499999, "exact"),
+        ("0.10", 0.1499999, "differs"),
+        ("0.10", 0.12, "close"),
+        ("12", 12.4, "exact"),
+        ("12", 14.0, "close"),
+        ("283000", 283000.5, "exact"),
+        ("283000", 283003.0, "differs"),
+        ("-0.05", -0.05, "exact"),
+        ("-0.05", 0.05, "differs"),
+        ("0.0000", 0.0, "exact"),
+        ("0.1234567890", 0.1234567891, "close"),
+        ("0.259", float("nan"), "differs"),
+        ("0.259", float("inf"), "differs"),
+    ],
+)
+def test_verdicts(printed: str, value: float, verdict: str) -> None:
+    assert judge(printed, value) == verdict
+
+
+@given(st.integers(0, 10_000), st.integers(0, 5), st.integers(-40, 40), st.sampled_from([0, 0, 1, -1]))
+def test_exact_is_what_rounds_to_the_printed_digits_either_way(
+    number: int, digits: int, tenths: int, nudge: int
+) -> None:
+    """Values on a grid of a tenth of the last digit, and a little beside it."""
+    unit = Decimal(1).scaleb(-digits)
+    printed = number * unit
+    value = printed + tenths * unit / 10 + nudge * unit / 1000
+    roundings = {value.quantize(unit, rounding) for rounding in (ROUND_HALF_UP, ROUND_HALF_DOWN)}
+    expected = "exact" if printed in roundings else "close" if abs(value - printed) <= 2 * unit else "differs"
+    assert judge(f"{printed:.{digits}f}", float(value)) == expected
+
+
+@given(st.floats(0, 1), st.integers(0, 6))
+def test_a_number_printed_is_exact(value: float, digits: int) -> None:
+    assert judge(f"{value:.{digits}f}", value) == "exact"
+
+
+# Cells
+
+
+def row(**changed: str) -> str:
+    values = dict.fromkeys(HEADER, "") | {"paper": "p", "table": "1", "metric": "m", "value": "0.5"} | changed
+    return ",".join(values[name] for name in HEADER) + "\n"
+
+
+HEAD = ",".join(HEADER) + "\n"
+
+
+def test_a_cell() -> None:
+    text = HEAD + row(std=".010", significant="1", baseline="1", caption='"a, b"', group="g", system="s", slice="x")
+    (cell,) = read_cells(("\ufeff" + text.replace("\n", "\r\n")).encode(), "f")
+    assert cell == Cell("p", "1", "a, b", "s", "g", "", "", "x", "m", "", "0.5", ".010", True, True, "")
+    assert cell.place == "Table 1, g, s, x, m"
+    assert replace(cell, table="figure 2", slice="").place == "figure 2, g, s, m"
+
+
+def test_significance_that_was_not_tested_is_none() -> None:
+    cells = read_cells((HEAD + row() + row(significant="0", table="2")).encode(), "f")
+    assert [cell.significant for cell in cells] == [None, False]
+    assert not any(cell.baseline for cell in cells)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", f"f:1: header is '', expected '{HEAD.strip()}'"),
+        ("a,b\n", f"f:1: header is 'a,b', expected '{HEAD.strip()}'"),
+        (HEAD + "p,1\n", "f:2: 2 columns, expected 15"),
+        (HEAD + row() + "\n", "f:3: 0 columns, expected 15"),
+        (HEAD + row(value="high"), "f:2: value 'high' is not a decimal number such as 0.259"),
+        (HEAD + row(value=""), "f:2: value '' is not a decimal number such as 0.259"),
+        (HEAD + row(value="nan"), "f:2: value 'nan' is not a decimal number such as 0.259"),
+        (HEAD + row(value="1e-3"), "f:2: value '1e-3' is not a decimal number such as 0.259"),
+        (HEAD + row(value="0.5*"), "f:2: value '0.5*' is not a decimal number such as 0.259"),
+        (HEAD + row(std="±0.1"), "f:2: std '±0.1' is not a decimal number such as 0.259"),
+        (HEAD + row(significant="yes"), "f:2: significant is 'yes', expected 1, 0 or nothing"),
+        (HEAD + row(baseline="2"), "f:2: baseline is '2', expected 1, 0 or nothing"),
+        # The line on which a row begins, also after one that goes on over two lines.
+        (HEAD + row(caption='"a\nb"') + row(value="x"), "f:4: value 'x' is not a decimal number such as 0.259"),
+        (HEAD + row() + row(value="0.6"), "f:3: this cell (Table 1, m) stands on an earlier line already"),
+        (HEAD + row(caption='"a'), "f:2: not CSV: unexpected end of data"),
+    ],
+)
+def test_faults_of_cells_name_the_line(text: str, fault: str) -> None:
+    assert message(lambda: read_cells(text.encode(), "f")) == fault
+
+
+def test_bytes_that_are_no_utf8_are_a_fault() -> None:
+    assert message(lambda: read_cells(HEAD.encode() + b"p,\xe9\n", "f")) == "f:2: byte 0xe9 is not UTF-8 text"
+
+
+@pytest.mark.parametrize(("key", "count"), [("crossmath", 110), *BLOCKED.items()])
+def test_the_published_cells_are_all_there(key: str, count: int) -> None:
+    paper = load_paper(key)
+    assert len(paper.cells) == count
+    assert {cell.paper for cell in paper.cells} == {key}
+
+
+def test_crossmath_has_108_cells_in_five_tables() -> None:
+    cells = load_paper("crossmath").cells
+    tables = [cell.table for cell in cells if cell.table != "text"]
+    assert {table: tables.count(table) for table in tables} == {"1": 12, "2": 24, "3": 24, "4": 24, "5": 24}
+    assert len(tables) == 108
+    assert sum(cell.baseline for cell in cells) == 12
+
+
+def test_there_are_five_papers() -> None:
+    assert set(paper_names()) == {"crossmath", *BLOCKED}
+
+
+@pytest.mark.parametrize("key", BLOCKED)
+def test_every_cell_of_the_other_papers_is_blocked_with_a_reason(key: str) -> None:
+    paper = load_paper(key)
+    found = reproduce(paper)
+    assert [verdict.cell for verdict in found.verdicts] == list(paper.cells)
+    assert {verdict.verdict for verdict in found.verdicts} == {"blocked"}
+    assert all(len(verdict.cause) > 20 for verdict in found.verdicts)
+    assert all(verdict.value is None for verdict in found.verdicts)
+    assert found.line.endswith(f"{BLOCKED[key]} blocked")
+    assert paper.files() == []
+    assert paper.state() == "blocked: no archived runs are public"
+
+
+def test_the_reason_can_depend_on_the_table_and_the_measure() -> None:
+    verdicts = reproduce(load_paper("mathamr-plus")).verdicts
+    by_table = {verdict.cell.table: verdict.cause for verdict in verdicts}
+    assert by_table["4.20"].startswith("cost of a full MathAMR+ model")
+    bpref = [verdict.cause for verdict in verdicts if verdict.cell.metric == "bpref"]
+    assert bpref
+    assert all("the harness has trec_eval's, min(R, N)" in cause for cause in bpref)
+    assert not any("min(R, N)" in verdict.cause for verdict in verdicts if verdict.cell.metric == "p10_prime")
+
+
+# A whole paper
+
+
+def test_a_paper_is_recomputed(tiny: Tiny) -> None:
+    paper = load_paper(tiny())
+    assert paper.state() == "here"
+    assert len(paper.files()) == 6 + 4
+    found = reproduce(paper)
+    verdicts = {(v.cell.system, v.cell.collection, v.cell.metric): v for v in found.verdicts}
+    assert {place: (v.verdict, v.value if v.value is None else round(v.value, 9)) for place, v in verdicts.items()} == {
+        ("Base", "c1", "p2"): ("exact", 0.5),
+        ("Base", "c1", "rr"): ("exact", round(5 / 6, 9)),
+        ("Short", "c1", "p2"): ("close", 0.5),
+        ("Short", "c1", "rr"): ("differs", round(2 / 3, 9)),
+        ("Base", "c2", "rr"): ("exact", round(2 / 3, 9)),
+        ("Absent", "c1", "p2"): ("blocked", None),
+        ("Base", "c1", "map"): ("blocked", None),
+        ("Base", "c1", "seconds"): ("blocked", None),
+        ("Tied", "", "rr"): ("exact", 0.5),
+    }
+    assert found.line == (
+        "tiny: 3 of 8 table cells exact, 1 of 1 values of its text exact, 1 close, 1 differs, 3 blocked"
+    )
+    assert {kind: found.count(kind) for kind in ("exact", "close", "differs", "blocked")} == {
+        "exact": 4,
+        "close": 1,
+        "differs": 1,
+        "blocked": 3,
+    }
+    causes = {place: verdict.cause for place, verdict in verdicts.items()}
+    assert causes["Absent", "c1", "p2"] == "no archived run is known"
+    assert causes["Base", "c1", "map"] == "no archived run is known; the paper divides by something else"
+    assert causes["Base", "c1", "seconds"] == "times of another machine"
+    assert causes["Tied", "", "rr"] == "the topic is not printed; T1 fits"
+    base = verdicts["Base", "c2", "rr"]
+    made = (base.run, base.collection, base.edition, base.protocol, base.measure, base.n, base.cause)
+    assert made == ("base-run", "tiny-2", "first", "tiny", "RR", 3, "")
+    assert verdicts["Tied", "", "rr"].n == 1
+    assert verdicts["Tied", "", "rr"].run == "tied-run"
+
+
+def test_a_missing_topic_counts_0_and_is_counted(tiny: Tiny) -> None:
+    scores = reproduce(load_paper(tiny())).scores["c1", "short-run"]
+    assert scores.topics == ("T1", "T2", "T3")
+    assert scores.column("P@2").tolist() == [1.0, 0.5, 0.0]
+    assert scores.n("P@2") == 3
+    assert scores.counts["topics missing"] == 1
+
+
+def test_bounds_are_told_where_ties_matter(tiny: Tiny) -> None:
+    found = reproduce(load_paper(tiny()))
+    assert list(found.bounds) == [("c1", "tied-run")]
+    # d1 and d2 are tied on T1; trec_eval's order puts d2, which is not relevant, first.
+    assert found.scores["c1", "tied-run"].column("RR").tolist() == [0.5, 1.0, 1.0]
+    assert found.bounds["c1", "tied-run"] == {"RR": (pytest.approx(2.5 / 3), 1.0)}
+
+
+def test_ties_that_change_nothing_are_not_told(tiny: Tiny) -> None:
+    tied = "T1 Q0 d1 1 1 x\nT1 Q0 d3 2 1 x\nT2 Q0 d4 1 1 x\n"
+    assert reproduce(load_paper(tiny(files={"runs/tied_1.txt": tied}))).bounds == {}
+
+
+def test_warnings_of_the_readers_are_kept(tiny: Tiny) -> None:
+    wrong_ranks = "T1 Q0 d1 1 1 x\nT1 Q0 d3 2 2 x\n"
+    (warning,) = reproduce(load_paper(tiny(files={"runs/base_1.txt": wrong_ranks}))).warnings
+    assert warning.endswith(
+        "runs/base_1.txt:2: rank 2 of topic 'T1' has a higher score than the rank before it; "
+        "scores decide the order (1 such lines)"
+    )
+
+
+def test_the_same_runs_under_another_protocol(tiny: Tiny) -> None:
+    found = reproduce(load_paper(tiny("also: [trec_eval]\n")))
+    assert list(found.also) == ["trec_eval"]
+    scores = found.also["trec_eval"]["c1", "short-run"]
+    # Not prime: the unjudged document stays at rank 2.
+    assert scores.column("P@10").tolist() == pytest.approx([0.2, 0.1, 0.0])
+    assert found.scores["c1", "short-run"].column("P@2").tolist() == [1.0, 0.5, 0.0]
+
+
+def test_translations_are_checked(tiny: Tiny) -> None:
+    extra = """translations:
+  source: tiny
+  english: eng.tsv
+  languages: {ces: {title: Czech, path: ces.tsv}}
+"""
+    files = {
+        "eng.tsv": "T1\tt\tprove\tx\nT2\tt\tfind $x$\tx\nT3\tt\tshow\tx\nT4\tt\tnot judged\tx\nU1\tt\tb\tx\n",
+        "ces.tsv": "T1\tt\tprove!\tx\nT2\tt\tnajděte $x$\tx\nU1\tt\t$b$\tx\n",
+    }
+    (check,) = reproduce(load_paper(tiny(extra, files))).translations
+    assert (check.language, check.title) == ("ces", "Czech")
+    assert check.checked == ("T1", "T2", "T3", "U1")
+    assert check.missing == ("T3",)
+    assert check.english_bodies == ("T1",)
+
+
+def test_a_run_with_a_topic_of_no_collection_is_refused(tiny: Tiny) -> None:
+    paper = load_paper(tiny(files={"runs/base_1.txt": "T1 Q0 d1 1 1 x\nT9 Q0 d1 1 1 x\n"}))
+    assert message(lambda: reproduce(paper)).endswith("base_1.txt:2: topic 'T9' is not among the collection's topics")
+
+
+def test_a_file_that_cannot_be_had_is_an_error(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = load_paper(tiny())
+    monkeypatch.delenv("HARNESS_MIRROR")
+    assert paper.state() == "fetchable"
+    assert message(lambda: reproduce(paper)).startswith("someone/runs@abababa/runs/base_1.txt: HARNESS_OFFLINE forbids")
+
+
+BREAKDOWN = "{title: x, attribute: difficulty, values: [Low], measure: RR, runs: [base-run]}"
+
+
+@pytest.mark.parametrize(
+    ("extra", "fault"),
+    [
+        ("remark: x", "key 'remark' is unknown; did you mean 'remarks'?"),
+        ("remarks: x", "key 'remarks' is 'x', expected a list"),
+        ("also: trec_eval", "key 'also' is 'trec_eval', expected a list"),
+        ("claims: {}", "key 'claims' is {}, expected a list"),
+        ("baselines: [base-run]", "key 'baselines' is ['base-run'], expected keys and values"),
+        (
+            "baselines: {base: bse-run}",
+            "baselines: base: run 'bse-run' is not in the archive; did you mean 'base-run'?",
+        ),
+        ("breakdown: {title: x}", "breakdown: key 'attribute' is missing"),
+        (f"breakdown: {BREAKDOWN.replace('[Low]', 'Low')}", "breakdown: key 'values' is 'Low', expected a list"),
+        (
+            f"breakdown: {BREAKDOWN.replace('base-run', 'base')}",
+            "breakdown: run 'base' is not in the archive; did you mean 'base-run'?",
+        ),
+        ("translations: {source: tiny}", "translations: key 'english' is missing"),
+        (
+            "translations: {source: tiny, english: e, languages: [ces]}",
+            "translations: key 'languages' is ['ces'], expected keys and values",
+        ),
+        (
+            "translations: {source: tiny, english: e, languages: {ces: {title: C}}}",
+            "translations: languages: ces: key 'path' is missing",
+        ),
+    ],
+)
+def test_faults_of_what_is_told_beside_the_tables(tiny: Tiny, tmp_path: Path, extra: str, fault: str) -> None:
+    key = tiny(extra + "\n")
+    assert message(lambda: load_paper(key)) == f"{tmp_path / 'user-conf' / 'paper' / 'tiny.yaml'}: {fault}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("title: A tiny paper\n", "", "key 'title' is missing"),
+        ("key: tiny", "key: tinny", "key 'key' is 'tinny', expected the file's name 'tiny'"),
+        ("  protocol: tiny\n", "", "archive: key 'protocol' is missing"),
+        ("  protocol: tiny\n", "  protocol: tiny\n  run: x\n", "archive: key 'run' is unknown; did you mean 'runs'?"),
+        (
+            "  measures: {p2: P@2, rr: RR}",
+            "  measures: RR",
+            "archive: key 'measures' is 'RR', expected keys and values",
+        ),
+        ("edition: first, suffix: 1", "suffix: 1", "archive: collections: c1: key 'edition' is missing"),
+        ("suffix: 1}", "sufix: 1}", "archive: collections: c1: key 'sufix' is unknown; did you mean 'suffix'?"),
+        ("{name: base-run, group: ours,", "{name: base-run,", "archive: runs: key 'group' is missing"),
+        ("name: short-run", "name: base-run", "archive: runs: two are named 'base-run'"),
+        (
+            "runs/base_{suffix}.txt",
+            "runs/base{suffix}.txt",
+            "archive: runs: 'runs/base1.txt' is not a file of source 'tiny'; did you mean 'runs/base_1.txt'?",
+        ),
+        ("  source: tiny", "  source: tinny", "archive: runs: source 'tinny' is unknown; did you mean 'tiny'?"),
+        ("      topic: T1\n", "", "archive: identified: key 'topic' is missing"),
+        (
+            "      run: tied-run\n",
+            "      run: tide-run\n",
+            "archive: identified: run 'tide-run' is not in the archive; did you mean 'tied-run'?",
+        ),
+        (
+            "system: Tied}\n",
+            "sytem: Tied}\n",
+            "archive: identified: cell: key 'sytem' is unknown; did you mean 'system'?",
+        ),
+    ],
+)
+def test_faults_of_an_archive(tiny: Tiny, tmp_path: Path, old: str, new: str, fault: str) -> None:
+    key = tiny(change=(old, new))
+    assert message(lambda: load_paper(key)) == f"{tmp_path / 'user-conf' / 'paper' / 'tiny.yaml'}: {fault}"
+
+
+def test_a_value_that_nothing_recomputes_needs_a_reason(tiny: Tiny, tmp_path: Path) -> None:
+    paper = load_paper(tiny(change=("blocked: no archived run is known\n", "")))
+    assert message(lambda: reproduce(paper)) == (
+        f"{tmp_path / 'user-conf' / 'paper' / 'tiny.yaml'}: no run recomputes Table 1, theirs, Absent, c1, p2, "
+        "and key 'blocked' does not say why"
+    )
+
+
+def test_an_identified_topic_must_be_judged(tiny: Tiny, tmp_path: Path) -> None:
+    paper = load_paper(tiny(change=("topic: T1", "topic: T4")))
+    path = tmp_path / "user-conf" / "paper" / "tiny.yaml"
+    assert message(lambda: reproduce(paper)) == f"{path}: topic 'T4' is not judged; known: T1, T2, T3"
+
+
+def test_a_measure_must_be_the_protocols(tiny: Tiny) -> None:
+    paper = load_paper(tiny(change=("rr: RR", "rr: RR@5")))
+    assert message(lambda: reproduce(paper)) == ("run base-run: measure 'RR@5' was not scored; did you mean 'RR'?")
+
+
+def test_a_paper_needs_its_cells(conf: Callable[[str, str, str], Path]) -> None:
+    path = conf("paper", "mine", "key: mine\ntitle: Mine\n")
+    assert message(lambda: load_paper("mine")) == f"{path.parent / 'cells' / 'mine.csv'}: no such file"
+    assert "mine" not in paper_names()
+
+
+def test_an_unknown_paper_is_answered_with_the_nearest() -> None:
+    assert message(lambda: load_paper("crossmaths")) == "paper 'crossmaths' is unknown; did you mean 'crossmath'?"
+
+
+# Pooling
+
+
+PLAIN = Protocol("plain", ("P@1", "RR"))
+
+
+def scores_of(collection: str, topics: str, values: list[list[float]], run: str = "r") -> Scores:
+    return Scores(
+        run, collection, "first", PLAIN, ("P@1", "RR"), tuple(topics.split()), np.array(values), f"q-{collection}", "f"
+    )
+
+
+def test_pooled_scores_stand_side_by_side() -> None:
+    one = scores_of("c1", "T1 T2", [[1.0, 0.5], [0.0, 0.25]])
+    two = scores_of("c2", "U1", [[float("nan"), 0.0]])
+    both = pooled([one, two])
+    assert both.topics == ("T1", "T2", "U1")
+    assert both.mean("P@1") == 0.5
+    assert (both.n("P@1"), both.n("RR")) == (2, 3)
+    assert both.mean("RR") == 0.25
+    assert (both.run, both.collection, both.edition) == ("r", "c1 + c2", "first + first")
+    assert both.qrels_sha256 == sha256(b"q-c1q-c2")
+    assert both.run_sha256 == sha256(b"ff")
+    assert both.counts == {}
+    assert pooled([one]).values.tolist() == one.values.tolist()
+
+
+def test_scores_that_are_unlike_are_not_pooled() -> None:
+    one, two = scores_of("c1", "T1", [[1.0, 0.5]]), scores_of("c2", "U1", [[1.0, 0.5]])
+    fault = "run r: scores of unlike runs or of shared topics cannot be pooled"
+    assert message(lambda: pooled([one, replace(two, run="s")])) == fault
+    assert message(lambda: pooled([one, replace(two, measures=("P@1", "RR@2"))])) == fault
+    assert message(lambda: pooled([one, replace(two, protocol=replace(PLAIN, depth=5))])) == fault
+    assert message(lambda: pooled([one, replace(two, topics=("T1",))])) == fault

@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.collections import load_collection
+from harness.errors import HarnessError
+from harness.protocol import Scores
+from harness.report import write_report
+from harness.report.comparison import Evaluation, comparison_report, headline, means_table
+from harness.report.model import Figure, Report, Table, Text
+from harness.report.parts import per_topic_table, protocol_text, provenance_section, shown_p
+from harness.scoring import Scorer
+from harness.stats import Comparison, compare
+from harness.store import provenance
+from harness.trec import Run
+from harness.workflow import evaluate, inputs
+
+TOPICS = [f"T{n:02}" for n in range(12)]
+GOOD, BAD = ("good", "bad"), ("bad", "good")
+Make = Callable[..., tuple[Evaluation, Scorer, list[Run]]]
+
+
+@pytest.fixture
+def make(conf: Callable[[str, str, str], Path], tmp_path: Path) -> Make:
+    """A function that scores runs: name -> for each topic its documents, best first (None: not answered)."""
+    hostile = '<b>"T01"</b>'
+    topics = [
+        {"id": t, "title": hostile if t == "T01" else f"title {t}", "attributes": {"kind of topic": "ab"[n % 2]}}
+        for n, t in enumerate(TOPICS)
+    ]
+    (tmp_path / "topics.jsonl").write_text("".join(json.dumps(topic) + "\n" for topic in topics))
+    (tmp_path / "qrels.txt").write_text("".join(f"{t} 0 good 1\n{t} 0 bad 0\n" for t in TOPICS))
+    conf(
+        "collection",
+        "mine",
+        f"""
+name: mine
+title: My <collection>
+licence: CC0
+protocol: plain
+editions: {{first: {{title: the first, qrels: {{file: '{tmp_path}/qrels.txt'}}, topics: 12, judgments: 24}}}}
+topics: {{reader: jsonl, file: '{tmp_path}/topics.jsonl'}}
+notes: [Mind the gap.]
+""",
+    )
+    conf("protocol", "plain", "name: plain\ntitle: Plain\nmeasures: [RR, P@1]\nprime: true\n")
+
+    def build(**runs: Sequence[Sequence[str] | None]) -> tuple[Evaluation, Scorer, list[Run]]:
+        mine = load_collection("mine")
+        scorer = mine.scorer()
+        made = [
+            Run.from_dict(
+                name,
+                {t: {d: float(-n) for n, d in enumerate(docs)} for t, docs in zip(TOPICS, ranked, strict=True) if docs},
+            )
+            for name, ranked in runs.items()
+        ]
+        return evaluate(mine, scorer, made), scorer, made
+
+    return build
+
+
+def three(make: Make) -> tuple[Evaluation, Comparison]:
+    """`base` is always .5; `best` is better on 11 topics and lacks one; `some` is better on four."""
+    evaluation, _, _ = make(base=[BAD] * 12, best=[GOOD] * 11 + [None], some=[GOOD] * 4 + [BAD] * 8)
+    return evaluation, compare(evaluation.scores, "base")
+
+
+def report_of(evaluation: Evaluation, comparison: Comparison | None, **files: str) -> Report:
+    return comparison_report(evaluation, comparison, provenance(files, ["harness", "compare"]))
+
+
+def tables(report: Report) -> dict[str, Table]:
+    return {table.id: table for table in report.tables()}
+
+
+def grid(table: Table) -> list[list[str]]:
+    return [[column.full_title for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
+
+
+def words(report: Report, title: str) -> list[str]:
+    (section,) = (section for section in report.sections if section.title == title)
+    return [line for block in section.blocks if isinstance(block, Text) for line in block.paragraphs]
+
+
+def test_the_headline_names_the_best_run(make: Make) -> None:
+    evaluation, comparison = three(make)
+    expected = "3 runs on mine (edition first, n = 12): best MRR′ 0.917 by best"
+    assert headline(evaluation) == expected
+    assert report_of(evaluation, comparison).headline == expected
+    single, _, _ = make(base=[BAD] * 12)
+    assert headline(single) == "1 run on mine (edition first, n = 12): best MRR′ 0.500 by base"
+
+
+def test_equal_runs_are_ordered_by_name(make: Make) -> None:
+    evaluation, _, _ = make(zebra=[BAD] * 12, ant=[BAD] * 12)
+    assert headline(evaluation).endswith("by ant")
+    assert [row[0].text for row in means_table(evaluation, None).rows] == ["ant", "zebra"]
+
+
+def test_means_with_n_and_marks(make: Make) -> None:
+    evaluation, comparison = three(make)
+    table = means_table(evaluation, comparison)
+    assert grid(table) == [
+        ["run", "MRR′ / mean", "MRR′ / n", "P′@1 / mean", "P′@1 / n", "topics missing"],
+        ["best", "0.917", "12", "0.917", "12", "1"],
+        ["some", "0.667", "12", "0.333", "12", "0"],
+        ["base", "0.500", "12", "0.000", "12", "0"],
+    ]
+    assert [[cell.marks for cell in row] for row in table.rows] == [
+        [(), ("significant", "best"), (), ("significant", "best"), (), ()],
+        [(), ("nominal",), (), ("nominal",), (), ()],
+        [("baseline",), (), (), (), (), ()],
+    ]
+    assert table.notes[0] == "Protocol plain; edition first."
+    assert table.notes[1].startswith(f"Tests: {comparison.correction}")
+
+
+def test_without_a_comparison_nothing_is_marked_but_the_best(make: Make) -> None:
+    evaluation, _ = three(make)
+    table = means_table(evaluation, None)
+    assert {mark for row in table.rows for cell in row for mark in cell.marks} == {"best"}
+    assert table.notes == ("Protocol plain; edition first.",)
+    report = report_of(evaluation, None)
+    assert "tests" not in tables(report)
+    assert "comparison" not in report.data
+
+
+def test_what_was_compared(make: Make) -> None:
+    evaluation, comparison = three(make)
+    sha = evaluation.scores[0].qrels_sha256
+    report = comparison_report(evaluation, comparison, provenance({}), remarks=["A remark."])
+    assert words(report, "What was compared")[:3] == [
+        f"My <collection>; judgments: the first (12 topics, 24 judgments, SHA-256 {sha[:12]}…).",
+        "Mind the gap.",
+        "A remark.",
+    ]
+    assert words(report, "What was compared")[3] == "Protocol plain: Plain."
+    assert report.title == "My <collection>"
+    assert comparison_report(evaluation, comparison, provenance({}), title="Other").title == "Other"
+
+
+def test_the_tests_are_shown(make: Make) -> None:
+    evaluation, comparison = three(make)
+    table = tables(report_of(evaluation, comparison))["tests"]
+    head, *rows = grid(table)
+    first = dict(zip(head, rows[0], strict=True))
+    row = comparison.rows[0]
+    assert (first["run"], first["against"], first["measure"], first["n"]) == ("best", "base", "MRR′", "12")
+    assert first["difference"] == "0.4167"
+    assert first["wins / ties / losses"] == "11 / 0 / 1"
+    assert row.p is not None
+    assert row.p_bonferroni is not None
+    assert first["p"] == f"{row.p:.4f}"
+    assert first["Bonferroni"] == f"{row.p_bonferroni:.4f}" == f"{4 * row.p:.4f}"
+    assert first["95% interval"] == f"{row.ci_low:+.4f} to {row.ci_high:+.4f}"
+    assert len(rows) == 4
+    assert table.notes == (f"{comparison.correction}.",)
+
+
+def test_tests_that_are_undefined_are_shown_so(make: Make) -> None:
+    evaluation, _, _ = make(base=[BAD] * 12, best=[GOOD] * 12)
+    table = tables(report_of(evaluation, compare(evaluation.scores, "base")))["tests"]
+    head, *rows = grid(table)
+    first = dict(zip(head, rows[0], strict=True))
+    assert (first["p"], first["Bonferroni"], first["effect size d"]) == ("undefined",) * 3
+    assert first["detectable"] == "n/a"
+    assert first["difference"] == "0.5000"
+
+
+def test_slices_have_their_n(make: Make) -> None:
+    evaluation, comparison = three(make)
+    table = tables(report_of(evaluation, comparison))["slice-kind-of-topic"]
+    assert table.caption == "MRR′ by kind of topic"
+    assert grid(table) == [
+        ["run", "kind of topic / a (n = 6)", "kind of topic / b (n = 6)"],
+        ["base", "0.500", "0.500"],
+        ["best", "1.000", "0.833"],
+        ["some", "0.667", "0.667"],
+    ]
+
+
+def test_every_topic_is_shown(make: Make) -> None:
+    evaluation, comparison = three(make)
+    table = tables(report_of(evaluation, comparison))["topics-mine"]
+    head, *rows = grid(table)
+    assert head == ["topic", "title", "base", "best", "some"]
+    assert len(rows) == 12
+    assert rows[0] == ["T00", "title T00", "0.500", "1.000", "1.000"]
+    assert rows[11] == ["T11", "title T11", "0.500", "0.000", "0.500"]
+    assert [cell.marks for cell in table.rows[0][2:]] == [(), ("best",), ("best",)]
+
+
+def test_ties_and_counts_are_told(make: Make) -> None:
+    evaluation, scorer, _ = make(clear=[GOOD] * 12)
+    tied = Run.from_dict("tied", {t: {"good": 1.0, "bad": 1.0} for t in TOPICS[:3]})
+    both = evaluate(evaluation.collection, scorer, [tied])
+    report = report_of(both, None)
+    lines = words(report, "Can these numbers be trusted?")
+    assert lines == [
+        "tied: MRR′ lies between 0.1250 and 0.2500, depending on the order of tied results.",
+        "tied: P′@1 lies between 0.0000 and 0.2500, depending on the order of tied results.",
+    ]
+    counts = tables(report)["counts"]
+    found = dict(zip(*grid(counts), strict=True))
+    assert found["results"] == "6"
+    assert found["tied results"] == "6"
+    assert found["topics missing"] == "9"
+    assert words(report_of(evaluation, None), "Can these numbers be trusted?") == [
+        "No order of tied results would change a mean."
+    ]
+
+
+def test_the_data_holds_scores_and_tests(make: Make, tmp_path: Path) -> None:
+    evaluation, comparison = three(make)
+    written = write_report(report_of(evaluation, comparison), tmp_path)
+    data = json.loads(written["json"].read_text())["data"]
+    assert [scores["run"] for scores in data["scores"]] == ["base", "best", "some"]
+    assert data["scores"][1]["values"][11] == [0.0, 0.0]
+    assert data["comparison"]["baseline"] == "base"
+    assert len(data["comparison"]["rows"]) == 4
+
+
+def test_the_provenance_is_told(make: Make) -> None:
+    evaluation, scorer, runs = make(base=[BAD] * 12)
+    report = comparison_report(evaluation, None, inputs(evaluation.collection, scorer, {"base.run": runs[0]}))
+    assert grid(tables(report)["checksums"]) == [
+        ["file", "SHA-256"],
+        ["mine, edition first", scorer.qrels.sha256],
+        ["base.run", runs[0].sha256],
+    ]
+
+
+def test_a_run_without_any_common_topic_is_no_accident(make: Make) -> None:
+    evaluation, scorer, _ = make(base=[BAD] * 12)
+    other = Run.from_dict("other", {"X1": {"d": 1.0}})
+    with pytest.raises(
+        HarnessError, match=r"run other: none of its topics \(X1, ...\) is judged \(T00, T01, T02, ...\)"
+    ):
+        evaluate(evaluation.collection, scorer, [other])
+
+
+def test_hostile_names_are_shown_and_do_nothing(make: Make, tmp_path: Path) -> None:
+    evaluation, comparison = three(make)
+    report = report_of(evaluation, comparison, **{"<script>alert(1)</script>.run": "=1+1"})
+    written = write_report(report, tmp_path)
+    page = written["html"].read_text()
+    assert "<script>alert(1)" not in page
+    assert "<b>&#34;T01" not in page
+    assert '<b>"T01"' not in page
+    assert "My &lt;collection&gt;" in page
+    assert "<script>alert" not in written["md"].read_text()
+    assert "\n=1+1" not in (written["csv"] / "checksums.csv").read_text()
+    assert ",=1+1" not in (written["csv"] / "checksums.csv").read_text()
+
+
+def test_figures_have_a_caption(make: Make) -> None:
+    report = report_of(*three(make))
+    figures = {block.id: block.caption for block in report.blocks() if isinstance(block, Figure)}
+    assert figures["distribution"] == "MRR′ over topics"
+    assert figures["differences"] == "Mean differences in MRR′"
+
+
+# Parts
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [(None, "undefined"), (0.0, "<.0001"), (0.00009999, "<.0001"), (0.0001, "0.0001"), (0.05, "0.0500"), (1, "1.0000")],
+)
+def test_p_values(p: float | None, text: str) -> None:
+    cell = shown_p(p)
+    assert (cell.text, cell.value) == (text, p)
+
+
+def test_a_protocol_in_words(make: Make) -> None:
+    evaluation, _, _ = make(base=[BAD] * 12)
+    first, second = protocol_text(evaluation.scores[0].protocol).paragraphs
+    assert first == "Protocol plain: Plain."
+    assert second.startswith("The first 1,000 results of a topic count; ties are in trec_eval's order")
+    assert second.endswith("A topic without relevant documents counts 0.")
+
+
+def test_long_titles_are_cut(make: Make) -> None:
+    evaluation, _, _ = make(base=[BAD] * 12)
+    scores: Scores = evaluation.scores[0]
+    topic = evaluation.topics.by_id()["T00"]
+    for length, shown in ((90, 90), (91, 90), (500, 90)):
+        title = "x" * length
+        table = per_topic_table("mine", {"base": scores}, {"T00": replace(topic, title=title)})
+        text = table.rows[0][1].text
+        assert len(text) == shown
+        assert (text == title) == (length <= 90)
+        assert text.endswith("…") == (length > 90)
+    assert table.rows[1][1].text == ""
+
+
+def test_provenance_without_files_has_no_table() -> None:
+    section = provenance_section(provenance({}, ["harness"]))
+    assert len(section.blocks) == 1

@@ -1,0 +1,347 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.papers import load_paper, reproduce
+from harness.report import write_report
+from harness.report.model import Report, Table, Text
+from harness.report.paper import paper_report
+from harness.store import provenance
+
+Tiny = Callable[..., str]
+BREAKDOWN = """breakdown:
+  title: RR by difficulty
+  attribute: difficulty
+  values: [Low, High]
+  measure: RR
+  runs: [base-run, short-run]
+"""
+
+
+def report_of(key: str, files: Mapping[str, str] | None = None, alpha: float = 0.05) -> Report:
+    found = reproduce(load_paper(key))
+    checksums = files or {file.name: file.sha256 for file in found.paper.files()}
+    return paper_report(found, provenance(checksums, ["harness", "reproduce", f"paper={key}"]), alpha)
+
+
+def tables(report: Report) -> dict[str, Table]:
+    return {table.id: table for table in report.tables()}
+
+
+def grid(table: Table) -> list[list[str]]:
+    return [[column.full_title for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
+
+
+def words(report: Report, title: str) -> list[str]:
+    """The paragraphs of a section."""
+    (section,) = (section for section in report.sections if section.title == title)
+    return [line for block in section.blocks if isinstance(block, Text) for line in block.paragraphs]
+
+
+def titles(report: Report) -> list[str]:
+    return [section.title for section in report.sections]
+
+
+def test_the_outcome(tiny: Tiny) -> None:
+    report = report_of(tiny("remarks: [The first thing., The second thing.]\n"))
+    assert report.title == "A tiny paper"
+    assert report.headline == (
+        "tiny: 3 of 8 table cells exact, 1 of 1 values of its text exact, 1 close, 1 differs, 3 blocked"
+    )
+    assert grid(tables(report)["verdicts"]) == [
+        ["verdict", "cells", "meaning"],
+        ["exact", "4", "rounds to the printed digits"],
+        ["close", "1", "within two units of the last printed digit"],
+        ["differs", "1", "further away"],
+        ["blocked", "3", "cannot be recomputed here; the reason stands with the cell"],
+    ]
+    assert words(report, "Outcome") == [
+        "What the paper does not say, and what makes its numbers come out:",
+        "The first thing.",
+        "The second thing.",
+    ]
+    assert grid(tables(report)["blocked"]) == [
+        ["tables", "cells", "cause"],
+        ["1", "1", "no archived run is known"],
+        ["1", "1", "no archived run is known; the paper divides by something else"],
+        ["2", "1", "times of another machine"],
+    ]
+
+
+def test_a_table_as_the_paper_prints_it(tiny: Tiny) -> None:
+    report = report_of(tiny())
+    table = tables(report)["table-1"]
+    assert table.caption == "Table 1 of the paper: Main results"
+    # Two digits more than printed; the printed value where nothing was recomputed.
+    assert grid(table) == [
+        ["group", "system", "p2 / c1", "rr / c1", "rr / c2", "map / c1"],
+        ["ours", "Base", "0.5000", "0.8333", "0.66667", "0.70"],
+        ["ours", "Short", "0.5000", "0.6667", "", ""],
+        ["theirs", "Absent", "0.40", "", "", ""],
+    ]
+    marks = [[cell.marks for cell in row[2:]] for row in table.rows]
+    assert marks == [
+        [("exact",), ("exact",), ("exact",), ("blocked",)],
+        [("close",), ("differs",), ("missing",), ("missing",)],
+        [("blocked",), ("missing",), ("missing",), ("missing",)],
+    ]
+    assert [cell.note for cell in table.rows[1][2:4]] == ["printed 0.52", "printed 0.60"]
+    assert [cell.note for cell in table.rows[0][2:4]] == ["", ""]
+    assert table.notes == (
+        "Recomputed values, with two digits more than the paper prints. "
+        "tiny-1: edition first, protocol tiny, n = 3; tiny-2: edition first, protocol tiny, n = 3.",
+    )
+    values = [cell.value for cell in table.rows[0]]
+    assert values[:2] == [None, None]
+    assert values[2:] == [0.5, pytest.approx(5 / 6), pytest.approx(2 / 3), None]
+
+
+def test_a_table_of_which_nothing_was_recomputed(tiny: Tiny) -> None:
+    table = tables(report_of(tiny()))["table-2"]
+    assert table.notes == ("Values as printed; none was recomputed: times of another machine.",)
+    assert [[cell.text for cell in row] for row in table.rows] == [["Base", "12"]]
+    assert table.rows[0][1].marks == ("blocked",)
+
+
+def test_a_value_of_the_text(tiny: Tiny) -> None:
+    table = tables(report_of(tiny()))["table-text"]
+    assert table.caption == "Text of the paper: An example"
+    assert grid(table) == [["system", "rr / value"], ["Tied", "0.500"]]
+    assert table.notes == (
+        "Recomputed values, with two digits more than the paper prints. tiny-1: edition first, protocol tiny, n = 1.",
+        "The topic is not printed; T1 fits.",
+    )
+
+
+def test_the_baseline_and_significance_are_marked(tiny: Tiny) -> None:
+    names = [f"T{n}" for n in range(12)]
+    head = "paper,table,caption,system,group,collection,task,slice,metric,aggregate,value,std,significant,baseline,note"
+    rows = (
+        "Base,ours,c1,,,rr,single,0.5,,,1,",
+        "Short,ours,c1,,,rr,single,0.9,,,0,",
+        "Tied,ours,c1,,,rr,single,0.7,,,0,",
+    )
+    good, bad = "{t} Q0 good 1 2 x\n{t} Q0 bad 2 1 x\n", "{t} Q0 bad 1 2 x\n{t} Q0 good 2 1 x\n"
+    files = {
+        "qrels1.txt": "".join(f"{t} 0 good 1\n{t} 0 bad 0\n" for t in names),
+        "topics1.jsonl": "".join(f'{{"id": "{t}", "title": "x"}}\n' for t in names),
+        # Differences in RR: .5 on 11 topics and -.5 on one (p .0004); .5 on four topics and 0 on eight (p .039).
+        "runs/base_1.txt": "".join(bad.format(t=t) for t in names),
+        "runs/short_1.txt": "".join(good.format(t=t) for t in names[1:]),
+        "runs/tied_1.txt": "".join((good if n < 4 else bad).format(t=t) for n, t in enumerate(names)),
+        "cells.csv": "\n".join((head, *(f"tiny,1,Main,{row}" for row in rows))) + "\n",
+    }
+    key = tiny("baselines: {run: base-run}\n", files)
+    table = tables(report_of(key))["table-1"]
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["Base", "0.500"],
+        ["Short", "0.917"],
+        ["Tied", "0.667"],
+    ]
+    assert [row[1].marks for row in table.rows] == [
+        ("exact", "baseline"),
+        ("exact", "significant"),
+        ("exact", "nominal"),
+    ]
+    assert table.notes[-1] == (
+        "Marks of significance: two-sided paired t-test against the baseline (base-run for runs that end in 'run'), "
+        "alpha 0.05, Bonferroni over all runs with that ending and all measures within a collection."
+    )
+    strict = tables(report_of(key, alpha=0.01))["table-1"]
+    assert [row[1].marks for row in strict.rows] == [("exact", "baseline"), ("exact", "significant"), ("exact",)]
+    assert "alpha 0.01," in strict.notes[-1]
+
+
+def test_translations_and_breakdown(tiny: Tiny) -> None:
+    extra = BREAKDOWN + (
+        "translations:\n  source: tiny\n  english: eng.tsv\n  languages: {ours: {title: Our, path: ours.tsv}}\n"
+    )
+    files = {
+        "eng.tsv": "T1\tt\tprove\tx\nT2\tt\tfind\tx\nT3\tt\tshow\tx\n",
+        "ours.tsv": "T1\tt\tprove\tx\nT2\tt\tnajdi\tx\n",
+    }
+    report = report_of(tiny(extra, files))
+    assert grid(tables(report)["translations"]) == [
+        ["language", "judged topics", "topics missing", "bodies in English"],
+        ["Our (ours)", "3", "1", "1"],
+    ]
+    found = words(report, "Were the topics translated?")
+    assert any(line.startswith("1 of the 3 Our topics") for line in found)
+    assert found[-1] == (
+        "For such a language a claim of no significant difference from English says little about translation."
+    )
+    # Beside the tables of that language too.
+    assert any(note.startswith("1 of the 3 Our topics") for note in tables(report)["table-1"].notes)
+    assert grid(tables(report)["breakdown"]) == [
+        ["difficulty", "n", "base-run", "short-run"],
+        ["Low", "2", "1.000", "1.000"],
+        ["High", "1", "0.500", "0.000"],
+    ]
+    assert tables(report)["breakdown"].notes == ("Labels exist for 3 of the 3 topics of c1; c2 has none.",)
+
+
+def test_the_same_runs_under_another_protocol(tiny: Tiny) -> None:
+    report = report_of(tiny("also: [trec_eval]\n"))
+    assert "The same runs under trec_eval" in titles(report)
+    table = tables(report)["also-trec-eval"]
+    heads = [column.full_title for column in table.columns]
+    assert heads[0] == "run"
+    assert "c1 / MAP" in heads
+    place = heads.index("c1 / P@10")
+    assert {row[0].text: row[place].text for row in table.rows} == {
+        "base-run": "0.133",  # 2, 1 and 1 of 10
+        "short-run": "0.100",  # 2, 1 and 0 of 10
+        "tied-run": "0.100",
+    }
+    assert [row[0].text for row in table.rows if "best" in row[place].marks] == ["base-run"]
+    assert table.notes == ("c1: edition first, n = 3; c2: edition first, n = 3.",)
+
+
+def test_every_topic_is_shown(tiny: Tiny) -> None:
+    table = tables(report_of(tiny()))["topics-c1"]
+    assert grid(table) == [
+        ["topic", "title", "base-run", "short-run", "tied-run"],
+        ["T1", "one", "0.500", "1.000", "0.500"],
+        ["T2", "two", "0.500", "0.500", "0.500"],
+        ["T3", "three", "0.500", "0.000", "0.500"],
+    ]
+    assert table.caption == "P′@2 by topic, c1 (edition first)"
+    assert [cell.marks for cell in table.rows[0][2:]] == [(), ("best",), ()]
+
+
+def test_what_would_undermine_the_numbers_is_told(tiny: Tiny) -> None:
+    wrong_rank = "T1 Q0 d1 1 1 x\nT1 Q0 d3 2 2 x\n"
+    lines = words(
+        report_of(tiny(files={"runs/base_2.txt": wrong_rank.replace("T1", "U1").replace("d", "e")})),
+        ("Can these numbers be trusted?"),
+    )
+    assert lines[0] == "Protocol tiny: Tiny protocol."
+    assert "Documents without a judgment are removed before scoring (prime)." in lines[1]
+    assert "short-run on c1 lacks 1 of 3 topics: T3" in lines
+    assert "base-run on c2 lacks 2 of 3 topics: U2, U3" in lines
+    assert "tied-run on c1: MRR′ lies between 0.8333 and 1.0000" in lines
+    assert any("rank 2 of topic 'U1' has a higher score than the rank before it" in line for line in lines)
+    assert not any("P′@2 lies between" in line for line in lines)
+
+
+def test_where_all_is_well_that_is_told(tiny: Tiny) -> None:
+    whole = {
+        "runs/short_1.txt": "T1 Q0 d1 1 3 x\nT2 Q0 d4 1 2 x\nT3 Q0 d6 1 2 x\n",
+        "runs/tied_1.txt": "T1 Q0 d1 1 1 x\nT1 Q0 d3 2 1 x\nT2 Q0 d4 1 2 x\nT3 Q0 d6 1 2 x\n",
+    }
+    cells = (
+        "paper,table,caption,system,group,collection,task,slice,metric,aggregate,value,std,significant,baseline,note\n"
+        "tiny,1,Main,Short,ours,c1,,,rr,single,1.0,,,0,\n"
+    )
+    report = report_of(tiny(files={**whole, "cells.csv": cells}))
+    assert report.headline == "tiny: 1 of 1 table cells exact"
+    assert words(report, "Can these numbers be trusted?")[2:] == [
+        "Every run answers every topic.",
+        "1 topic of c2 without a relevant document: binary measures are 0 there for every run.",
+        "No order of tied results would change a mean.",
+        "The readers of the run files had nothing to warn of.",
+    ]
+    assert "blocked" not in tables(report)
+    assert [section for section in titles(report) if "claims" in section or "translated" in section] == []
+
+
+def test_a_paper_of_which_nothing_can_be_recomputed() -> None:
+    report = report_of("mirmu-msm")
+    assert titles(report) == ["Outcome", "Tables as the paper prints them", "Provenance"]
+    assert report.headline == "mirmu-msm: 0 of 294 table cells exact, 0 of 1 values of its text exact, 295 blocked"
+    table = tables(report)["table-2"]
+    shown = [cell for row in table.rows for cell in row if cell.marks]
+    assert len(shown) == 90
+    assert {cell.marks for cell in shown} == {("blocked",)}
+    assert table.notes[0].startswith("Values as printed; none was recomputed: needs the submitted runs")
+    published = [cell.value for cell in load_paper("mirmu-msm").cells if cell.table == "2"]
+    assert [cell.text for cell in shown] == published
+
+
+def test_the_provenance_names_command_and_checksums(tiny: Tiny) -> None:
+    report = report_of(tiny())
+    table = tables(report)["checksums"]
+    found = {row[0].text: row[1].text for row in table.rows}
+    files = load_paper("tiny").files()
+    assert found == {file.name: file.sha256 for file in files}
+    assert len(found) == 10
+    assert "someone/runs@abababa/runs/base_1.txt" in found
+
+
+def test_the_data_holds_verdicts_and_scores(tiny: Tiny, tmp_path: Path) -> None:
+    report = report_of(tiny())
+    written = write_report(report, tmp_path / "report")
+    data = json.loads(written["json"].read_text())["data"]
+    verdicts: list[dict[str, Any]] = data["verdicts"]
+    assert len(verdicts) == 9
+    assert verdicts[3] == {
+        "table": "1",
+        "group": "ours",
+        "system": "Short",
+        "collection": "c1",
+        "slice": "",
+        "metric": "rr",
+        "printed": "0.60",
+        "value": pytest.approx(2 / 3),
+        "verdict": "differs",
+        "run": "short-run",
+        "edition": "first",
+        "protocol": "tiny",
+        "n": 3,
+        "cause": "",
+    }
+    assert verdicts[5]["value"] is None
+    assert verdicts[5]["cause"] == "no archived run is known"
+    assert {(score["collection"], score["run"]) for score in data["scores"]} == {
+        (f"tiny-{n}", f"{name}-run") for n in (1, 2) for name in ("base", "short", "tied")
+    }
+
+
+def test_claims_are_part_of_the_report(tiny: Tiny) -> None:
+    report = report_of(tiny("claims:\n  - {title: A claim, expect: first better, pairs: [[base-run, short-run]]}\n"))
+    assert words(report, "What the paper claims")[0] == "Claim 1: A claim."
+    assert len(tables(report)["claim-1"].rows) == 2 * 2 + 2
+
+
+def test_the_same_input_gives_the_same_report(tiny: Tiny, tmp_path: Path) -> None:
+    key = tiny(BREAKDOWN + "also: [trec_eval]\n")
+    one, two = (write_report(report_of(key), tmp_path / name) for name in ("one", "two"))
+    for kind in ("html", "md", "tex", "json"):
+        assert one[kind].read_bytes() == two[kind].read_bytes()
+
+
+HOSTILE = '<script>alert("x")</script>'
+
+
+def test_hostile_text_is_shown_and_does_nothing(tiny: Tiny, tmp_path: Path) -> None:
+    cells = (
+        "paper,table,caption,system,group,collection,task,slice,metric,aggregate,value,std,significant,baseline,note\n"
+        'tiny,1,"<img src=x onerror=alert(1)>",Base,ours,c1,,"=HYPERLINK(""http://x"")",p2,single,0.50,,,0,\n'
+        "tiny,1,x,\\input{/etc/passwd},ours,c1,,b,p2,single,0.50,,,0,\n"
+        "tiny,2,| a | `b` |,[click](javascript:alert(1)),ours,c1,,,rr,single,1,,,0,\n"
+    )
+    topics = json.dumps({"id": "T1", "title": HOSTILE}) + '\n{"id": "T2", "title": "$x$"}\n{"id": "T3", "title": "c"}\n'
+    key = tiny(
+        f"remarks: ['{HOSTILE}']\n",
+        {"cells.csv": cells, "topics1.jsonl": topics},
+        ("title: A tiny paper", f"title: '{HOSTILE}'"),
+    )
+    written = write_report(report_of(key, {HOSTILE: "\u202egnp.exe"}), tmp_path)
+    page = written["html"].read_text()
+    assert HOSTILE not in page
+    assert "alert(&#34;x&#34;)" in page or "alert(&quot;x&quot;)" in page
+    assert "<img" not in page
+    assert "\u202e" not in page
+    text = written["md"].read_text()
+    assert "<script>" not in text
+    assert "<img" not in text
+    assert "[click](javascript:" not in text
+    tex = written["tex"].read_text()
+    assert "\\input{/etc" not in tex
+    for path in written["csv"].iterdir():
+        assert not any(field.startswith("=") for line in path.read_text().splitlines() for field in line.split(","))

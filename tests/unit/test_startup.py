@@ -1,0 +1,35 @@
+"""Heavy libraries are loaded by what needs them, not by starting."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("scipy.stats", "scipy.optimize", "pandas", "matplotlib", "hydra", "jinja2")
+HELP = """
+import sys
+sys.argv = ["harness", "--help"]
+from harness.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "kept_out"),
+    [
+        ("import harness", (*HEAVY, "numpy", "yaml", "typer", "scipy")),
+        (HELP, (*HEAVY, "numpy", "yaml", "scipy")),
+        # What `harness score` needs to read and score runs.
+        ("import harness.trec, harness.scoring, harness.collections", HEAVY),
+        ("import harness.workflow, harness.stats, harness.papers", ("scipy.stats", "pandas", "matplotlib")),
+    ],
+)
+def test_what_is_not_loaded(code: str, kept_out: tuple[str, ...]) -> None:
+    ending = f"import sys; sys.stderr.write(' '.join(m for m in {kept_out} if m in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", f"{code}\n{ending}"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

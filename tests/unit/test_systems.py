@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from harness import config
+from harness.collections import load_collection
+from harness.collections.corpus import Corpus, load_corpus
+from harness.errors import FormatError, HarnessError
+from harness.systems import System, build_system, load_system
+from harness.systems.simple import External, Overlap, Shuffle, tokens
+from harness.topics import Topic, Topics
+
+SIMPLE = "harness.systems.simple"
+
+
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# `even` stands in two of them, `the` in all.
+DOCUMENTS = [
+    {"id": "d1", "title": "the even number", "body": "", "tags": ["parity"]},
+    {"id": "d2", "title": "the", "body": "even EVEN even \\sqrt 2", "tags": []},
+    {"id": "d3", "title": "the odd", "body": "number_theory", "tags": ["parity", "primes"]},
+]
+Make = Callable[[Sequence[Mapping[str, object]]], Corpus]
+
+
+@pytest.fixture
+def make(conf: Callable[[str, str, str], Path], tmp_path: Path) -> Make:
+    """A function that makes a corpus of documents."""
+
+    def build(documents: Sequence[Mapping[str, object]]) -> Corpus:
+        name = f"c{len(list(tmp_path.glob('*.jsonl')))}"
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("\n".join(json.dumps(document) for document in documents))
+        fields = "{id: id, title: title, body: body, tags: tags}"
+        conf("corpus", name, f"name: {name}\ntitle: C\nlicence: CC0\nfile: {{file: '{path}'}}\nfields: {fields}\n")
+        return load_corpus(name)
+
+    return build
+
+
+@pytest.fixture
+def corpus(make: Make) -> Corpus:
+    return make(DOCUMENTS)
+
+
+TOPICS = Topics(
+    (
+        Topic("T1", "Is the even number", "\\Sqrt of 2", ("primes",)),
+        Topic("T2", "the", "nothing else"),
+        Topic("T3", "parity parity"),
+    )
+)
+WORK = Path("workspace")
+
+
+def ranking(run_of: System, corpus: Corpus | None, **how: object) -> dict[str, dict[str, float]]:
+    return run_of(TOPICS, corpus, WORK, **how).to_dict()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("Even, EVEN!", ["even", "even"]),
+        ("x^2 + 13ab", ["x", "2", "13", "ab"]),
+        (r"\frac{1}{2}\alpha", [r"\frac", "1", "2", r"\alpha"]),
+        ("Řešení nežádoucí", ["řešení", "nežádoucí"]),
+        ("a_b", ["a", "b"]),
+    ],
+)
+def test_tokens(text: str, expected: list[str]) -> None:
+    assert tokens(text) == expected
+
+
+def test_overlap_by_hand(corpus: Corpus) -> None:
+    rare, common = math.log(3), math.log(3 / 2)
+    found = ranking(Overlap(), corpus)
+    assert list(found) == ["T1", "T3"]  # T2 shares only a word of all documents, which weighs nothing
+    # d1: even, number. d2: even, \sqrt, 2. d3: number, primes.
+    assert found["T1"] == pytest.approx({"d2": common + 2 * rare, "d3": common + rare, "d1": 2 * common})
+    assert list(found["T1"]) == ["d2", "d3", "d1"]
+    # Equal scores: the document id decides, descending as in trec_eval.
+    assert list(found["T3"]) == ["d3", "d1"]
+    assert found["T3"] == pytest.approx({"d3": common, "d1": common})
+
+
+def test_overlap_of_titles_alone(corpus: Corpus) -> None:
+    found = ranking(Overlap(title_only=True), corpus)
+    common = math.log(3 / 2)
+    assert found["T1"] == pytest.approx({"d1": 2 * common, "d2": common, "d3": common})
+
+
+def test_overlap_returns_no_more_than_its_depth(corpus: Corpus) -> None:
+    assert {topic: list(docs) for topic, docs in ranking(Overlap(depth=1), corpus).items()} == {
+        "T1": ["d2"],
+        "T3": ["d3"],
+    }
+
+
+def test_overlap_ranks_the_pool_alone(corpus: Corpus) -> None:
+    pool = {"T1": frozenset({"d1", "unknown"}), "T3": frozenset({"d2"})}
+    found = ranking(Overlap(), corpus, pool=pool)
+    assert {topic: list(docs) for topic, docs in found.items()} == {"T1": ["d1"]}
+    # Words weigh what they weigh in the corpus, not in the pool.
+    assert found["T1"]["d1"] == ranking(Overlap(), corpus)["T1"]["d1"]
+
+
+def test_shuffle_depends_on_seed_topic_and_document_alone(make: Make, corpus: Corpus) -> None:
+    one, two = ranking(Shuffle(seed=1), corpus), ranking(Shuffle(seed=2), corpus)
+    assert one == ranking(Shuffle(seed=1), corpus)
+    assert one != two
+    assert set(one) == {"T1", "T2", "T3"}
+    assert all(set(docs) == {"d1", "d2", "d3"} for docs in one.values())
+    assert one["T1"] != one["T2"]
+    # The order of the corpus is of no consequence.
+    assert ranking(Shuffle(seed=1), make(DOCUMENTS[::-1])) == one
+
+
+def test_shuffle_keeps_its_order_for_good() -> None:
+    pool = {"T1": frozenset("abcdef")}
+    run = Shuffle(seed=0)(TOPICS, None, WORK, pool=pool)
+    assert list(run.to_dict()["T1"]) == ["a", "d", "b", "c", "e", "f"]  # sha256sum of "0<tab>T1<tab>a" and so on
+
+
+def test_shuffle_is_a_shuffle() -> None:
+    """Over many topics each of two documents stands first about equally often."""
+    topics = Topics(tuple(Topic(f"T{n}", "t") for n in range(400)))
+    run = Shuffle()(topics, None, WORK, pool={topic.id: frozenset({"a", "b"}) for topic in topics})
+    first = sum(next(iter(docs)) == "a" for docs in run.to_dict().values())
+    assert 150 < first < 250
+
+
+def test_shuffle_ranks_the_pool_alone_and_needs_no_corpus() -> None:
+    found = ranking(Shuffle(), None, pool={"T2": frozenset({"x", "y", "z"}), "T9": frozenset({"x"})})
+    assert {topic: set(docs) for topic, docs in found.items()} == {"T2": {"x", "y", "z"}}
+    assert list(found["T2"].values()) == sorted(found["T2"].values(), reverse=True)
+    assert len(ranking(Shuffle(depth=2), None, pool={"T2": frozenset("xyz")})["T2"]) == 2
+
+
+@pytest.mark.parametrize("system", [Overlap(), Shuffle()])
+def test_a_system_that_needs_a_corpus_says_so(system: Overlap | Shuffle) -> None:
+    expected = f"system {system.name}: needs a corpus; name one with corpus=NAME"
+    assert message(lambda: system(TOPICS, None, WORK)) == expected
+
+
+def test_the_embedded_collection_gives_the_same_bytes_again() -> None:
+    topics, answers = load_collection("mini-task1").topics(), load_corpus("mini-answers")
+    for name in ("overlap", "overlap-title", "shuffle"):
+        one, two = (load_system(name)(topics, answers, WORK) for _ in range(2))
+        assert one.sha256 == two.sha256
+        assert one.name == name
+        assert len(one) > 100
+
+
+def test_a_run_made_elsewhere_is_read_and_checked(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.tsv"
+    path.write_text("T1\tp1\t1\t0.5\ttheirs\nT9\tp1\t1\t0.5\ttheirs\n")
+    with pytest.raises(FormatError) as caught:
+        External(str(path))(TOPICS, None, WORK)
+    assert str(caught.value) == f"{path}:2: topic 'T9' is not among the collection's topics"
+    path.write_text("T1\tp1\t1\t0.5\ttheirs\n")
+    assert ranking(External(str(path)), None) == {"T1": {"p1": 0.5}}
+    assert External(str(path), name="ours")(TOPICS, None, WORK).name == "ours"
+    wrong = External(str(path), format="trek")
+    assert message(lambda: wrong(TOPICS, None, WORK)) == "--format trek: no such format; did you mean 'trec'?"
+    assert message(lambda: External("absent.tsv")(TOPICS, None, WORK)) == "absent.tsv: no such file"
+
+
+@pytest.mark.parametrize(
+    ("mapping", "fault"),
+    [
+        ({}, "f: key '_target_' is '', expected a class such as harness.systems.simple.Overlap"),
+        ({"_target_": "Overlap"}, "f: key '_target_' is 'Overlap', expected a class such as "),
+        ({"_target_": f"{SIMPLE}.Overlp"}, f"f: key '_target_': {SIMPLE} has no 'Overlp'"),
+        (
+            {"_target_": "harness.absent.Thing"},
+            "f: harness.absent.Thing cannot be loaded: No module named 'harness.absent'",
+        ),
+        (
+            {"_target_": "harness.absent.Thing", "extra": "dense"},
+            "f: harness.absent.Thing cannot be loaded: No module named 'harness.absent'; "
+            "install it with: pip install 'mathir-harness[dense]'",
+        ),
+        ({"_target_": "..simple.Overlap"}, "f: ..simple.Overlap cannot be loaded: "),
+        ({"_target_": f"{SIMPLE}.__doc__"}, f"f: key '_target_': {SIMPLE}.__doc__ is no class"),
+        (
+            {"_target_": f"{SIMPLE}.Overlap", "deph": 5},
+            f"f: key 'deph' is unknown to {SIMPLE}.Overlap; did you mean 'depth'?",
+        ),
+        ({"_target_": f"{SIMPLE}.Overlap", "depth": "5"}, "f: key 'depth' is '5', expected a whole number"),
+        ({"_target_": f"{SIMPLE}.Overlap", "depth": True}, "f: key 'depth' is True, expected a whole number"),
+        ({"_target_": f"{SIMPLE}.Overlap", "depth": 0}, "f: key 'depth' is 0, expected a whole number from 1"),
+        ({"_target_": f"{SIMPLE}.Shuffle", "depth": -3}, "f: key 'depth' is -3, expected a whole number from 1"),
+        ({"_target_": f"{SIMPLE}.Overlap", "title_only": 1}, "f: key 'title_only' is 1, expected true or false"),
+        ({"_target_": f"{SIMPLE}.Overlap", "name": None}, "f: key 'name' is None, expected text"),
+        ({"_target_": f"{SIMPLE}.External", "path": None}, "f: key 'path' is missing"),
+    ],
+)
+def test_faults_of_a_configuration(mapping: Mapping[str, object], fault: str) -> None:
+    assert message(lambda: build_system(mapping, "f")).startswith(fault)
+
+
+def test_what_a_configuration_says_about_itself_is_no_parameter() -> None:
+    about = {"title": "T", "extra": "lexical", "needs": "rank_bm25", "_target_": f"{SIMPLE}.Shuffle", "seed": 3}
+    assert build_system(about, "f") == Shuffle(seed=3)
+
+
+def test_an_unknown_system_is_answered_with_the_nearest() -> None:
+    assert message(lambda: load_system("overlp")) == "system 'overlp' is unknown; did you mean 'overlap'?"
+    where = config.names("system")["external"]
+    assert message(lambda: load_system("external")) == f"{where}: key 'path' is missing"

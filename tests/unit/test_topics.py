@@ -1,0 +1,328 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from harness.errors import FormatError
+from harness.topics import (
+    READERS,
+    Formula,
+    Topic,
+    Topics,
+    arqmath_xml,
+    attributes_csv,
+    crossmath_tsv,
+    jsonl,
+    plain,
+)
+
+TWO = b"""<?xml version="1.0" encoding="utf-8"?>
+<Topics>
+  <Topic number="A.1">
+    <Title>Is &lt;span class="math-container" id="q_1"&gt;$x^2$&lt;/span&gt; even?</Title>
+    <Question>&lt;p&gt;Let
+      &lt;span class="math-container" id="q_2"&gt;$$a &amp;lt; b$$&lt;/span&gt;.&lt;/p&gt;</Question>
+    <Tags>algebra-precalculus, functions ,</Tags>
+  </Topic>
+  <Topic number="A.2"><Title>Second</Title></Topic>
+</Topics>
+"""
+
+
+def fault(call: Callable[[], object]) -> str:
+    with pytest.raises(FormatError) as caught:
+        call()
+    return str(caught.value)
+
+
+def span(text: str, name: str = "q_1") -> str:
+    return f'<span class="math-container" id="{name}">{text}</span>'
+
+
+# HTML
+
+
+@pytest.mark.parametrize(
+    ("markup", "text", "formulas"),
+    [
+        ("plain words", "plain words", []),
+        ("", "", []),
+        ("<p>a</p><p>b</p>", "a b", []),
+        ("a<br>b<br/>c", "a b c", []),
+        ("<ul><li>one</li><li>two</li></ul>", "one two", []),
+        ("a<b>bold</b>c", "aboldc", []),
+        ("a &lt; b &amp; c &#x2265; d &nbsp; e", "a < b & c ≥ d e", []),
+        ("a &amp;lt; b", "a &lt; b", []),
+        ("&unknown; &", "&unknown; &", []),
+        (f"so {span('$x$')} is", "so $x$ is", [("q_1", "x")]),
+        (span("$$x$$"), "$$x$$", [("q_1", "x")]),
+        (span(r"\(x\)"), r"\(x\)", [("q_1", "x")]),
+        (span(r"\[x\]"), r"\[x\]", [("q_1", "x")]),
+        (span("x"), "x", [("q_1", "x")]),
+        (span(" $ x $ "), "$ x $", [("q_1", "x")]),
+        (span("$a &lt; b$"), "$a < b$", [("q_1", "a < b")]),
+        # A dollar that belongs to the formula stays.
+        (span(r"$5\$$"), r"$5\$$", [("q_1", r"5\$")]),
+        (span("$a$ and $b$"), "$a$ and $b$", [("q_1", "a$ and $b")]),
+        (span("$$"), "$$", [("q_1", "")]),
+        (span(""), "", [("q_1", "")]),
+        # A line break inside a formula must not glue a command to what follows.
+        (span(r"$\alpha<br>b$"), r"$\alpha b$", [("q_1", r"\alpha b")]),
+        (span("$a<em>b</em>$"), "$ab$", [("q_1", "ab")]),
+        # Nested spans belong to the outer formula.
+        (span("$a<span>b</span>c$") + " t", "$abc$ t", [("q_1", "abc")]),
+        (span(f"$a{span('b', 'q_2')}c$") + " t", "$abc$ t", [("q_1", "abc")]),
+        (span("a") + span("b", "q_2"), "ab", [("q_1", "a"), ("q_2", "b")]),
+        ('<span class="x math-container y" id="1">a</span>', "a", [("1", "a")]),
+        ('<span class="math-containers" id="1">a</span>', "a", []),
+        ('<span class="math-container">a</span>', "a", [("", "a")]),
+        ("<span class id>a</span>", "a", []),
+        ('<div class="math-container" id="1">a</div>', "a", []),
+        # Broken markup is read as far as it goes.
+        ('<p>x <span class="math-container" id="1">$a', "x $a", [("1", "a")]),
+        ("</span></p>a</span>", "a", []),
+        (span("$x$") + "</span></span> b", "$x$ b", [("q_1", "x")]),
+        ("<p>1 < 2", "1 < 2", []),
+        ("a <!-- <p>hidden</p> --> b", "a b", []),
+        ("<P>A</P><BR>" + span("$X$").replace("span", "SPAN"), "A $X$", [("q_1", "X")]),
+        # What a browser would run or fetch is not kept.
+        ('<img src="http://x/y" onerror="z">a', "a", []),
+    ],
+)
+def test_text_and_formulas_of_markup(markup: str, text: str, formulas: list[tuple[str, str]]) -> None:
+    assert plain(markup) == (text, tuple(Formula(*formula) for formula in formulas))
+
+
+@given(st.text(alphabet="<>/&;!-$\\pspan brclass='\"=math-container x\n", max_size=60))
+@example("<span class='math-container'")
+@example("<!")
+@example("<![CDATA[")
+@example("&#;")
+def test_any_markup_is_read(markup: str) -> None:
+    text, formulas = plain(markup)
+    assert text == " ".join(text.split())
+    assert all(formula.latex == formula.latex.strip() for formula in formulas)
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"]), max_size=50))
+def test_escaped_text_comes_back(text: str) -> None:
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;")
+    assert plain(f"<p>{escaped}</p>") == (" ".join(text.split()), ())
+
+
+def test_blanks_in_a_formula_take_no_time() -> None:
+    _, formulas = plain(span("$" + " " * 200_000 + "x"))
+    assert formulas == (Formula("q_1", "x"),)
+
+
+# XML
+
+
+def test_topics_of_the_organisers() -> None:
+    first, second = arqmath_xml(TWO, "f")
+    assert first == Topic(
+        "A.1",
+        "Is $x^2$ even?",
+        "Let $$a < b$$.",
+        ("algebra-precalculus", "functions"),
+        (Formula("q_1", "x^2"), Formula("q_2", "a < b")),
+        "eng",
+    )
+    assert second == Topic("A.2", "Second")
+
+
+def test_the_language_is_what_the_reader_is_told() -> None:
+    assert {topic.language for topic in arqmath_xml(TWO, "f", "hrv")} == {"hrv"}
+
+
+def test_markup_that_is_not_escaped_is_read_without_it() -> None:
+    (topic,) = arqmath_xml(b'<T><Topic number="1"><Title>a <b>bold</b> word</Title></Topic></T>', "f")
+    assert topic.title == "a bold word"
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", "f:1: not valid XML: no element found"),
+        (b"<Topics></Topics>", "f: no topics found"),
+        (b"A.1\tx\n", "f:1: not valid XML: syntax error"),
+        (b"<Topics>\n<Topic>\n</Topics>", "f:3: not valid XML: mismatched tag"),
+        (b"<Topics>\n<Topic", "f:2: not valid XML: unclosed token"),
+        (b"<Topics>\n&nbsp;</Topics>", "f:2: not valid XML: undefined entity"),
+        (b"<Topics>\n\n\xff</Topics>", "f:3: not valid XML: not well-formed (invalid token)"),
+        (b"<Topics/>\n<Topics/>", "f:2: not valid XML: junk after document element"),
+        (b"<Topics>\n<Topic/>\n</Topics>", "f:2: topic id '' is empty or holds blanks or unprintable characters"),
+        (
+            b'<Topics>\n\n<Topic number="A 1"/></Topics>',
+            "f:3: topic id 'A 1' is empty or holds blanks or unprintable characters",
+        ),
+        (
+            b'<Topics>\n<Topic number="A.1"/>\n<Topic number="A.2"/>\n<Topic\nnumber="A.1"/></Topics>',
+            "f:5: topic 'A.1' stands on line 2 already",
+        ),
+        (b'<?xml version="1.0"?>\n<!DOCTYPE t>\n<Topics/>', "f:2: DOCTYPE is not allowed in a topics file"),
+        (
+            b'<!DOCTYPE t [<!ENTITY a "aaa"><!ENTITY b "&a;&a;">]><Topics/>',
+            "f:1: DOCTYPE is not allowed in a topics file",
+        ),
+        (b'<Topics>\n<!ENTITY a SYSTEM "file:///etc/passwd">', "f:2: ENTITY is not allowed in a topics file"),
+        (b"<Topics>\n\x00</Topics>", "f:2: byte 0x00 is not UTF-8 text"),
+    ],
+)
+def test_faults_of_xml_name_the_line(data: bytes, expected: str) -> None:
+    assert fault(lambda: arqmath_xml(data, "f")) == expected
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_an_entity_cannot_hide_in_another_encoding(encoding: str) -> None:
+    text = '<?xml version="1.0" encoding="utf-16"?><!DOCTYPE T [<!ENTITY x "y">]><T><Topic number="1">&x;</Topic></T>'
+    assert fault(lambda: arqmath_xml(text.encode(encoding), "f")) == "f:1: byte 0x00 is not UTF-8 text"
+
+
+def test_a_declared_encoding_is_obeyed() -> None:
+    data = '<?xml version="1.0" encoding="iso-8859-1"?><T><Topic number="1"><Title>é</Title></Topic></T>'
+    assert arqmath_xml(data.encode("latin-1"), "f").by_id()["1"].title == "é"
+
+
+# CrossMath
+
+
+def test_translated_topics() -> None:
+    data = "\ufeffA.1\tNaslov $x$\tTijelo\u2028 <p>\talgebra,functions\r\n\r\nA.2\tDrugi\t\t\n".encode()
+    first, second = crossmath_tsv(data, "f", "hrv")
+    assert first == Topic("A.1", "Naslov $x$", "Tijelo\u2028 <p>", ("algebra", "functions"), (), "hrv")
+    assert second == Topic("A.2", "Drugi", "", (), (), "hrv")
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", "f: no topics found"),
+        (b"\n \n", "f: no topics found"),
+        (b"A.1\tt\tb\tx\n\nA.2\tt\n", "f:3: 2 columns, expected 4 (id title body tags)"),
+        (b"A.1\tt\tb\tx\ty\n", "f:1: 5 columns, expected 4 (id title body tags)"),
+        (b"A.1\tt\tb\tx\n\n\nA.1\tt\tb\tx\n", "f:4: topic 'A.1' stands on line 1 already"),
+        (b"A.1\tt\tb\tx\nA.2\t\xe9\tb\tx\n", "f:2: byte 0xe9 is not UTF-8 text"),
+        (b"\tt\tb\tx\n", "f:1: topic id '' is empty or holds blanks or unprintable characters"),
+    ],
+)
+def test_faults_of_translated_topics_name_the_line(data: bytes, expected: str) -> None:
+    assert fault(lambda: crossmath_tsv(data, "f", "hrv")) == expected
+
+
+# JSON lines
+
+
+def test_topics_of_our_own_form() -> None:
+    full = {
+        "id": "M.1",
+        "title": "t",
+        "body": "b",
+        "tags": ["x", "y"],
+        "formulas": [{"id": "f1", "latex": "x^2"}],
+        "language": "ces",
+        "attributes": {"difficulty": "Low", "year": 3},
+    }
+    data = json.dumps(full) + '\n\n{"id": "M.2", "title": "s"}\n'
+    first, second = jsonl(data.encode(), "f", "spa")
+    assert first == Topic(
+        "M.1", "t", "b", ("x", "y"), (Formula("f1", "x^2"),), "ces", {"difficulty": "Low", "year": "3"}
+    )
+    assert second == Topic("M.2", "s", language="spa")
+
+
+KEYS = "id, title, body, tags, formulas, language, attributes"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("[1]", f"expected an object with the keys {KEYS}"),
+        ('{"id": "1"}', f"expected an object with the keys {KEYS}"),
+        ('{"id": "1", "title": "t", "titel": "t"}', f"expected an object with the keys {KEYS}"),
+        ("{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ('{"id": null, "title": "t"}', "id, title, body and language must be text"),
+        ('{"id": 1, "title": "t"}', "id, title, body and language must be text"),
+        ('{"id": "1", "title": "t", "body": null}', "id, title, body and language must be text"),
+        ('{"id": "1", "title": "t", "tags": "algebra"}', "tags must be a list"),
+        ('{"id": "1", "title": "t", "tags": null}', "tags must be a list"),
+        ('{"id": "1", "title": "t", "formulas": [{"id": "1"}]}', "'latex'"),
+        ('{"id": "1", "title": "t", "formulas": 5}', "'int' object is not iterable"),
+        ('{"id": "1", "title": "t", "attributes": []}', "'list' object has no attribute 'items'"),
+    ],
+)
+def test_faults_of_our_own_form_name_the_line(line: str, expected: str) -> None:
+    data = '{"id": "0", "title": "t"}\n\n' + line + "\n"
+    assert fault(lambda: jsonl(data.encode(), "f")) == f"f:3: not a topic: {expected}"
+
+
+def test_json_that_is_too_deep_is_a_fault() -> None:
+    assert fault(lambda: jsonl(b"[" * 100_000, "f")).startswith("f:1: not a topic: maximum recursion depth exceeded")
+
+
+@pytest.mark.parametrize("name", [r"\ud800", r"a\u0007", r"a b", ""])
+def test_ids_that_no_run_can_hold_are_refused(name: str) -> None:
+    shown = json.loads(f'"{name}"')
+    found = fault(lambda: jsonl(f'{{"id": "{name}", "title": "t"}}'.encode(), "f"))
+    assert found == f"f:1: topic id {shown!r} is empty or holds blanks or unprintable characters"
+
+
+def test_an_id_twice_is_a_fault_on_its_line() -> None:
+    line = b'{"id": "M.1", "title": "t"}\n'
+    assert fault(lambda: jsonl(line + b"\n" + line, "f")) == "f:3: topic 'M.1' stands on line 1 already"
+
+
+@given(st.binary(max_size=80))
+@pytest.mark.parametrize("reader", READERS)
+def test_any_bytes_give_topics_or_a_fault(reader: str, data: bytes) -> None:
+    try:
+        topics = READERS[reader](data, "f", "eng")
+    except FormatError as error:
+        assert all(str(problem).startswith("f") for problem in error.problems)
+    else:
+        assert len(topics) == len(topics.ids()) > 0
+
+
+# Attributes
+
+
+def test_attributes_of_topics() -> None:
+    data = '\ufeffTopic,Difficulty,Category\r\nA.1, Low ,Proof\nA.2,High,\n\n"A.3","a, b",x\n'.encode()
+    assert attributes_csv(data, "f", "Topic", {"difficulty": "Difficulty", "category": "Category"}) == {
+        "A.1": {"difficulty": "Low", "category": "Proof"},
+        "A.2": {"difficulty": "High"},
+        "A.3": {"difficulty": "a, b", "category": "x"},
+    }
+
+
+def test_a_row_that_is_cut_short_has_fewer_attributes() -> None:
+    found = attributes_csv(b"Topic,D,C\nA.1,x\n", "f", "Topic", {"d": "D", "c": "C"})
+    assert found == {"A.1": {"d": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", "f:1: column 'Topic' is missing; found nothing"),
+        (b"topic,D\n", "f:1: column 'Topic' is missing; found topic, D"),
+        (b"Topic,d\n", "f:1: column 'D' is missing; found Topic, d"),
+        (b"Topic,D\nA.1,\xff\n", "f:2: byte 0xff is not UTF-8 text"),
+        (b"Topic,D\nA.1," + b"x" * 200_000 + b"\n", "f:2: not CSV: field larger than field limit (131072)"),
+        (b"Topic,D\nA.1,x\n\nA.1,y\n", "f:4: topic 'A.1' stands on an earlier line already"),
+    ],
+)
+def test_faults_of_attributes(data: bytes, expected: str) -> None:
+    assert fault(lambda: attributes_csv(data, "f", "Topic", {"d": "D"})) == expected
+
+
+def test_attributes_are_added_to_those_that_are_there() -> None:
+    topics = Topics((Topic("1", "a", attributes={"x": "1", "y": "2"}), Topic("2", "b")))
+    first, second = topics.with_attributes({"1": {"y": "3", "z": "4"}, "9": {"x": "5"}})
+    assert first.attributes == {"x": "1", "y": "3", "z": "4"}
+    assert second.attributes == {}
+    assert topics.by_id()["1"].attributes == {"x": "1", "y": "2"}
+    assert topics.ids() == {"1", "2"}

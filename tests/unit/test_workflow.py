@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+import gzip
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from harness import __version__, config, doctor
+from harness.collections import load_collection
+from harness.collections.corpus import Corpus
+from harness.errors import FormatError, HarnessError
+from harness.store import provenance
+from harness.systems import Pool, load_system
+from harness.topics import Topics
+from harness.trec import Qrels, Run
+from harness.workflow import demonstrate, evaluate, inputs, produce, read_runs
+
+Conf = Callable[[str, str, str], Path]
+
+
+def put(folder: Path, name: str, tag: str, doc: str = "d1", topic: str = "T1") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = f"{topic} Q0 {doc} 1 1.0 {tag}\n".encode()
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return path
+
+
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    return str(caught.value)
+
+
+# Reading several runs
+
+
+def test_runs_are_named_by_their_tags(tmp_path: Path) -> None:
+    paths = [put(tmp_path, "a.txt", "one"), put(tmp_path, "b.txt", "two")]
+    assert [run.name for run in read_runs(paths)] == ["one", "two"]
+    assert read_runs([]) == []
+
+
+def test_runs_that_share_a_tag_are_named_by_their_files(tmp_path: Path) -> None:
+    names = ["a.txt", "b.v2.tsv", "c.v2.tsv.gz", "d"]
+    paths = [put(tmp_path, name, "same", doc=f"doc-{name}") for name in names]
+    runs = read_runs(paths, known_topics=frozenset({"T1"}))
+    assert [run.name for run in runs] == ["a", "b.v2", "c.v2", "d"]
+    assert [run.doc[0].decode() for run in runs] == [f"doc-{name}" for name in names]
+
+
+def test_runs_that_share_tag_and_file_name_are_refused(tmp_path: Path) -> None:
+    paths = [put(tmp_path, "x/run.txt", "same"), put(tmp_path, "y/run.tsv", "same")]
+    expected = "run: two run files share this name and a tag; rename one of them"
+    assert message(lambda: read_runs(paths)) == expected
+    assert message(lambda: read_runs([paths[0], paths[0]])) == expected
+
+
+def test_a_file_name_that_is_unfit_for_a_run_is_refused(tmp_path: Path) -> None:
+    paths = [put(tmp_path, "my run.txt", "same"), put(tmp_path, "b.txt", "same")]
+    assert message(lambda: read_runs(paths)).startswith(
+        f"{paths[0]}: run name 'my run' does not fit a file name: letters, digits and "
+    )
+
+
+def test_the_faults_of_all_files_are_told_together(tmp_path: Path) -> None:
+    good, bad, unknown = put(tmp_path, "a", "x"), tmp_path / "b", put(tmp_path, "c", "y", topic="T9")
+    bad.write_text("T1 Q0 d1 1 high z\n")
+    with pytest.raises(FormatError) as caught:
+        read_runs([good, bad, tmp_path / "absent", unknown], known_topics=frozenset({"T1"}))
+    assert str(caught.value).splitlines() == [
+        f"{bad}:1: score 'high' is not a finite number",
+        f"{tmp_path / 'absent'}: no such file",
+        f"{unknown}:1: topic 'T9' is not among the collection's topics",
+    ]
+
+
+def test_the_layout_can_be_told(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("T1\t0\t1\t1.0\tx\n")
+    assert "--format" in message(lambda: read_runs([path]))
+    assert read_runs([path], format="arqmath-task1")[0].doc.tolist() == [b"0"]
+
+
+# Scoring
+
+
+def test_ties_that_matter_are_told() -> None:
+    mini = load_collection("mini-task1")
+    scorer = mini.scorer(measures=("P@1",))
+    topic, judged = next((t, d) for t, d in mini.qrels().to_dict().items() if {0, 3} <= set(d.values()))
+    good = next(doc for doc, grade in judged.items() if grade == 3)
+    bad = next(doc for doc, grade in judged.items() if grade == 0)
+    tied = Run.from_dict("tied", {topic: {good: 1.0, bad: 1.0}})
+    alike = Run.from_dict("alike", {topic: {good: 1.0, "unjudged": 1.0}})
+    clear = Run.from_dict("clear", {topic: {good: 2.0, bad: 1.0}})
+    evaluation = evaluate(mini, scorer, [tied, alike, clear])
+    assert [scores.run for scores in evaluation.scores] == ["tied", "alike", "clear"]
+    assert list(evaluation.bounds) == ["tied"]
+    assert evaluation.bounds["tied"]["P@1"] == (0.0, pytest.approx(1 / 42))
+    assert evaluation.topics.ids() >= set(mini.qrels().topics)
+    assert evaluation.warnings == ()
+
+
+def test_warnings_of_the_readers_are_kept(tmp_path: Path) -> None:
+    mini = load_collection("mini-task1")
+    topic = mini.qrels().topics[0]
+    path = tmp_path / "run"
+    path.write_text(f"{topic} Q0 a 1 1.0 x\n{topic} Q0 b 2 2.0 x\n")
+    (warning,) = evaluate(mini, mini.scorer(), read_runs([path])).warnings
+    assert warning.startswith(f"{path}:2: rank 2 of topic {topic!r} has a higher score than the rank before it")
+
+
+def test_the_provenance_names_judgments_and_runs() -> None:
+    mini = load_collection("mini-task1")
+    scorer = mini.scorer()
+    run = Run.from_dict("r", {"T": {"d": 1.0}})
+    found = inputs(mini, scorer, {"runs/r.run": run})
+    assert found.files == {"mini-task1, edition official": scorer.qrels.sha256, "runs/r.run": run.sha256}
+
+
+# Producing
+
+
+@dataclass
+class Recorder:
+    """A system that keeps what it was given and returns one document a topic."""
+
+    name: str = "recorder"
+    given: list[tuple[Corpus | None, Path, Pool | None]] = field(default_factory=list)
+
+    def __call__(
+        self,
+        topics: Topics,
+        corpus: Corpus | None,
+        workspace: Path,
+        training: Qrels | None = None,
+        pool: Pool | None = None,
+    ) -> Run:
+        assert training is None
+        self.given.append((corpus, workspace, pool))
+        return Run.from_dict(self.name, {topic.id: {"d1": 0.1 + 0.2} for topic in topics})
+
+
+def test_a_run_is_written_and_read_back(tmp_path: Path) -> None:
+    mini, system = load_collection("mini-task1"), Recorder()
+    said: list[str] = []
+    run, path = produce(system, mini, "mini-answers", tmp_path, rerank=False, say=said.append)
+    assert path == tmp_path / "mini-task1" / "recorder.run"
+    first = path.read_text().splitlines()[0].split("\t")
+    assert first[1:] == ["Q0", "d1", "1", "0.30000000000000004", "recorder"]
+    assert run.score[0] == 0.1 + 0.2
+    assert run.name == "recorder"
+    assert len(run) == len(mini.topics())
+    (corpus, workspace, pool) = system.given[0]
+    assert corpus is not None
+    assert corpus.name == "mini-answers"
+    assert workspace.is_relative_to(tmp_path)
+    assert pool is None
+    assert said == ["running recorder on mini-task1"]
+
+
+def test_a_system_needs_no_corpus(tmp_path: Path) -> None:
+    system = Recorder()
+    produce(system, load_collection("mini-task1"), None, tmp_path, rerank=False)
+    assert system.given[0][0] is None
+
+
+def test_reranking_gives_the_judged_documents_without_grades(tmp_path: Path) -> None:
+    mini, system = load_collection("mini-task1"), Recorder()
+    produce(system, mini, None, tmp_path, rerank=True)
+    assert system.given[0][2] == {topic: frozenset(docs) for topic, docs in mini.qrels().to_dict().items()}
+    run, _ = produce(load_system("shuffle"), mini, None, tmp_path, rerank=True)
+    scores = mini.scorer(measures=("Judged@10", "RelRet"))(run)
+    assert scores.mean("Judged@10") == 1.0
+    relevant = sum(grade >= 2 for docs in mini.qrels().to_dict().values() for grade in docs.values())
+    assert scores.column("RelRet").sum() == relevant
+
+
+def test_reranking_uses_the_edition_that_is_asked_for(conf: Conf, tmp_path: Path) -> None:
+    (tmp_path / "small").write_text("T1 0 a 1\n")
+    (tmp_path / "large").write_text("T1 0 a 1\nT1 0 b 0\nT2 0 c 1\n")
+    (tmp_path / "topics").write_text('{"id": "T1", "title": "x"}\n{"id": "T2", "title": "y"}\n')
+    editions = "".join(
+        f"  {name}: {{title: x, qrels: {{file: '{tmp_path / name}'}}, topics: {topics}, judgments: {judgments}}}\n"
+        for name, topics, judgments in (("small", 1, 1), ("large", 2, 3))
+    )
+    conf(
+        "collection",
+        "mine",
+        "name: mine\ntitle: x\nlicence: y\nprotocol: trec_eval\ndefault_edition: small\n"
+        f"topics: {{reader: jsonl, file: '{tmp_path / 'topics'}'}}\neditions:\n{editions}",
+    )
+    mine, system = load_collection("mine"), Recorder()
+    produce(system, mine, None, tmp_path, rerank=True)
+    produce(system, mine, None, tmp_path, rerank=True, edition="large")
+    assert system.given[0][2] == {"T1": frozenset("a")}
+    assert system.given[1][2] == {"T1": frozenset("ab"), "T2": frozenset("c")}
+
+
+def test_a_name_that_is_unfit_for_a_file_is_refused(tmp_path: Path) -> None:
+    mini = load_collection("mini-task1")
+    system = Recorder(name="../escape")
+    found = message(lambda: produce(system, mini, None, tmp_path / "out", rerank=False))
+    assert "run tag '../escape' does not fit a file name" in found
+    assert not (tmp_path / "out").exists()
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_an_unknown_corpus_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    mini = load_collection("mini-task1")
+    assert message(lambda: produce(Recorder(), mini, "mini-answer", tmp_path, rerank=False)) == (
+        "corpus 'mini-answer' is unknown; did you mean 'mini-answers'?"
+    )
+
+
+def test_the_demonstration_runs_every_system_on_every_embedded_collection(tmp_path: Path) -> None:
+    said: list[str] = []
+    found = demonstrate(tmp_path, said.append)
+    assert [collection.name for collection, _, _ in found][:3] == ["mini-task1", "mini-task2", "mini-theorems"]
+    for collection, scorer, runs in found:
+        assert {Path(path).stem for path in runs} >= {"overlap", "overlap-title", "shuffle"}
+        assert all(Path(path).is_file() for path in runs)
+        assert scorer.collection == collection.name
+        measure = scorer.measures[0]
+        mean = {run.name: scorer(run).mean(measure) for run in runs.values()}
+        assert mean["overlap"] > mean["shuffle"]
+    assert len(said) == sum(len(runs) for _, _, runs in found)
+
+
+# Provenance
+
+
+def test_provenance_says_how_to_make_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = provenance({"run": "abc"}, ["harness", "score", "my run.txt", "$x"])
+    assert found.command == "harness score 'my run.txt' '$x'"
+    assert found.versions["mathir-harness"] == __version__
+    assert found.versions["Python"] == platform.python_version()
+    assert found.versions["numpy"] == metadata.version("numpy")
+    assert found.files == {"run": "abc"}
+    assert platform.node() not in found.machine.replace(",", "").split()
+    monkeypatch.setattr("sys.argv", ["/somewhere/bin/harness", "reproduce", "paper=crossmath"])
+    assert provenance({}).command == "harness reproduce paper=crossmath"
+
+
+# Doctor
+
+
+def rows_of() -> dict[str, tuple[str, str]]:
+    return {check: (state, advice) for check, state, advice in doctor.findings()}
+
+
+def test_a_machine_without_anything_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    monkeypatch.delenv("HARNESS_MIRROR", raising=False)
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "not" / "yet" / "there"))
+    rows = rows_of()
+    assert rows["Python"] == (platform.python_version(), "")
+    assert rows["cache"] == (str(tmp_path / "not" / "yet" / "there"), "")
+    assert rows["mirror"] == ("none", "set HARNESS_MIRROR to a folder of local copies to work without a network")
+    assert rows["network"] == ("does not answer", "data must come from HARNESS_MIRROR or the cache")
+    assert rows["configuration"] == (str(config.folders()[0]), "")
+
+
+def test_a_mirror_is_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    monkeypatch.setenv("HARNESS_MIRROR", str(tmp_path))
+    assert rows_of()["mirror"] == (str(tmp_path), "")
+    monkeypatch.setenv("HARNESS_MIRROR", str(tmp_path / "absent"))
+    advice = "set HARNESS_MIRROR to an existing folder, or unset it"
+    assert rows_of()["mirror"] == (f"{tmp_path / 'absent'} does not exist", advice)
+
+
+def test_a_network_that_answers_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    import socket
+
+    monkeypatch.delenv("HARNESS_OFFLINE", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("HARNESS_RAW_BASE", f"http://127.0.0.1:{server.getsockname()[1]}")
+        assert rows_of()["network"] == ("answers", "")
+
+
+def test_a_cache_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
+    monkeypatch.setattr("os.access", lambda *_: False)
+    advice = "set HARNESS_CACHE to a folder of yours"
+    assert rows_of()["cache"] == (f"{tmp_path} cannot be written to", advice)
+
+
+def test_systems_whose_extra_is_missing_are_told(conf: Conf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    for name, module in (("lacks", "no_such_module"), ("deep", "no_such.module"), ("has", "json")):
+        conf("system", name, f"title: x\n_target_: harness.systems.simple.Shuffle\nextra: dense\nneeds: {module}\n")
+    rows = rows_of()
+    assert rows["system lacks"] == ("no_such_module is not installed", "pip install 'mathir-harness[dense]'")
+    assert rows["system deep"] == ("no_such.module is not installed", "pip install 'mathir-harness[dense]'")
+    assert "system has" not in rows
+    assert rows["configuration"][0].endswith("user-conf")
