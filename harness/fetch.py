@@ -187,19 +187,22 @@ def state(resource: Resource | Folder) -> str:
 
 
 def reachable(timeout: float = 5.0) -> bool:
-    """Whether the network answers within `timeout` seconds, at the place where repositories' files lie."""
+    """Whether the network (or the proxy that downloads go through) answers within `timeout` seconds."""
     import socket
     from urllib.parse import urlsplit
+    from urllib.request import getproxies, proxy_bypass
 
     if _offline():
         return False
     base = urlsplit(os.environ.get("HARNESS_RAW_BASE") or RAW_BASE)
+    proxy = getproxies().get(base.scheme)
+    if proxy and not proxy_bypass(base.hostname or ""):
+        base = urlsplit(proxy if "//" in proxy else f"http://{proxy}")
     try:
-        with socket.create_connection(
-            (base.hostname or "", base.port or (443 if base.scheme == "https" else 80)), timeout
-        ):
+        port = base.port or (443 if base.scheme == "https" else 80)
+        with socket.create_connection((base.hostname or "", port), timeout):
             return True
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 
