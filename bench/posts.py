@@ -22,10 +22,8 @@ from harness.collections.corpus import Corpus
 from harness.collections.posts import rows
 
 ROOT = Path(__file__).resolve().parent.parent
-WORDS = [
-    *"the of a is to we that and in for be function series prove show let exists continuous limit group ring".split(),
-    *"field matrix integral converges bounded sequence since hence every finite prime number theorem proof".split(),
-]
+STEMS = ("algebra", "ring", "limit", "group", "field", "prime", "series", "matrix", "sum", "proof")
+WORDS = [stem + end for stem in STEMS for end in ("", "s", "ic")]
 FORMULAS = [r"x^2+1", r"\int_0^1 f(x)\,dx", r"\sum_{n=1}^\infty \frac{1}{n^2}", r"a < b", r"\alpha", r"n \to \infty"]
 READ = """
 import sys, time

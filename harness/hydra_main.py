@@ -101,7 +101,7 @@ def _failed_point(cfg: DictConfig, error: HarnessError) -> bool:
 
 def _summarise(arguments: Sequence[str]) -> None:
     """The report of a sweep, and the points that failed."""
-    from harness.report import write_report
+    from harness.report import FORMATS, write_report
     from harness.store import provenance
     from harness.sweep import read_points, sweep_report
 
@@ -111,7 +111,9 @@ def _summarise(arguments: Sequence[str]) -> None:
     if any(point.means for point in points):
         report = sweep_report(points, "Sweep", provenance({point.run: point.sha256 for point in points if point.run}))
         out(report.headline)
-        out(f"report: {_page(write_report(report, folder / 'report'))}")
+        formats = next((a.partition("=")[2] for a in arguments if a.startswith("formats=")), "")
+        wanted = [name.strip() for name in formats.strip("[]").split(",")] if formats else FORMATS
+        out(f"report: {_page(write_report(report, folder / 'report', wanted))}")
     failed = [point for point in points if point.error]
     if failed:
         lines = [f"{', '.join(f'{k}={v}' for k, v in p.overrides.items())}: {p.error}" for p in failed]

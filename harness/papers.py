@@ -18,7 +18,7 @@ from harness.files import read_bytes, sha256
 from harness.protocol import Scores
 from harness.scoring import Ranking, Scorer
 from harness.topics import READERS, Topics
-from harness.trec import Run, read_run
+from harness.trec import read_run
 
 Judgement = Literal["exact", "close", "differs", "blocked"]
 HEADER = ["paper", "table", "caption", "system", "group", "collection", "task", "slice", "metric", "aggregate"]

@@ -90,9 +90,9 @@ def unique(topics: list[tuple[int, Topic]], path: str) -> Topics:
 
 _BLOCKS = frozenset({"p", "br", "li", "ul", "ol", "blockquote", "div", "pre", "tr", "h1", "h2", "h3", "h4", "hr"})
 _DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
-# Possessive, and quoted values of bounded length, so that markup made to be slow is not.
+# Possessive and bounded, so that markup made to be slow is not.
 _TAG = re.compile(
-    r"""<(?P<close>/?)(?P<name>[a-zA-Z][^\s/>]*)(?P<rest>(?:[^>"']|"[^"]{0,65536}"|'[^']{0,65536}')*+)>"""
+    r"""<(?P<close>/?)(?P<name>[a-zA-Z][^\s/>]*)(?P<rest>(?:[^>"']|"[^"]{0,65536}"|'[^']{0,65536}'){0,2048}+)>"""
     r"""|<(?P<close_>/?)(?P<name_>[a-zA-Z][^\s/>]*)(?P<rest_>[^>]*)>|<!--|<[!?][^>]*>"""
 )
 _ATTRIBUTE = re.compile(r"""([^\s=/"'>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
@@ -130,8 +130,8 @@ class _Markup:
         self._open: list[_Span] = []  # those of formulas among them
 
     def read(self, markup: str) -> None:
-        at = 0
-        while tag := _TAG.search(markup, at):
+        at, last_tag, last_math = 0, markup.rfind(">") + 1, markup.rfind("</math")
+        while tag := _TAG.search(markup, at, last_tag):
             self._data(markup[at : tag.start()])
             at = tag.end()
             name = (tag["name"] or tag["name_"] or "").lower()
@@ -140,9 +140,9 @@ class _Markup:
                 at = len(markup) if end < 0 else end + (3 if not name else 0)
             elif name == "span":
                 self._span(tag)
-            elif name == "math" and not tag["close"] and (end := markup.find("</math", at)) >= 0:
+            elif name == "math" and not tag["close"] and at <= last_math:
                 self._mathml(_attributes(tag).get("alttext", ""))
-                at = end
+                at = markup.find("</math", at)
             elif name in _BLOCKS:
                 self.pieces.append(" ")
         self._data(markup[at:])

@@ -109,19 +109,25 @@ def produce(
     suffix : goes behind the run's name, so that the points of a sweep do not overwrite each other.
     """
     corpus = load_corpus(corpus_name) if corpus_name else None
-    pool = None
-    if rerank:
-        qrels = collection.qrels(edition)
-        judged: dict[str, set[str]] = {topic: set() for topic in qrels.topics}
-        for topic, doc in zip(qrels.topic.tolist(), qrels.doc.tolist(), strict=True):
-            judged[qrels.topics[topic]].add(doc.decode())
-        pool = {topic: frozenset(docs) for topic, docs in judged.items()}
+    pool = _judged(collection, edition) if rerank else None
     say(f"running {getattr(system, 'name', None) or type(system).__name__} on {collection.name}")
     run = system(collection.topics(), corpus, output / "workspace", pool=pool)
     run = replace(run, name=run.name + suffix)
     path = output / collection.name / f"{run.name}.run"
     write_run(run, path)
     return read_run(path), path
+
+
+def _judged(collection: Collection, edition: str | None) -> dict[str, frozenset[str]]:
+    """Topic -> its judged documents; where keys are judged (formulas by visual id), the documents with these keys."""
+    of_key: dict[str, list[str]] = {}
+    for doc, key in (collection.keys() or {}).items():
+        of_key.setdefault(key, []).append(doc)
+    qrels = collection.qrels(edition)
+    out: dict[str, set[str]] = {topic: set() for topic in qrels.topics}
+    for topic, name in zip(qrels.topic.tolist(), qrels.doc.tolist(), strict=True):
+        out[qrels.topics[topic]].update(of_key.get(name.decode(), []) if of_key else [name.decode()])
+    return {topic: frozenset(docs) for topic, docs in out.items()}
 
 
 def demonstrate(output: Path, say: Say = quiet) -> list[tuple[Collection, Scorer, dict[str, Run]]]:

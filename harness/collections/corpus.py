@@ -50,7 +50,8 @@ class Corpus:
     Attributes
     ----------
     sources : the files or folders behind it, fetched when they are first read; a single one may stand for itself.
-    fields : column of the file -> field of `Document`; several columns of one field are joined by a blank.
+    fields : column of the file -> field of `Document`; several columns of one field are joined by a blank. The
+        fields `latex` and `visual_id` are of a document that is a formula.
     keep : columns that documents keep under their own names.
     reader : which of `READERS` makes documents of the sources.
     notes : what a reader of numbers made with it must know.
@@ -184,6 +185,8 @@ def _document(row: Mapping[str, Any], corpus: Corpus) -> Document:
             parts.setdefault(name, []).append(" ".join(value) if isinstance(value, list) else str(value))
     words = {name: " ".join(values) for name, values in parts.items()}
     title, body, tags = (words.get(name, "") for name in ("title", "body", "tags"))
+    if "latex" in words:  # the document is a formula
+        formulas = (Formula(words["id"], words["latex"], words.get("visual_id", "")),)
     kept = {column: str(row[column]) for column in corpus.keep if row.get(column) is not None}
     return Document(words.get("id", ""), title, body, tuple(tags.split()), formulas, kept)
 
@@ -205,7 +208,7 @@ def _reader(name: str) -> Reader:
     return readers[name]
 
 
-_TARGETS = ("id", "title", "body", "tags", "formulas")
+_TARGETS = ("id", "title", "body", "tags", "formulas", "latex", "visual_id")
 _OPTIONAL = ("file", "files", "folder", "fields", "keep", "reader", "notes")
 _TYPES = {"file": dict, "files": list, "folder": dict, "fields": dict, "keep": list, "reader": str, "notes": list}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from harness.collections import Collection
 from harness.collections.corpus import Corpus
@@ -188,6 +189,10 @@ def _groups(evaluation: Evaluation, alpha: float) -> Section | None:
     first = evaluation.scores[0]
     measure = first.measures[0]
     label = first.protocol.label(measure)
+    columns_of = [zip(scores.topics, scores.column(measure).tolist(), strict=True) for scores in evaluation.scores]
+    counted = [{topic for topic, value in column if not math.isnan(value)} for column in columns_of]
+    if any(len(a & b) < 2 for a, b in combinations(counted, 2)):
+        return None
     pairs = compare(evaluation.scores, measures=[measure], alpha=alpha)
     letters = groups_not_different(pairs, measure, "holm")
     means = {scores.run: scores.mean(measure) for scores in evaluation.scores}

@@ -6,7 +6,7 @@ text gives the same tokens on every machine. Tokens hold no blanks.
 ======================  ==============================================================================================
 view                    tokens
 ======================  ==============================================================================================
-`text`                  words in lower case; formulas (`$...$`, `$$...$$`, `\\(...\\)`, `\\[...\\]`, environments) left out
+`text`                  words in lower case; formulas (`$...$`, `\\(...\\)`, `\\[...\\]`, environments) left out
 `latex`                 the same words, and the formulas' LaTeX in tokens that equal no word
 `declarations`          names of a proof library split at dots, underscores and case; words; Unicode operators; LaTeX
                         commands as the character that Lean writes for them
@@ -22,14 +22,21 @@ import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
+from typing import Any
 
 from harness.errors import HarnessError, suggestion
-from harness.systems.symbols import ALPHABETS, ENGLISH, LAYOUT, SAME, UNICODE
+from harness.systems import parameters
+from harness.systems.symbols import ABBREVIATIONS, ALPHABETS, ENGLISH, LAYOUT, SAME, UNICODE
+
+VERSION = 1  # raised whenever the same text gives other tokens
+VIEWS = ("text", "latex", "declarations", "msm", "whitespace")
+STOP_LISTS: Mapping[str, frozenset[str]] = {"english": ENGLISH}
+_REMEMBERED = 1 << 18  # words and identifiers whose tokens are kept, so that each is taken apart once
 
 Tokenise = Callable[[str], list[str]]
 FormulaTokens = Callable[[str], Iterable[str]]
-STOP_LISTS: Mapping[str, frozenset[str]] = {"english": ENGLISH}
+_Normalise = Callable[[str], str]
 
 FORMULA = re.compile(
     r"(?<!\\)\$\$(?P<display>.+?)(?<!\\)\$\$|(?<!\\)\$(?P<inline>.+?)(?<!\\)\$|\\\((?P<round>.+?)\\\)|\\\[(?P<square>.+?)\\\]"
@@ -38,98 +45,74 @@ FORMULA = re.compile(
 )
 # A letter with its combining marks; those of Arabic and Devanagari are not letters to Python.
 _LETTER = r"[^\W\d_]|[\u0300-\u036f\u064b-\u065f\u0670\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962\u0963]"
-WORD = re.compile(rf"(?:{_LETTER})+(?:['’\u200c](?:{_LETTER})+)*|\d+(?:\.\d+)?")
+_WORD = re.compile(rf"(?:{_LETTER})+(?:['’\u200c](?:{_LETTER})+)*|\d+(?:\.\d+)?")
 _POSSESSIVE = re.compile(r"['’]s$", re.IGNORECASE)
 _PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, " "))
 
 
-def words(text: str, *, lower: bool = True) -> list[str]:
-    """Runs of letters, inner apostrophes kept but a final `'s` dropped, and numbers."""
+def words(text: str) -> list[str]:
+    """Runs of letters, inner apostrophes kept but a final `'s` dropped, and numbers; case kept."""
     text = unicodedata.normalize("NFC", text)
-    found = [_POSSESSIVE.sub("", word).replace("’", "'") for word in WORD.findall(text)]
-    return [word.lower() for word in found] if lower else found
+    return [_POSSESSIVE.sub("", word).replace("’", "'") for word in _WORD.findall(text)]
 
 
 def split_formulas(text: str) -> Iterator[tuple[str, str]]:
-    """The text cut into (words before, LaTeX) pairs; the last pair has no LaTeX."""
+    """The text cut into pairs of prose and the LaTeX that follows it; the last pair has no LaTeX."""
     at = 0
     for match in FORMULA.finditer(text):
-        groups = match.groupdict()
-        latex = groups["display"] or groups["inline"] or groups["round"] or groups["square"] or groups["body"] or ""
+        latex = next((match[name] for name in ("display", "inline", "round", "square", "body") if match[name]), "")
         yield text[at : match.start()], latex
         at = match.end()
     yield text[at:], ""
 
 
+# ---- LaTeX ------------------------------------------------------------------------------------------------------
+
 _TEXT_IN_LATEX = re.compile(r"\\(?:text[a-z]{0,2}|mbox|hbox|operatorname|mathrm|mathsf|mathtt)\*?\s*\{([^{}]*)\}")
 _LATEX_TOKEN = re.compile(r"\\(?:[A-Za-z]+|.)|\d+(?:\.\d+)?|\S", re.DOTALL)
 
 
-def latex_tokens(latex: str) -> list[str]:
+def latex_tokens(latex: str, prose: Tokenise = words) -> list[str]:
     """The tokens of one formula, none of which is a word of the text around it.
 
     Commands as they stand (`\\frac`, synonyms made one); letters, numbers and operators with a dollar sign before
     them (`$x`, `$2`, `$+`), case kept; what a script begins with once more with the script's sign (`^2`, `_n`).
-    Braces and layout are left out. Words within the formula (`\\text{if}`, `\\operatorname{Spec}`) are words.
+    Braces and layout are left out. Words within the formula (`\\text{if}`, `\\operatorname{Spec}`) are tokens of
+    `prose` and come first.
     """
     tokens: list[str] = []
 
     def take(match: re.Match[str]) -> str:
-        tokens.extend(words(match[1]))
+        tokens.extend(prose(match[1]))
         return " "
 
     script = ""
-    for token in _LATEX_TOKEN.findall(_TEXT_IN_LATEX.sub(take, latex)):
-        if token in "^_":
-            script = token
-        elif token not in "{}" and token not in LAYOUT:
-            name = SAME.get(token, token)
-            tokens.append(name if name.startswith("\\") else "$" + name)
+    for unit in _LATEX_TOKEN.findall(_TEXT_IN_LATEX.sub(take, latex)):
+        if unit in "^_":
+            script = unit
+        elif unit not in "{}" and unit not in LAYOUT:
+            name = SAME.get(unit, unit)
+            tokens.append(name if name.startswith("\\") else f"${name}")
             if script:
                 tokens.append(script + name)
             script = ""
     return tokens
 
 
-def _text(text: str, lower: bool, formulas: FormulaTokens | None) -> list[str]:
-    return _prose(text, lower, formulas)
-
-
-def _latex(text: str, lower: bool, formulas: FormulaTokens | None) -> list[str]:
-    both = latex_tokens if formulas is None else lambda latex: [*latex_tokens(latex), *formulas(latex)]
-    return _prose(text, lower, both)
-
-
-def _prose(text: str, lower: bool, formulas: FormulaTokens | None) -> list[str]:
-    tokens: list[str] = []
-    for before, latex in split_formulas(text):
-        tokens += words(before, lower=lower)
-        if latex and formulas is not None:
-            tokens += formulas(latex)
-    return tokens
-
-
-def _msm(text: str, lower: bool, formulas: FormulaTokens | None) -> list[str]:
-    if lower:
-        text = text.lower()
-    return text.translate(_PUNCTUATION).split()
-
-
-def _whitespace(text: str, lower: bool, formulas: FormulaTokens | None) -> list[str]:
-    return (text.lower() if lower else text).split()
-
-
 # ---- declarations -----------------------------------------------------------------------------------------------
 
 _ALPHABET = re.compile(r"\\(mathbb|Bbb|mathcal|mathscr)\s*(?:\{\s*([A-Za-z1])\s*\}|([A-Za-z1]))")
 _COMMAND = re.compile(r"\\([A-Za-z]+|\|)")
-_ASCII = {"<->": "↔", "<=": "≤", ">=": "≥", "!=": "≠", "->": "→", "=>": "→", "|->": "↦", ":=": " ", "||": "‖", "*": "*"}
+_ASCII = {"<->": "↔", "<=": "≤", ">=": "≥", "!=": "≠", "->": "→", "=>": "→", "|->": "↦", ":=": " ", "||": "‖"}
 _ASCII_OPERATOR = re.compile("|".join(re.escape(sign) for sign in sorted(_ASCII, key=len, reverse=True)))
+_HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
+_EMPHASIS = re.compile(r"\*\*(.+?)\*\*", re.DOTALL)
 # An identifier: parts joined by dots; subscripts and primes belong to it.
-_PART = r"(?:[^\W\d]|_)[\w₀-₉ₐ-ₜ'’!?]*"
-_DECLARATION = re.compile(rf"{_PART}(?:\.{_PART})*|\d+(?:\.\d+)?|[^\s\w]")
+_PART = r"[^\W\d][\w'’!?]*"
+_UNIT = re.compile(rf"{_PART}(?:\.{_PART})*|\d+(?:\.\d+)?|[^\s\w]")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]+|[a-z]+|\d+|[^\WA-Za-z\d_]+")
-_SILENT = frozenset(string.punctuation) - frozenset("*+-/<=>^|∣") | frozenset("“”‘’…–—·")
+_SUBSCRIPTS = dict.fromkeys(map(ord, "₀₁₂₃₄₅₆₇₈₉ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ"))
+_SILENT = (frozenset(string.punctuation) - frozenset("*+-/<=>^|")) | frozenset("“”‘’…–—·«»")
 
 
 def to_unicode(text: str) -> str:
@@ -137,56 +120,163 @@ def to_unicode(text: str) -> str:
 
     Other commands lose their backslash: `\\operatorname{Spec}` leaves `Spec`, `\\ker` leaves `ker`.
     """
+    if "\\" not in text:
+        return text
     text = _TEXT_IN_LATEX.sub(r" \1 ", text)
     text = _ALPHABET.sub(lambda m: ALPHABETS[m[1]].get(m[2] or m[3], m[2] or m[3]), text)
-
-    def character(match: re.Match[str]) -> str:
-        name = match[1]
-        if "\\" + name in LAYOUT:
-            return " "
-        return f" {UNICODE[name]} " if name in UNICODE else f" {name} "
-
-    return _COMMAND.sub(character, text) if "\\" in text else text
+    return _COMMAND.sub(lambda m: " " if m[0] in LAYOUT else f" {UNICODE.get(m[1], m[1])} ", text)
 
 
-@cache
+@lru_cache(_REMEMBERED)
 def identifier_tokens(name: str) -> tuple[str, ...]:
-    """The parts of one identifier, in lower case and without accents: `IsCompact.image_of` -> is compact image of."""
+    """The parts of one identifier in lower case, without accents and subscripts: `IsOpen.image` -> is open image."""
     plain = "".join(c for c in unicodedata.normalize("NFD", name) if not unicodedata.combining(c))
-    return tuple(part.lower() for part in _CAMEL.findall(plain))
+    return tuple(part.lower() for part in _CAMEL.findall(plain.translate(_SUBSCRIPTS)))
 
 
-def whole_tokens(name: str) -> tuple[str, ...]:
-    """The identifier as one token, and each of its dotted parts if it is made of several words; case kept.
+def whole_tokens(name: str) -> list[str]:
+    """The identifier as one token, and those of its dotted parts that are made of several words; case kept.
 
-    They begin with an equals sign, so that they equal no word: `IsCompact.image` -> `=IsCompact.image`, `=IsCompact`.
+    They begin with an equals sign, so that they equal no word: `IsOpen.image` -> `=IsOpen.image`, `=IsOpen`.
     """
     parts = name.split(".")
-    whole = [part for part in parts if len(identifier_tokens(part)) > 1]
-    if len(parts) > 1:
-        whole.insert(0, name)
-    return tuple(f"={part}" for part in whole)
+    found = [part for part in parts if len(identifier_tokens(part)) > 1]
+    return [f"={part}" for part in ([name, *found] if len(parts) > 1 else found)]
 
 
-def _declarations(text: str, lower: bool, formulas: FormulaTokens | None, *, whole: bool = False) -> list[str]:
-    text = _ASCII_OPERATOR.sub(lambda m: f" {_ASCII[m[0]]} ", to_unicode(text))
+def _declarations(text: str, normal: _Normalise, whole: bool, emphasis: bool) -> list[str]:
     tokens: list[str] = []
-    for match in _DECLARATION.findall(text):
-        if match in _SILENT:
+    if "**" in text:
+        for passage in _EMPHASIS.findall(text) if emphasis else ():
+            tokens += _declarations(passage, normal, whole, False)
+        text = text.replace("**", " ")
+    text = _ASCII_OPERATOR.sub(lambda m: f" {_ASCII[m[0]]} ", _HYPHEN.sub(" ", to_unicode(text)))
+    for unit in _UNIT.findall(text):
+        if unit in _SILENT:
             continue
-        parts = identifier_tokens(match) or (match,)
-        tokens += parts
+        parts = identifier_tokens(unit) or (unit,)
+        tokens += [token for part in parts if (token := normal(part))]
         if whole and len(parts) > 1:
-            tokens += whole_tokens(match)
+            tokens += whole_tokens(unit)
     return tokens
 
 
 # ---- views ------------------------------------------------------------------------------------------------------
 
-VIEWS: Mapping[str, Callable[[str, bool, FormulaTokens | None], list[str]]] = {
-    "text": _text,
-    "latex": _latex,
-    "declarations": _declarations,
-    "msm": _msm,
-    "whitespace": _whitespace,
-}
+
+@cache
+def _stemmer(name: str) -> Callable[[str], str]:
+    """A stemmer of the Snowball project by its name there; the pure Python one, which is the same everywhere."""
+    import snowballstemmer
+
+    known = snowballstemmer.algorithms()
+    if name not in known:
+        raise HarnessError(f"stemmer {name!r} is unknown; {suggestion(name, known)}")
+    module = importlib.import_module(f"snowballstemmer.{name}_stemmer")
+    stemmer = getattr(module, "".join(part.title() for part in name.split("_")) + "Stemmer")()
+    stem: Callable[[str], str] = lru_cache(_REMEMBERED)(stemmer.stemWord)
+    return stem
+
+
+def _normaliser(lower: bool, stop: str | None, stem: str | None, abbreviations: bool) -> _Normalise:
+    """What happens to each word: its normal form, or nothing if it is left out."""
+    left_out = STOP_LISTS[parameters.choice("stop", stop, STOP_LISTS)] if stop is not None else frozenset()
+    cut = _stemmer(stem) if stem is not None else str
+    short = {cut(long): cut(form) for long, form in ABBREVIATIONS.items()} if abbreviations else {}
+
+    @lru_cache(_REMEMBERED)
+    def normal(word: str) -> str:
+        if word.lower() in left_out:
+            return ""
+        form = cut(word.lower() if lower else word)
+        return short.get(form, form)
+
+    return normal
+
+
+def view(
+    name: str = "latex",
+    *,
+    lower: bool = True,
+    stop: str | None = None,
+    stem: str | None = None,
+    whole: bool = False,
+    abbreviations: bool = False,
+    emphasis: bool = False,
+    formulas: FormulaTokens | None = None,
+) -> Tokenise:
+    """A tokeniser.
+
+    Parameters
+    ----------
+    name : one of `VIEWS`.
+    lower : words in lower case; formulas keep their case.
+    stop : list of words that are left out, before stemming and whatever their case; one of `STOP_LISTS`.
+    stem : a stemmer of the Snowball project, such as `porter`, `english`, `czech`. Words only, after all else.
+    whole : (declarations) identifiers of several parts as one token too.
+    abbreviations : (declarations) words as names of Mathlib shorten them, so that `commutative` meets `add_comm`.
+    emphasis : (declarations) what stands between double asterisks counts twice: documentation names theorems so.
+    formulas : (text, latex) LaTeX of a formula -> further tokens, such as paths of its tree. Nothing is done to them.
+
+    Raises
+    ------
+    HarnessError
+        An unknown view, list or stemmer.
+    """
+    parameters.choice("view.name", name, VIEWS)
+    normal = _normaliser(lower, stop, stem, abbreviations and name == "declarations")
+
+    def prose(text: str) -> list[str]:
+        return [token for word in words(text) if (token := normal(word))]
+
+    def tokens(text: str) -> list[str]:
+        if name == "declarations":
+            return _declarations(text, normal, whole, emphasis)
+        if name in ("msm", "whitespace"):
+            parts = (text.translate(_PUNCTUATION) if name == "msm" else text).split()
+            return [token for part in parts if (token := normal(part))]
+        out: list[str] = []
+        for before, latex in split_formulas(text):
+            out += prose(before)
+            if latex and name == "latex":
+                out += latex_tokens(latex, prose)
+            if latex and formulas is not None:
+                out += formulas(latex)
+        return out
+
+    return tokens
+
+
+_OPTIONS = ("name", "lower", "stop", "stem", "whole", "abbreviations", "emphasis", "formulas")
+
+
+def configured(mapping: Mapping[str, Any]) -> Tokenise:
+    """A tokeniser from its configuration: the parameters of `view`, `formulas` by its dotted name.
+
+    Raises
+    ------
+    HarnessError
+        One line that names the key.
+    """
+    if not isinstance(mapping, Mapping):
+        raise HarnessError(f"key 'view' is {mapping!r}, expected keys and values such as {{name: latex}}")
+    options = dict(mapping)
+    for key, value in options.items():
+        parameters.choice("view", key, _OPTIONS)
+        if key in ("lower", "whole", "abbreviations", "emphasis") and not isinstance(value, bool):
+            raise HarnessError(f"key 'view.{key}' is {value!r}, expected true or false")
+    if options.get("formulas") is not None:
+        options["formulas"] = _function(str(options["formulas"]))
+    return view(**options)
+
+
+def _function(name: str) -> FormulaTokens:
+    module, _, attribute = name.rpartition(".")
+    try:
+        function = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError):
+        raise HarnessError(f"key 'view.formulas' is {name!r}, expected the dotted name of a function") from None
+    if not callable(function):
+        raise HarnessError(f"key 'view.formulas': {name} is no function")
+    found: FormulaTokens = function
+    return found

@@ -22,7 +22,9 @@ FIVE = (
     "bad.run: 5 columns like a TREC run (topic Q0 document rank score tag) that lacks one; "
     "if column 2 is a post, say --format arqmath-task1"
 )
-TAG = "does not fit a file name: letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
+TAG = (
+    "does not fit a file name: letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
+)
 COLLECTIONS = ", ".join(sorted(path.stem for path in (CONF / "collection").glob("*.yaml")))
 DAMAGED = "compressed file is cut short or damaged"
 
@@ -205,7 +207,7 @@ NAMES: dict[str, tuple[tuple[str, ...], str]] = {
     "fetch nothing": (("fetch",), "Missing argument 'names'."),
     "fetch what is unknown": (
         ("fetch", "mini-task1", "crosmath"),
-        "fetch 'crosmath': neither a collection nor a paper; did you mean 'crossmath'?",
+        "fetch 'crosmath': neither a collection nor a paper nor a source; did you mean 'crossmath'?",
     ),
     "probe": (("fetch", "--probe", "crossmath"), "crossmath: not here, and the network does not answer"),
     "output below a file": (

@@ -103,7 +103,7 @@ def test_score_prints_means(place: Place) -> None:
     header, *rows, said = table(printed)
     assert header == ["run", "nDCG′", "MAP′", "P′@10", "Judged@10", "n", "missing"]
     for row, (name, rankings) in zip(rows, (("first", FIRST), ("second", SECOND)), strict=True):
-        assert row == [name, *(f"{mean(expected(rankings, m)):.4f}" for m in measures), "42", "4"]
+        assert row == [name, *(f"{mean(expected(rankings, m)):.4f}" for m in measures), "42/42/42/38", "4"]
     digest = re.fullmatch(r"mini-task1, edition official \(judgments ([0-9a-f]{12})\), protocol arqmath-task1", said[0])
     assert digest
     sums = subprocess.run(
@@ -182,7 +182,9 @@ def test_compare_with_a_baseline(place: Place) -> None:
         assert row[4].rstrip("*") == f"{difference:+.4f}"
         assert row[5] == f"[{low:+.4f}, {high:+.4f}]"
         assert row[7:9] == [shown_p(test.pvalue), shown_p(min(1, 6 * test.pvalue))]
-    assert rows[3] == ["* two-sided paired t-test, alpha 0.05; Bonferroni and Holm over a family of 6 tests, 2 of them shown"]
+    assert rows[3] == [
+        "* two-sided paired t-test, alpha 0.05; Bonferroni and Holm over a family of 6 tests, 2 of them shown"
+    ]
     comparison = json.loads(place.files("out")["out/report.json"])["data"]["comparison"]
     assert (comparison["baseline"], comparison["family"], len(comparison["rows"])) == ("second", 6, 2)
 
@@ -211,7 +213,8 @@ def test_list(place: Place) -> None:
     assert rows["mini-task1"] == ["here", "CC0", "official"]
     assert rows["arqmath-2-task1"][0] == "fetchable"
     assert rows["arqmath-2-task1"][2] == "official/all"
-    assert rows["crossmath"][:2] == ["fetchable", "110 cells"]
+    assert rows["crossmath"][:3] == ["fetchable", "none stated", "110 cells"]
+    assert rows["pya0"][0].startswith("MIT; ")
     assert rows["mirmu-msm"][0].startswith("blocked: ")
 
 
@@ -223,7 +226,7 @@ def test_list_shows_a_persons_own_configuration(place: Place) -> None:
     )
     rows = {row[0]: row[1:] for row in table(place.good("list", environment={"HARNESS_CONF": "../here/mine"}))}
     assert rows["ours"] == ["here", "CC0", "official"]
-    assert rows["last"] == ["extra dense", "The last"]
+    assert rows["last"] == ["nosuchmodule is not installed: pip install 'mathir-harness[dense]'", "The last"]
     assert "ours" not in {row[0] for row in table(place.good("list"))}
 
 

@@ -112,10 +112,39 @@ def test_the_same_configuration_gives_the_same_bytes(place: Place) -> None:
 
 def test_a_sweep(place: Place) -> None:
     printed = place.good("run", "-m", *RUN[1:3], "system=overlap,shuffle", "formats=[json]").splitlines()
-    assert printed[1::3] == ["run: runs/mini-task1/overlap.run", "run: runs/mini-task1/shuffle.run"]
+    assert printed[1:-2:3] == ["run: runs/mini-task1/overlap.run", "run: runs/mini-task1/shuffle.run"]
+    best = float(printed[0].rpartition("best nDCG′ ")[2].partition(" ")[0])
+    said = re.fullmatch(r"2 configurations: best nDCG′ (0\.\d{4}), chosen on the same topics", printed[-2])
+    assert said
+    assert float(said[1]) == pytest.approx(best, abs=0.00051)
     assert set(place.files("runs")) == {"runs/mini-task1/overlap.run", "runs/mini-task1/shuffle.run"}
     assert {path.name for path in place.here.iterdir()} == {"runs", "reports"}
-    assert {Path(path).name for path in place.files("reports")} == {"report.json", "multirun.yaml"}
+    written = {Path(path) for path in place.files("reports")}
+    assert {path.name for path in written if "sweeps" not in path.parts} == {"report.json", "multirun.yaml"}
+    (report,) = (path for path in written if path.parts[1] == "sweeps" and path.name == "report.json")
+    points = [json.loads((place.here / path).read_text()) for path in written if path.parent == report.parent.parent]
+    assert {point["overrides"]["system"]: point["run"] for point in points} == {
+        "overlap": "runs/mini-task1/overlap.run",
+        "shuffle": "runs/mini-task1/shuffle.run",
+    }
+
+
+def test_the_points_of_a_sweep_are_kept_apart(place: Place) -> None:
+    arguments = ("-m", *RUN[1:3], "system=shuffle", "system.seed=1,2", "formats=[json]")
+    place.good("run", *arguments)
+    files = place.files("runs")
+    assert set(files) == {"runs/mini-task1/shuffle-seed=1.run", "runs/mini-task1/shuffle-seed=2.run"}
+    assert len({content.replace(b"seed=1", b"seed=2") for content in files.values()}) == 2
+
+
+def test_a_sweep_goes_on_after_a_point_that_fails(place: Place) -> None:
+    done = place.run("run", "-m", *RUN[1:3], "system=external,shuffle", "formats=[json]")
+    assert done.code == 2
+    assert set(place.files("runs")) == {"runs/mini-task1/shuffle.run"}
+    assert "system=external" in done.err.splitlines()[-1]
+    assert done.err.endswith(": run: system: key 'path' is missing\n")
+    (report,) = (path for path in place.files("reports") if path.endswith("report/report.json"))
+    assert "2 configurations tried, 1 failed" in (place.here / report).read_text()
 
 
 def test_an_external_run(place: Place) -> None:

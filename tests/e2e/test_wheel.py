@@ -90,7 +90,7 @@ def test_the_installed_program(installed: Path, tmp_path: Path) -> None:
     assert Path(configuration).is_relative_to(installed.parents[1])
     rows = {row[0]: row[1:] for row in table(place.good("list")) if len(row) > 1}
     assert rows["mini-task1"] == ["here", "CC0", "official"]
-    assert rows["crossmath"][1] == "110 cells"
+    assert rows["crossmath"][2] == "110 cells"
     assert place.files() == {}
 
     printed = place.good("reproduce", "formats=[html,json]").splitlines()

@@ -87,7 +87,7 @@ def test_the_one_value_printed_elsewhere_as_020(files: dict[str, Path], collecti
     ours = collection.scorer(measures=("P@10",))(read(files, "DPRL A3"))
     run: dict[str, dict[str, float]] = {}
     for line in files["DPRL A3"].read_text().splitlines():
-        topic, post, _, score, _ = line.split()
+        topic, _, post, _, score, _ = line.split()
         run.setdefault(topic, {})[post] = float(score)
     qrels = collection.qrels().to_dict()
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, {"P_10"}, relevance_level=2, judged_docs_only_flag=True)
@@ -137,7 +137,9 @@ def test_topics_have_text_and_formulas(mirror: Path, name: str, topics: int, for
     everything = [formula for topic in found for formula in topic.formulas]
     assert len(everything) > formulas
     assert not any(formula.latex.startswith("$") for formula in everything)
-    ids = [formula.id for formula in everything]
+    # A few formulas have no id in the organisers' files.
+    ids = [formula.id for formula in everything if formula.id]
+    assert len(everything) - len(ids) < 20
     assert len(set(ids)) == len(ids)
     assert not any("<span" in topic.body or "&lt;" in topic.body for topic in found)
 
@@ -171,6 +173,6 @@ def test_the_nine_runs_are_compared(files: dict[str, Path], collection: Collecti
 
 def test_files_named_prim_hold_judged_answers_only(files: dict[str, Path], collection: Collection) -> None:
     scorer = collection.scorer(measures=("Judged@10",))
-    for name, path in files.items():
-        share = scorer(read(files, name)).mean("Judged@10")
-        assert (share == 1.0) == path.name.startswith("prim_"), (name, share)
+    shares = {path.name: scorer(read(files, name)).mean("Judged@10") for name, path in files.items()}
+    assert {share for name, share in shares.items() if name.startswith("prim_")} == {1.0}
+    assert shares["psu-task1-auto-both-A.tsv"] < 1.0

@@ -95,6 +95,10 @@ EDITION = {"title": "x", "qrels": {"file": "QRELS"}, "topics": 2, "judgments": 3
             {"editions": {"a": {**EDITION, "qrels": {"source": "pya0", "path": "qrels.txt"}}}},
             "editions: a: 'qrels.txt' is not a file of source 'pya0'; known: ",
         ),
+        (
+            {"editions": {"a": {**EDITION, "qrels": {"file": "QRELS", "reader": "tric"}}}},
+            "editions: a: reader 'tric' is unknown; did you mean 'trec'?",
+        ),
         ({"topics": "t.jsonl"}, "key 'topics' is 't.jsonl', expected keys and values"),
         ({"topics": {"file": "TOPICS"}}, "topics: key 'reader' is missing"),
         ({"topics": {"reader": "jsonl", "pth": "x"}}, "topics: key 'pth' is unknown; did you mean 'path'?"),
@@ -173,6 +177,19 @@ def test_an_unknown_protocol_is_answered_with_the_nearest(make: Callable[..., Pa
     expected = "protocol 'trec-eval' is unknown; did you mean 'trec_eval'?"
     assert message(load_collection("mine").scorer) == expected
     assert message(lambda: load_protocol("trec-eval")) == expected
+
+
+def test_a_protocol_that_maps_documents_needs_a_map(make: Callable[..., Path]) -> None:
+    make()
+    mine = load_collection("mine")
+    assert message(lambda: mine.scorer(None, "arqmath-task2")) == (
+        "collection mine: protocol arqmath-task2 maps documents to keys, and the collection has no map; "
+        "give it with --keys FILE, or say --keys none if the runs name keys"
+    )
+    run = Run.from_dict("r", {"T1": {"x1": 2.0, "x2": 1.0}})
+    scores = mine.scorer(None, "arqmath-task2", keys={"x1": "d1", "x2": "d1"}, measures=("P@1", "nDCG"))(run)
+    assert scores.values[0].tolist() == [1.0, 1.0]
+    assert scores.counts["duplicates removed"] == 1
 
 
 @pytest.mark.parametrize(

@@ -227,6 +227,12 @@ def test_a_configuration_that_is_no_yaml_is_named(conf: Conf) -> None:
     assert str(caught.value).startswith(f"{path}:2: not valid YAML: ")
 
 
+def test_all_files_of_a_source() -> None:
+    files = config.source_files("arqmath-psu")
+    assert len(files) == 9
+    assert {file.repository for file in files} == {"shauryr/ArqMath-PSU"}
+
+
 @pytest.mark.parametrize("name", config.names("collection"))
 def test_every_collection_of_ours_loads(name: str) -> None:
     collection = load_collection(name)

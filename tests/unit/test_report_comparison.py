@@ -259,6 +259,14 @@ def test_hostile_names_are_shown_and_do_nothing(make: Make, tmp_path: Path) -> N
     assert ",=1+1" not in (written["csv"] / "checksums.csv").read_text()
 
 
+def test_runs_without_two_common_topics_are_not_grouped(make: Make) -> None:
+    evaluation, _, runs = make(early=[GOOD] * 6 + [None] * 6, late=[None] * 6 + [GOOD] * 6)
+    answered = evaluation.collection.scorer(None, "arqmath-task1-answered")
+    report = report_of(evaluate(evaluation.collection, answered, runs), None)
+    assert "groups" not in tables(report)
+    assert "groups" in tables(report_of(evaluation, None))
+
+
 def test_figures_have_a_caption(make: Make) -> None:
     report = report_of(*three(make))
     figures = {block.id: block.caption for block in report.blocks() if isinstance(block, Figure)}

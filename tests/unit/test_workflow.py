@@ -101,7 +101,7 @@ def test_ties_that_matter_are_told() -> None:
     evaluation = evaluate(mini, scorer, [tied, alike, clear])
     assert [scores.run for scores in evaluation.scores] == ["tied", "alike", "clear"]
     assert list(evaluation.bounds) == ["tied"]
-    assert evaluation.bounds["tied"]["P@1"] == (0.0, pytest.approx(1 / 42))
+    assert evaluation.bounds["tied"]["P@1"] == pytest.approx((0.0, 1 / 42))
     assert evaluation.topics.ids() >= set(mini.qrels().topics)
     assert evaluation.warnings == ()
 
@@ -200,6 +200,21 @@ def test_reranking_uses_the_edition_that_is_asked_for(conf: Conf, tmp_path: Path
     produce(system, mine, None, tmp_path, rerank=True, edition="large")
     assert system.given[0][2] == {"T1": frozenset("a")}
     assert system.given[1][2] == {"T1": frozenset("ab"), "T2": frozenset("c")}
+
+
+def test_reranking_gives_the_formulas_of_the_judged_visual_ids(tmp_path: Path) -> None:
+    mini, system = load_collection("mini-task2"), Recorder()
+    produce(system, mini, None, tmp_path, rerank=True)
+    pool, keys = system.given[0][2], mini.keys()
+    assert pool is not None
+    assert keys is not None
+    assert {topic: {keys[doc] for doc in docs} for topic, docs in pool.items()} == {
+        topic: set(docs) & set(keys.values()) for topic, docs in mini.qrels().to_dict().items()
+    }
+    run, _ = produce(load_system("shuffle"), mini, None, tmp_path, rerank=True)
+    scores = mini.scorer()(run)
+    assert scores.counts["results without judgment"] == 0
+    assert scores.mean("nDCG") > 0.3
 
 
 def test_a_name_that_is_unfit_for_a_file_is_refused(tmp_path: Path) -> None:

@@ -13,11 +13,17 @@
 
   // ---- what to compare
 
-  function choice(title, options, chosen, act) {
+  let made = 0;
+  function field(key, title, control) {
+    control.id = `choice-${made += 1}`;
+    return h("div", { class: "field", "data-key": key }, h("label", { for: control.id }, title), control);
+  }
+
+  const choice = (key, title, options, chosen, act) => {
     const select = h("select", { change: () => act(select.value) },
       options.map(([v, text]) => h("option", { value: v, selected: v === chosen }, text)));
-    return h("label", null, h("span", null, title), select);
-  }
+    return field(key, title, select);
+  };
 
   const controls = h("div", { class: "controls", role: "group", "aria-label": "What to compare" });
   const status = h("p", { class: "status", role: "status" });
@@ -33,11 +39,10 @@
     const where = state.page ? state.page.collection.name : state.where;
     const runs = runNames(where).map((run) => [run, run]);
     const fields = [];
-    const field = (key, node) => { node.dataset.key = key; fields.push(node); };
     if (data.collections.length > 1 && !state.page) {
       const all = ["", `all ${data.collections.length} collections`];
       const each = data.collections.map((c) => [c.name, `${c.name} (${c.topics.length})`]);
-      field("where", choice("Topics of", [all, ...each], state.where, (v) => {
+      fields.push(choice("where", "Topics of", [all, ...each], state.where, (v) => {
         state.where = v;
         const left = attributes(v);
         [...state.slices.keys()].forEach((name) => left.get(name)?.includes(state.slices.get(name)) || state.slices.delete(name));
@@ -46,31 +51,30 @@
     }
     const names = [...measures(where)];
     if (!names.some(([name]) => name === state.measure)) [state.measure] = names[0];
-    if (names.length > 1) field("measure", choice("Measure", names, state.measure, set("measure")));
+    if (names.length > 1) fields.push(choice("measure", "Measure", names, state.measure, set("measure")));
     if (compared()) {
-      field("a", choice([badge("a"), " Run"], runs, state.a, set("a")));
-      field("swap", h("button", {
-        type: "button", class: "swap", "aria-label": "Exchange the two runs", title: "Exchange the two runs",
+      const exchange = h("button", {
+        type: "button", class: "swap", "data-key": "swap", "aria-label": "Exchange the two runs", title: "Exchange the two runs",
         click: () => { [state.a, state.b] = [state.b, state.a]; changed(); },
-      }, "\u21c4"));
-      field("b", choice([badge("b"), " compared with"], runs, state.b, set("b")));
+      }, "\u21c4");
+      fields.push(
+        choice("a", [badge("a"), " Run"], runs, state.a, set("a")), exchange,
+        choice("b", [badge("b"), " compared with"], runs, state.b, set("b")));
     }
     const filters = [];
     if (!state.page) {
       for (const [name, values] of attributes(state.where)) {
         if (name === "collection") continue;
-        const box = choice(name, [["", "all"], ...values.map((v) => [v, v])], state.slices.get(name) ?? "", (v) => {
+        filters.push(choice(`is.${name}`, name, [["", "all"], ...values.map((v) => [v, v])], state.slices.get(name) ?? "", (v) => {
           if (v) state.slices.set(name, v); else state.slices.delete(name);
           changed();
-        });
-        box.dataset.key = `is.${name}`;
-        filters.push(box);
+        }));
       }
-      filters.push(h("label", { class: "search", "data-key": "search" }, h("span", null, "Search ids and titles"), search));
+      filters.push(field("search", "Search ids and titles", search));
     }
     controls.replaceChildren(h("div", { class: "row" }, fields), h("div", { class: "row" }, filters));
-    if (focused) controls.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.querySelector("select, input")?.focus();
-    if (focused === "swap") controls.querySelector(".swap").focus();
+    if (focused) [...controls.querySelectorAll("[data-key]")].filter((e) => e.dataset.key === focused)
+      .forEach((e) => (e.querySelector("select, input") ?? e).focus());
   }
 
   // All runs on a scale from 0 to 1, the two compared ones on top.
@@ -84,30 +88,38 @@
       h("span", { class: "vh" }, `${fixed(low)} to ${fixed(high)}`),
       svg("svg", { class: "strip", viewBox: "0 0 120 16", "aria-hidden": "true" },
         svg("rect", { class: "axis", x: 6, width: 108, y: 7.5, height: 1 }),
-        known(marks).map((v) => svg("rect", { class: "tick", x: at(v) - 0.6, width: 1.2, y: 3, height: 10 })),
+        svg("path", { class: "tick", d: known(marks).map((v) => `M${at(v).toFixed(1)} 3v10`).join("") }),
         b === null ? null : svg("path", { class: "b", d: `M${at(b)} 2.6l5 5.4l-5 5.4l-5-5.4z` }),
         a === null ? null : svg("circle", { class: "a", cx: at(a), cy: 8, r: 4 })),
     ];
   }
 
-  // All topics from where A is most ahead to where B is.
+  // All topics from where A is most ahead to where B is; the table says the same in numbers.
   function waterfall(rows) {
     const bars = rows.filter((row) => row.difference !== null).sort((p, q) => q.difference - p.difference);
     if (!compared() || bars.length < 4) return null;
     const [highest, lowest] = [bars[0].difference, bars.at(-1).difference];
     const most = Math.max(0.05, highest, -lowest);
-    const height = (d) => (Math.abs(d) / most) * 48;
+    const path = (sign) => bars.map((row, i) => (Math.sign(row.difference) === sign
+      ? `M${i + 0.08} 50v${((-48 * row.difference) / most || -0.4).toFixed(1)}h.84V50z` : "")).join("");
     const drawing = svg("svg", { viewBox: `0 0 ${bars.length} 100`, preserveAspectRatio: "none", "aria-hidden": "true" },
-      bars.map((row, i) => svg("g", { class: "hit", click: () => { location.hash = address(row.topic); } },
-        svg("title", null, `${row.topic.id} ${plain(row.topic.title)}: ${signed(row.difference)}`),
-        svg("rect", { class: "room", x: i, width: 1, y: 0, height: 100 }),
-        svg("rect", {
-          class: row.difference < 0 ? "b" : "a", x: i + 0.08, width: 0.84,
-          y: row.difference < 0 ? 50 : 50 - height(row.difference), height: Math.max(height(row.difference), 0.4),
-        }))));
+      svg("rect", { class: "axis", x: 0, y: 49.7, width: bars.length, height: 0.6 }),
+      svg("path", { class: "a", d: path(1) }), svg("path", { class: "b", d: path(-1) }));
+    const hint = h("span", { class: "hint", "aria-hidden": "true" });
+    const at = (event) => {
+      const box = drawing.getBoundingClientRect();
+      return bars[Math.min(bars.length - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * bars.length)))];
+    };
+    drawing.addEventListener("click", (event) => { location.hash = address(at(event).topic); });
+    drawing.addEventListener("pointermove", (event) => {
+      const { topic, difference } = at(event);
+      hint.replaceChildren(bdi(topic.id), ` ${signed(difference)}`);
+    });
+    drawing.addEventListener("pointerleave", () => hint.replaceChildren());
     return h("div", { class: "waterfall" },
-      h("p", { class: "scale" }, 
+      h("p", { class: "scale" },
         h("span", null, highest > 0 ? [badge("a"), ` higher, by up to ${fixed(highest)}`] : null),
+        hint,
         h("span", null, lowest < 0 ? [badge("b"), ` higher, by up to ${fixed(-lowest)}`] : null)),
       drawing);
   }
@@ -162,7 +174,7 @@
     cell: (row) => h("span", { class: "diff" }, signed(row.difference), differenceBar(row.difference, most)),
   });
   const runColumn = (key) => ({
-    key, head: [badge(key), " ", h("bdi", { class: "wide-only" }, state[key])],
+    key, head: [badge(key), " ", h("bdi", { class: "long-name" }, state[key])],
     numeric: true, value: (row) => row[key], cell: (row) => fixed(row[key]),
   });
   const mostOf = (rows) => Math.max(0.05, ...known(rows.map((row) => row.difference)).map(Math.abs));

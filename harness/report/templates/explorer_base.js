@@ -117,14 +117,21 @@ const explorer = (() => {
     return `#${parts.join("&")}`;
   }
 
+  function decode(text) {
+    try { return decodeURIComponent(text); } catch { return text; }
+  }
+
   // Whether the address is one of ours; then the state is as it says.
   function follow() {
-    const query = new URLSearchParams(location.hash.slice(1));
+    const query = new Map(location.hash.slice(1).split("&").map((part) => {
+      const [name, ...rest] = part.split("=");
+      return [decode(name), name === "topic" ? rest.join("=") : decode(rest.join("="))];
+    }));
     if (!query.has("topic") && !query.has("explore")) return false;
-    const [where, ...id] = (query.get("topic") ?? "").split("/");
+    const [where, ...id] = (query.get("topic") ?? "").split("/").map(decode);
     state.page = topics.find((t) => t.collection.name === where && t.id === id.join("/")) ?? null;
     const named = query.get("explore");
-    if (named !== null) {
+    if (named !== undefined) {
       state.where = data.collections.some((collection) => collection.name === named) ? named : start.where;
       state.by = query.get("by") === "attribute" ? "attribute" : "topic";
       state.slices.clear();

@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fusion_tools import judgments, message, noisy, order, pairs_of, ranked, same
+
+from harness import config
+from harness.collections import load_collection
+from harness.collections.corpus import load_corpus
+from harness.errors import FormatError
+from harness.protocol import Protocol
+from harness.scoring import score as scores_of
+from harness.systems import build_system, load_system
+from harness.systems import fusion as f
+from harness.systems.fusion import Fusion, fuse, gather, training_ndcg
+from harness.topics import Topic, Topics
+from harness.trec import Qrels, Run, write_run
+
+TOPICS = Topics((Topic("T1", "one"), Topic("T2", "two")))
+WORK = Path("workspace")
+MEASURED = Protocol("prime", ("nDCG",), prime=True)
+
+
+# Learning
+
+
+def test_training_weights_are_what_scoring_gives() -> None:
+    qrels = judgments()
+    weights = []
+    for noise, topics, depth in ((0.1, "ABC", 1000), (1, "ABC", 1000), (1, "AB", 1000), (1, "ABC", 7), (3, "C", 25)):
+        run = noisy(qrels, "r", noise, topics)
+        if noise == 1:
+            run = replace(run, score=np.round(run.score, 0))  # ties
+        expected = scores_of(run, qrels, replace(MEASURED, depth=depth)).mean("nDCG")
+        weights.append(training_ndcg(run, qrels, depth))
+        assert weights[-1] == pytest.approx(expected, abs=1e-12)
+    assert len(set(weights)) == 5
+
+
+def test_rbc_is_ridge_regression() -> None:
+    """Against the same problem as ordinary least squares with a row more for each penalized coefficient."""
+    qrels = judgments()
+    candidates = gather([noisy(qrels, "a", 0.3), noisy(qrels, "b", 2, "AB")], depth=20)
+    found = f.rbc_fit(candidates, qrels, ridge=2.5)
+    rating = pairs_of(candidates, np.arange(candidates.topic.size, dtype=np.float64))
+    rows, gains = [], []
+    for topic, docs in qrels.to_dict().items():
+        for doc, grade in docs.items() if topic in "ABC" else ():  # D is answered by no run
+            at = rating.get((topic, doc))
+            ranks = candidates.rank[int(at)].tolist() if at is not None else [20, 20]
+            rows.append([(20 - min(rank, 20)) / 20 for rank in ranks])
+            gains.append(grade)
+    assert any(sum(row) == 0 for row in rows)  # judged, not retrieved
+    x, y = np.array(rows), np.array(gains, dtype=float)
+    z = (x - x.mean(axis=0)) / x.std(axis=0)
+    stacked = np.vstack([z, math.sqrt(2.5) * np.eye(2)])
+    slopes = np.linalg.lstsq(stacked, np.concatenate([y - y.mean(), [0, 0]]), rcond=None)[0] / x.std(axis=0)
+    assert found == pytest.approx([y.mean() - x.mean(axis=0) @ slopes, *slopes])
+    assert found[1] > found[2] > 0  # the better run counts more
+    assert f.rbc(candidates, found) == pytest.approx(found[0] + candidates.ratings() @ found[1:])
+
+
+def test_rbc_predicts_what_is_linear_and_with_a_great_penalty_the_mean() -> None:
+    run = ranked("a", A="abcdefghij")
+    qrels = Qrels.from_dict("q", {"A": {doc: 9.0 - n for n, doc in enumerate("abcdefghij")}})
+    candidates = gather([run], depth=10)
+    exact = f.rbc(candidates, f.rbc_fit(candidates, qrels, 1e-9))
+    assert exact == pytest.approx(np.arange(9, -1, -1), abs=1e-6)
+    assert f.rbc(candidates, f.rbc_fit(candidates, qrels, 1e12)) == pytest.approx(4.5, abs=1e-6)
+
+
+def test_rbc_bears_runs_that_say_nothing_or_the_same() -> None:
+    qrels = judgments()
+    good = noisy(qrels, "a", 0.3)
+    constant = Run.from_dict("c", {"Z": {"d1": 1.0}})  # no judged topic: all ratings 0
+    alone = f.rbc_fit(gather([good]), qrels, 1.0)
+    assert f.rbc_fit(gather([good, constant]), qrels, 1.0) == pytest.approx([*alone, 0])
+    twice = f.rbc_fit(gather([good, good]), qrels, 1.0)
+    assert twice[1] == pytest.approx(twice[2])
+    stranger = gather([constant])
+    expected = "fusion: none of the training judgments' topics is answered by the training runs"
+    assert message(lambda: f.rbc_fit(stranger, qrels)) == expected
+
+
+def test_the_order_of_judgments_does_not_matter() -> None:
+    qrels = judgments()
+    turned = {topic: dict(reversed(docs.items())) for topic, docs in reversed(qrels.to_dict().items())}
+    other = Qrels.from_dict("q", turned)
+    runs = [noisy(qrels, "a", 0.3), noisy(qrels, "b", 2)]
+    assert (f.rbc_fit(gather(runs), qrels) == f.rbc_fit(gather(runs), other)).all()
+    assert training_ndcg(runs[1], qrels) == training_ndcg(runs[1], other)
+
+
+# The system
+
+
+NOISE = {"good": 0.1, "poor": 5.0}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """Two runs of two systems: on the topics to rank, and (in two files) on training topics."""
+    qrels = judgments()
+    out = {}
+    for name, noise in NOISE.items():
+        docs = ranked(name, T1="abcdef" if name == "good" else "fedcbaz", T2="xy")
+        for suffix, run in (
+            ("", docs),
+            ("AB", noisy(qrels, name, noise, "AB")),
+            ("C", noisy(qrels, name, noise, "C")),
+        ):
+            path = tmp_path / f"{name}{suffix}.run"
+            write_run(run, path)
+            if suffix:  # whatever training runs are called
+                path.write_text(path.read_text().replace(f"\t{name}\n", "\ta/b\n"))
+            out[f"{name}{suffix}"] = str(path)
+    return out
+
+
+def learning(files: Mapping[str, str], method: str, **how: object) -> Fusion:
+    training = [[files["goodAB"], files["goodC"]], [files["poorAB"], files["poorC"]]]
+    return Fusion([files["good"], files["poor"]], method, training_runs=training, name=method, **how)  # type: ignore[arg-type]
+
+
+def test_files_are_fused(files: Mapping[str, str]) -> None:
+    run = Fusion([files["good"], files["poor"]], k=5, depth=4, name="mine")(TOPICS, None, WORK)
+    assert run.name == "mine"
+    assert len(run.sha256) == 64
+    assert same(
+        run, fuse([ranked("a", T1="abcdef", T2="xy"), ranked("b", T1="fedcbaz", T2="xy")], partial(f.rrf, k=5), "m", 4)
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "function"),
+    [
+        ("rrf", partial(f.rrf, k=7)),
+        ("ibc", partial(f.ibc, seed=4)),
+        ("wibc", partial(f.wibc, weights=[1, 3], seed=4)),
+        ("rank-biased-centroids", partial(f.rank_biased_centroids, phi=0.6)),
+        ("combsum", partial(f.combsum, normalization="sum", missing="minimum")),
+        ("combmnz", partial(f.combmnz, normalization="sum", missing="minimum")),
+        ("interpolation", partial(f.interpolation, weights=[1, 3], normalization="sum", missing="minimum")),
+    ],
+)
+def test_parameters_reach_their_method(files: Mapping[str, str], method: str, function: f.Score) -> None:
+    weights = [1, 3] if "weights" in f.METHODS[method][1] else None
+    names = [files["good"], files["poor"]]
+    how = Fusion(names, method, k=7, phi=0.6, normalization="sum", missing="minimum", weights=weights, seed=4)
+    expected = fuse([ranked("a", T1="abcdef", T2="xy"), ranked("b", T1="fedcbaz", T2="xy")], function, "x")
+    assert same(how(TOPICS, None, WORK), expected)
+
+
+def test_every_configuration_builds_once_it_has_runs() -> None:
+    names = [name for name in config.names("system") if name.startswith("fusion-")]
+    methods = set()
+    for name in names:
+        mapping, where = config.load("system", name)
+        assert message(lambda: load_system(name)) == f"{where}: key 'runs' is missing"  # noqa: B023
+        system = build_system(mapping | {"runs": ["a.run", "b.run"]}, where)
+        assert isinstance(system, Fusion)
+        assert system.name == name
+        methods.add(system.method)
+    assert methods == set(f.METHODS)
+
+
+def test_systems_are_fused_by_name(tmp_path: Path) -> None:
+    topics, answers = load_collection("mini-task1").topics(), load_corpus("mini-answers")
+    names = ["overlap", "overlap-title", "shuffle"]
+    parts = [load_system(name)(topics, answers, WORK) for name in names]
+    assert same(Fusion(names)(topics, answers, WORK), fuse(parts, f.rrf, "x"))
+    path = tmp_path / "shuffle.run"
+    write_run(parts[2], path)
+    assert same(Fusion([*names[:2], str(path)])(topics, answers, WORK), fuse(parts, f.rrf, "x"))
+
+
+def test_a_pool_is_ranked_alone(files: Mapping[str, str]) -> None:
+    pool = {"T1": frozenset("acz"), "T3": frozenset("q")}
+    run = Fusion([files["good"], files["poor"]])(TOPICS, None, WORK, pool=pool)
+    # Ranks are those within the pool: a 1 and 2, c 2 and 1, z 3.
+    assert run.to_dict() == {"T1": pytest.approx({"c": 1 / 61 + 1 / 62, "a": 1 / 61 + 1 / 62, "z": 1 / 63})}
+
+
+def test_systems_rank_the_pool_alone(files: Mapping[str, str]) -> None:
+    topics, answers = load_collection("mini-task1").topics(), load_corpus("mini-answers")
+    pool = {topic.id: frozenset(["a1007", "a1088"]) for topic in topics}
+    parts = [load_system(name)(topics, answers, WORK, pool=pool) for name in ("overlap", "shuffle")]
+    fused = Fusion(["overlap", "shuffle"])(topics, answers, WORK, pool=pool)
+    assert same(fused, fuse(parts, f.rrf, "x"))
+    assert set().union(*fused.to_dict().values()) == {"a1007", "a1088"}
+
+
+def test_weights_and_regressions_are_learned_from_training_runs(files: Mapping[str, str]) -> None:
+    qrels = judgments()
+    runs = [ranked("a", T1="abcdef", T2="xy"), ranked("b", T1="fedcbaz", T2="xy")]
+    parts = [(noisy(qrels, name, noise, "AB"), noisy(qrels, name, noise, "C")) for name, noise in NOISE.items()]
+    training = [Run.from_dict("x", {**one.to_dict(), **two.to_dict()}) for one, two in parts]
+    weights = [training_ndcg(run, qrels) for run in training]
+    assert weights[0] > weights[1] > 0
+    found = learning(files, "wibc")(TOPICS, None, WORK, qrels)
+    assert same(found, fuse(runs, partial(f.wibc, weights=weights), "x"))
+    assert order(found, "T1") == "abcdefz"  # the heavier of two has the median
+    found = learning(files, "interpolation")(TOPICS, None, WORK, qrels)
+    assert same(found, fuse(runs, partial(f.interpolation, weights=weights), "x"))
+    found = learning(files, "rbc", ridge=3.0)(TOPICS, None, WORK, qrels)
+    assert same(found, fuse(runs, partial(f.rbc, coefficients=f.rbc_fit(gather(training), qrels, 3.0)), "x"))
+    assert found.name == "rbc"
+
+
+@pytest.mark.parametrize("method", ["wibc", "rbc", "interpolation"])
+def test_judgments_of_ranked_topics_are_refused_or_leave_a_mark(files: Mapping[str, str], method: str) -> None:
+    topics = Topics((*TOPICS, Topic("C", "also judged"), Topic("B", "this one too")))
+    expected = (
+        f"system {method}: the training judgments hold topic 'B', which is to be ranked (2 such topics); "
+        "train on other topics, or say allow_test_judgments=true"
+    )
+    assert message(lambda: learning(files, method)(topics, None, WORK, judgments())) == expected
+    allowed = learning(files, method, allow_test_judgments=True)
+    assert allowed(topics, None, WORK, judgments()).name == f"{method}+test-judgments"
+    assert allowed(TOPICS, None, WORK, judgments()).name == method  # nothing shared, nothing to mark
+
+
+def test_a_mark_is_passed_on(files: Mapping[str, str], tmp_path: Path) -> None:
+    topics = Topics((*TOPICS, Topic("A", "judged")))
+    marked = learning(files, "wibc", allow_test_judgments=True)(topics, None, WORK, judgments())
+    path = tmp_path / "marked.run"
+    write_run(marked, path)
+    assert Fusion([str(path), files["poor"]])(topics, None, WORK).name == "fusion+test-judgments"
+
+
+def test_methods_that_do_not_learn_do_not_look_at_judgments(files: Mapping[str, str]) -> None:
+    qrels = Qrels.from_dict("q", {"T1": {"a": 3.0}})
+    for how in ({"method": "rrf"}, {"method": "wibc", "weights": [1, 2]}):
+        system = Fusion([files["good"], files["poor"]], **how)
+        assert same(system(TOPICS, None, WORK, qrels), system(TOPICS, None, WORK))
+        assert system(TOPICS, None, WORK, qrels).name == "fusion"
+
+
+def test_what_learning_lacks(files: Mapping[str, str]) -> None:
+    runs = [files["good"], files["poor"]]
+    assert message(lambda: learning(files, "rbc")(TOPICS, None, WORK)) == "system rbc: rbc needs training judgments"
+    assert message(lambda: Fusion(runs, "rbc")(TOPICS, None, WORK, judgments())) == (
+        "system fusion: rbc needs the key 'training_runs'"
+    )
+    assert message(lambda: Fusion(runs, "wibc")(TOPICS, None, WORK)) == (
+        "system fusion: wibc needs training judgments (or the key 'weights')"
+    )
+    nothing = Qrels.from_dict("q", {"A": {"d1": 0.0}})
+    assert message(lambda: learning(files, "wibc")(TOPICS, None, WORK, nothing)) == (
+        "system wibc: all training runs have an nDCG' of 0; give the key 'weights'"
+    )
+    twice = Fusion(runs, "rbc", training_runs=[[files["goodAB"], files["goodAB"]], files["poorC"]])
+    assert message(lambda: twice(TOPICS, None, WORK, judgments())) == (
+        "key 'training_runs': two files of one run hold topic 'A'"
+    )
+
+
+def test_what_is_neither_file_nor_system(files: Mapping[str, str]) -> None:
+    wrong = Fusion([files["good"], "overlp"])
+    assert message(lambda: wrong(TOPICS, None, WORK)) == (
+        "system fusion: overlp: no such file or system; did you mean 'overlap'?"
+    )
+    stranger = Fusion([files["good"], files["poor"]])
+    with pytest.raises(FormatError, match="topic 'T2' is not among the collection's topics"):
+        stranger(Topics((Topic("T1", "one"),)), None, WORK)
+
+
+def test_a_system_fused_from_itself_is_refused(conf: Callable[[str, str, str], Path]) -> None:
+    text = "_target_: harness.systems.fusion.Fusion\nruns: [overlap, {}]\n"
+    conf("system", "inner", text.format("outer"))
+    conf("system", "outer", text.format("inner"))
+    assert message(lambda: load_system("outer")(TOPICS, None, WORK)) == (
+        "system inner: is fused from itself (inner <- outer <- inner)"
+    )
+    conf("system", "fine", text.format("shuffle"))
+    topics, answers = load_collection("mini-task1").topics(), load_corpus("mini-answers")
+    inside = Fusion(["overlap", "fine"])(topics, answers, WORK)
+    parts = [load_system(name)(topics, answers, WORK) for name in ("overlap", "shuffle")]
+    assert same(inside, fuse([parts[0], fuse(parts, f.rrf, "y")], f.rrf, "x"))
+
+
+TWO = ["a.run", "b.run"]
+
+
+@pytest.mark.parametrize(
+    ("how", "fault"),
+    [
+        ({"runs": ["a.run"]}, "key 'runs' is ['a.run'], expected a list of two runs or more, each once"),
+        ({"runs": "a.run"}, "key 'runs' is 'a.run', expected a list of two runs or more, each once"),
+        ({"runs": ["a", "b", "a"]}, "key 'runs' is ['a', 'b', 'a'], expected a list of two runs or more, each once"),
+        ({"runs": ["a", 3]}, "key 'runs' is ['a', 3], expected a list of two runs or more, each once"),
+        ({"method": "rff"}, "key 'method' is 'rff'; did you mean 'rrf'?"),
+        ({"normalization": "minmax"}, "key 'normalization' is 'minmax'; did you mean 'min-max'?"),
+        ({"missing": "none"}, "key 'missing' is 'none'; known: minimum, zero"),
+        ({"k": -1}, "key 'k' is -1, expected a whole number from 0"),
+        ({"k": 0.5}, "key 'k' is 0.5, expected a whole number"),
+        ({"phi": 1}, "key 'phi' is 1, expected a number between 0 and 1"),
+        ({"phi": "0.5"}, "key 'phi' is '0.5', expected a number between 0 and 1"),
+        ({"ridge": 0.0}, "key 'ridge' is 0.0, expected a number above 0"),
+        ({"ridge": math.nan}, "key 'ridge' is nan, expected a number above 0"),
+        ({"depth": 0}, "key 'depth' is 0, expected a whole number from 1"),
+        ({"method": "wibc", "weights": [1]}, "key 'weights' is [1], expected 2 numbers from 0, not all 0"),
+        ({"method": "wibc", "weights": []}, "key 'weights' is [], expected 2 numbers from 0, not all 0"),
+        ({"method": "wibc", "weights": [0, 0]}, "key 'weights' is [0, 0], expected 2 numbers from 0, not all 0"),
+        ({"method": "wibc", "weights": [1, -1]}, "key 'weights' is [1, -1], expected 2 numbers from 0, not all 0"),
+        ({"method": "wibc", "weights": [1, True]}, "key 'weights' is [1, True], expected 2 numbers from 0, not all 0"),
+        ({"method": "wibc", "weights": 0.5}, "key 'weights' is 0.5, expected 2 numbers from 0, not all 0"),
+        ({"weights": [1, 2]}, "key 'weights' is of no use to rrf; wibc and interpolation take weights"),
+        ({"training_runs": ["a"]}, "key 'training_runs' is ['a'], expected 2 run files, or lists of run files"),
+        ({"training_runs": ["a", []]}, "key 'training_runs' is ['a', []], expected 2 run files, or lists of run files"),
+        ({"kk": 3}, "key 'kk' is unknown to harness.systems.fusion.Fusion; did you mean 'k'?"),
+    ],
+)
+def test_faults_of_a_configuration(how: Mapping[str, object], fault: str) -> None:
+    mapping = {"_target_": "harness.systems.fusion.Fusion", "runs": TWO, **how}
+    assert message(lambda: build_system(mapping, "c.yaml")) == f"c.yaml: {fault}"
+
+
+def test_a_name_that_fits_no_file_is_refused(files: Mapping[str, str]) -> None:
+    system = Fusion([files["good"], files["poor"]], name="../x")
+    assert "run tag '../x' does not fit a file name" in message(lambda: system(TOPICS, None, WORK))
