@@ -254,7 +254,10 @@ def test_the_family_is_the_number_of_rows_or_the_declared_one() -> None:
     assert declared.family == 12
     assert declared.correction.endswith("Bonferroni and Holm over a family of 12 tests, 4 of them shown")
     single = compare(runs, pairs=[("a", "b")], measures=["AP"], test="randomization")
-    assert single.correction == "two-sided paired randomization test, alpha 0.05; Bonferroni and Holm over a family of 1 test"
+    assert (
+        single.correction
+        == "two-sided paired randomization test, alpha 0.05; Bonferroni and Holm over a family of 1 test"
+    )
 
 
 def test_randomization_can_decide() -> None:
