@@ -133,8 +133,11 @@ def _complete(folder: Path) -> bool:
 @contextmanager
 def _locked(folder: Path, name: str) -> Iterator[None]:
     """One process at a time works on an artefact; the lock ends with the process."""
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / f".{name}.lock", os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / f".{name}.lock", os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise HarnessError(f"{folder}: cannot be written: {error.strerror or error}") from None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

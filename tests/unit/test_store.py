@@ -1,0 +1,160 @@
+"""Artefacts: keyed by content, built once, never half-made."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HarnessError
+from harness.store import artefacts, collect, get_or_build, key, provenance, store_root
+
+
+def writes(text: str, calls: list[str] | None = None) -> Callable[[Path], None]:
+    def build(folder: Path) -> None:
+        assert list(folder.iterdir()) == []
+        (folder / "part").mkdir()
+        (folder / "part" / "data").write_text(text)
+        if calls is not None:
+            calls.append(text)
+
+    return build
+
+
+def test_keys_follow_content_alone() -> None:
+    assert key({"a": 1, "b": [1, 2]}) == key({"b": [1, 2], "a": 1})
+    different: list[dict[str, object]] = [
+        {"a": 1},
+        {"a": 2},
+        {"a": "1"},
+        {"a": 1.5},
+        {"b": 1},
+        {"a": [1]},
+        {"a": None},
+        {},
+    ]
+    assert len({key(spec) for spec in different}) == len(different)
+    with pytest.raises(HarnessError, match="artefact: specification cannot be written as JSON"):
+        key({"a": object()})
+    with pytest.raises(HarnessError, match="artefact: specification cannot be written as JSON"):
+        key({"a": float("nan")})
+
+
+def test_an_artefact_is_built_once() -> None:
+    calls: list[str] = []
+    first = get_or_build("index", {"corpus": "x"}, writes("one", calls))
+    assert first == store_root() / "index" / key({"corpus": "x"})
+    assert (first / "part" / "data").read_text() == "one"
+    assert get_or_build("index", {"corpus": "x"}, writes("two", calls)) == first
+    assert (first / "part" / "data").read_text() == "one"
+    other = get_or_build("index", {"corpus": "y"}, writes("three", calls))
+    assert other != first
+    assert calls == ["one", "three"]
+
+
+def test_a_builder_that_fails_leaves_nothing() -> None:
+    def fails(folder: Path) -> None:
+        (folder / "half").write_text("x")
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        get_or_build("index", {"a": 1}, fails)
+    assert artefacts() == []
+    assert [path for path in store_root().rglob("*") if path.name == "half"] == []
+    folder = get_or_build("index", {"a": 1}, writes("whole"))
+    assert (folder / "part" / "data").read_text() == "whole"
+
+
+def _slow(cache: str, started: str) -> None:
+    os.environ["HARNESS_CACHE"] = cache
+
+    def build(folder: Path) -> None:
+        (folder / "half").write_text("x")
+        Path(started).touch()
+        time.sleep(60)
+
+    get_or_build("index", {"a": 1}, build)
+
+
+def test_a_killed_builder_leaves_nothing_half_made(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    process = multiprocessing.get_context("spawn").Process(
+        target=_slow, args=(os.environ["HARNESS_CACHE"], str(started))
+    )
+    process.start()
+    while not started.exists():
+        time.sleep(0.02)
+        assert process.is_alive()
+    os.kill(process.pid or 0, signal.SIGKILL)
+    process.join()
+    assert artefacts() == []
+    # The lock has gone with the process, and what it left is cleared away.
+    folder = get_or_build("index", {"a": 1}, writes("whole"))
+    assert sorted(path.name for path in folder.iterdir()) == ["part", "spec.json"]
+
+
+def _together(cache: str, log: str) -> None:
+    os.environ["HARNESS_CACHE"] = cache
+
+    def build(folder: Path) -> None:
+        with Path(log).open("a") as stream:
+            stream.write("built\n")
+        time.sleep(0.2)
+        (folder / "data").write_text("x")
+
+    assert (get_or_build("index", {"a": 1}, build) / "data").read_text() == "x"
+
+
+def test_processes_that_want_the_same_artefact_build_it_once(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_together, args=(os.environ["HARNESS_CACHE"], str(log))) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert log.read_text() == "built\n"
+
+
+def test_what_is_in_the_store_and_what_is_collected() -> None:
+    old = get_or_build("index", {"a": 1}, writes("12345"))
+    new = get_or_build("graphs", {"b": 2}, writes("123"))
+    os.utime(old / "spec.json", (time.time() - 10 * 86400,) * 2)
+    listed = artefacts()
+    assert [(found.kind, found.spec, found.path) for found in listed] == [
+        ("index", {"a": 1}, old),
+        ("graphs", {"b": 2}, new),
+    ]
+    assert listed[0].size == 5 + (old / "spec.json").stat().st_size
+    left = store_root() / "index" / ".abc.making"
+    left.mkdir()
+    assert [found.path for found in collect(days=5)] == [old]
+    assert not old.exists()
+    assert new.exists()
+    assert not left.exists()
+    assert collect(days=5) == []
+    # Asking for an artefact is using it.
+    os.utime(new / "spec.json", (time.time() - 10 * 86400,) * 2)
+    get_or_build("graphs", {"b": 2}, writes("x"))
+    assert collect(days=5) == []
+
+
+def test_a_store_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "file"))
+    with pytest.raises(HarnessError, match="cannot be written"):
+        get_or_build("index", {"a": 1}, writes("x"))
+
+
+def test_provenance_names_versions_and_no_host() -> None:
+    made = provenance({"file": "0" * 64}, ["harness", "score", "a b.run"])
+    assert made.command == "harness score 'a b.run'"
+    assert {"mathir-harness", "Python", "numpy", "scipy", "hydra-core"} == set(made.versions)
+    assert os.uname().nodename not in made.machine
+    assert made.files == {"file": "0" * 64}
