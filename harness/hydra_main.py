@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -222,8 +223,9 @@ def _demonstrate(settings: dict[str, Any], output: Path) -> None:
     from harness.stats import compare
     from harness.workflow import demonstrate, evaluate, inputs
 
-    for collection, scorer, runs in demonstrate(Path(settings["runs"]), say):
-        evaluation = evaluate(collection, scorer, list(runs.values()))
+    for made in demonstrate(Path(settings["runs"]), say):
+        collection, scorer, runs = made.collection, made.scorer, made.runs
+        evaluation = replace(evaluate(collection, scorer, list(runs.values())), seconds=made.seconds)
         measures = [m for m in scorer.measures if not m.startswith("Judged")]
         comparison = compare(
             evaluation.scores, "shuffle", measures=measures, alpha=settings["alpha"], seed=settings["seed"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import config
@@ -58,19 +59,14 @@ def read_runs(
     return runs
 
 
-def evaluate(collection: Collection, scorer: Scorer, runs: Sequence[Run], corpus: Corpus | None = None) -> Evaluation:
-    """Score runs and find out what the order of their ties could change.
-
-    Parameters
-    ----------
-    corpus : where a report finds the texts of documents; default: the collection's own, if here and small.
-    """
+def evaluate(collection: Collection, scorer: Scorer, runs: Sequence[Run]) -> Evaluation:
+    """Score runs and find out what the order of their ties could change."""
     scores = tuple(scorer(run) for run in runs)
     spans = {run.name: scorer.tie_spans(run, score) for run, score in zip(runs, scores, strict=True)}
     bounds = {name: span for name, span in spans.items() if span}
     warnings = tuple(str(warning) for run in runs for warning in run.warnings)
     rankings = tuple(scorer.rankings(run) for run in runs)
-    corpus = _own_corpus(collection) if corpus is None else corpus
+    corpus = _own_corpus(collection)
     return Evaluation(collection, collection.topics(), scores, bounds, warnings, scorer, rankings, corpus)
 
 
@@ -130,15 +126,23 @@ def _judged(collection: Collection, edition: str | None) -> dict[str, frozenset[
     return {topic: frozenset(docs) for topic, docs in out.items()}
 
 
-def demonstrate(output: Path, say: Say = quiet) -> list[tuple[Collection, Scorer, dict[str, Run]]]:
-    """Every installed system that is meant for the demonstration (`demo: true`), on the embedded collections.
+@dataclass(frozen=True)
+class Demonstration:
+    """The demonstration on one collection: its scorer, run file -> run, and run -> CPU seconds a topic."""
 
-    Returns, for each collection, its scorer and the runs by file name.
-    """
+    collection: Collection
+    scorer: Scorer
+    runs: Mapping[str, Run]
+    seconds: Mapping[str, float]
+
+
+def demonstrate(output: Path, say: Say = quiet) -> list[Demonstration]:
+    """Every installed system that is meant for the demonstration (`demo: true`), on the embedded collections."""
     out = []
     for name in (name for name in config.names("collection") if name.startswith("mini-")):
         collection = load_collection(name)
         runs: dict[str, Run] = {}
+        seconds: dict[str, float] = {}
         for system_name in config.names("system"):
             mapping, _ = config.load("system", system_name)
             if not mapping.get("demo"):
@@ -147,7 +151,9 @@ def demonstrate(output: Path, say: Say = quiet) -> list[tuple[Collection, Scorer
                 say(f"system {system_name} is left out: {lacking}")
                 continue
             corpus = str(collection.config["corpus"])
+            begin = time.process_time()
             run, path = produce(load_system(system_name), collection, corpus, output, rerank=False, say=say)
+            seconds[run.name] = (time.process_time() - begin) / len(run.topics)
             runs[str(path)] = run
-        out.append((collection, collection.scorer(), runs))
+        out.append(Demonstration(collection, collection.scorer(), runs, seconds))
     return out

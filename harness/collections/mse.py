@@ -18,6 +18,9 @@ _NAME = re.compile(r"(\d+)_(\d+)\.html")
 _PARTS = ("question-title", "question", "tags", "question-comments", "answer", "answer-comments")
 _DIVISION = {part: re.compile(rf'<div\b[^>]*\sid="{part}"[^>]*>') for part in _PARTS}
 
+# Where the organisers took the text between two formulas for one.
+_TAG = re.compile(r"</?(?:p|em|strong|li|ul|ol|h\d|blockquote)>")
+
 
 def read(corpus: Corpus, remarks: Remarks) -> Documents:
     """The answers by question and answer id; the question's text is the column `question`."""
@@ -42,6 +45,7 @@ def _document(path: Path, question: str, answer: str, remarks: Remarks) -> Docum
     remarks["formulas"] += len(formulas)
     remarks["formulas without LaTeX"] += sum(not formula.latex for formula in formulas)
     remarks["formulas without a visual id"] += sum(not formula.visual_id for formula in formulas)
+    remarks["formulas with tags of HTML in their LaTeX"] += sum(bool(_TAG.search(f.latex)) for f in formulas)
     tags = tuple(read_markup(parts["tags"]).text.split())
     return Document(answer, title.text, body.text, tags, formulas, {"question": asked.text})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from harness.collections import Collection
@@ -32,6 +32,7 @@ class Evaluation:
     warnings : what the readers of the runs reported.
     scorer, rankings : what scored the runs, and for each run topic -> its ranking; without them no topic pages.
     corpus : where the texts of documents are looked up, if anywhere.
+    seconds : run -> CPU seconds a topic that its system needed, reading and indexing included; empty if not known.
     """
 
     collection: Collection
@@ -42,6 +43,7 @@ class Evaluation:
     scorer: Scorer | None = None
     rankings: tuple[Mapping[str, Ranking], ...] = ()
     corpus: Corpus | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 def comparison_report(
@@ -58,6 +60,7 @@ def comparison_report(
         _groups(evaluation, comparison.alpha if comparison is not None else 0.05),
         _where(evaluation),
         _topics(evaluation, comparison),
+        _cost(evaluation),
         _trust(evaluation),
         provenance_section(provenance),
     ]
@@ -252,6 +255,23 @@ def _topics(evaluation: Evaluation, comparison: Comparison | None) -> Section:
         [pages], baseline=baseline, tables=[table], corpus=evaluation.corpus, key=scorer.key, bare=formulas
     )
     return Section("Topic by topic", (block,))
+
+
+def _cost(evaluation: Evaluation) -> Section | None:
+    """Effectiveness against the time it takes, if that is known."""
+    if not evaluation.seconds:
+        return None
+    first = evaluation.scores[0]
+    measure = first.measures[0]
+    label = first.protocol.label(measure)
+    known = [(s.run, evaluation.seconds[s.run], s.mean(measure)) for s in evaluation.scores]
+    rows = tuple((Cell(run), number_cell(cost * 1000, 2), number_cell(mean, 3)) for run, cost, mean in known)
+    columns = (Column("run"), Column("CPU ms a topic", kind="number"), Column(label, kind="number"))
+    note = "Times of this machine, once, indexing included; they differ from run to run."
+    table = Table("cost", f"{label} and CPU time", columns, rows, (note,))
+    points = [(run, cost * 1000, mean) for run, cost, mean in known]
+    svg = figures.scatter(points, "CPU ms a topic", label)
+    return Section("What it costs", (Figure("cost-figure", f"{label} against CPU time", svg, table),))
 
 
 def _trust(evaluation: Evaluation) -> Section:

@@ -109,6 +109,7 @@ def _block(block: Block, labels: dict[str, str]) -> dict[str, Any]:
                 "id": block.id,
                 "data": Markup(explorer_data.to_json(block)),  # noqa: S704 - escaped for a script element
                 "tables": [(labels[table.id], table) for table in block.tables],
+                "compared": bool(block.pair[1]),
             }
         case Figure():
             label = labels[block.id]

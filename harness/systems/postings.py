@@ -7,6 +7,7 @@ text. `Postings` hold what each word adds to the score of each document, so that
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,7 +47,8 @@ class Field:
     @property
     def lengths(self) -> Offsets:
         """Tokens of each document, shape (documents,)."""
-        return np.diff(self.start)
+        lengths: Offsets = np.diff(self.start)
+        return lengths
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +122,8 @@ def encode(corpus: Corpus, fields: Iterable[str], tokenise: Tokenise) -> Tokens:
     HarnessError
         There is no document, or none has one of the fields.
     """
-    numbers: dict[str, int] = {}
+    numbers: defaultdict[str, int] = defaultdict()
+    numbers.default_factory = numbers.__len__  # a new word gets the next number
     ids: list[bytes] = []
     wanted = {name: (array("q", [0]), array("i")) for name in fields}
     missing, columns = set(wanted) - set(FIELDS), set[str]()
@@ -130,8 +133,7 @@ def encode(corpus: Corpus, fields: Iterable[str], tokenise: Tokenise) -> Tokens:
             columns.update(document.columns)
             missing -= columns
         for name, (start, token) in wanted.items():
-            for word in tokenise(field_text(document, name) or ""):
-                token.append(numbers.setdefault(word, len(numbers)))
+            token.extend(map(numbers.__getitem__, tokenise(field_text(document, name) or "")))
             start.append(len(token))
     if not ids:
         raise HarnessError(f"corpus {corpus.name}: has no documents")
@@ -206,7 +208,8 @@ def join(tokens: Tokens, weights: Mapping[str, int], *, min_count: int = 0, max_
 def _spread(start: Offsets, lengths: Offsets) -> Offsets:
     """The indices start[i], start[i] + 1, ..., start[i] + lengths[i] - 1 of all i in turn."""
     before = np.cumsum(lengths) - lengths
-    return np.arange(int(lengths.sum())) + np.repeat(start - before, lengths)
+    spread: Offsets = np.arange(int(lengths.sum())) + np.repeat(start - before, lengths)
+    return spread
 
 
 def count(field: Field) -> tuple[Numbers, Numbers, Numbers]:

@@ -134,6 +134,11 @@ def identifier_tokens(name: str) -> tuple[str, ...]:
     return tuple(part.lower() for part in _CAMEL.findall(plain.translate(_SUBSCRIPTS)))
 
 
+def identifiers(text: str) -> list[str]:
+    """The identifiers in Lean code, in order, dotted names as one."""
+    return [unit for unit in _UNIT.findall(text) if unit[0].isalpha()]
+
+
 def whole_tokens(name: str) -> list[str]:
     """The identifier as one token, and those of its dotted parts that are made of several words; case kept.
 
@@ -144,21 +149,30 @@ def whole_tokens(name: str) -> list[str]:
     return [f"={part}" for part in ([name, *found] if len(parts) > 1 else found)]
 
 
-def _declarations(text: str, normal: _Normalise, whole: bool, emphasis: bool) -> list[str]:
+def _declarations(text: str, taken: Callable[[str], tuple[str, ...]], emphasis: bool) -> list[str]:
     tokens: list[str] = []
     if "**" in text:
         for passage in _EMPHASIS.findall(text) if emphasis else ():
-            tokens += _declarations(passage, normal, whole, False)
+            tokens += _declarations(passage, taken, False)
         text = text.replace("**", " ")
     text = _ASCII_OPERATOR.sub(lambda m: f" {_ASCII[m[0]]} ", _HYPHEN.sub(" ", to_unicode(text)))
     for unit in _UNIT.findall(text):
-        if unit in _SILENT:
-            continue
-        parts = identifier_tokens(unit) or (unit,)
-        tokens += [token for part in parts if (token := normal(part))]
-        if whole and len(parts) > 1:
-            tokens += whole_tokens(unit)
+        tokens += taken(unit)
     return tokens
+
+
+def _taken(normal: _Normalise, whole: bool) -> Callable[[str], tuple[str, ...]]:
+    """What becomes of one identifier, number or sign."""
+
+    @lru_cache(_REMEMBERED)
+    def taken(unit: str) -> tuple[str, ...]:
+        if unit in _SILENT:
+            return ()
+        parts = identifier_tokens(unit) or (unit,)
+        tokens = [token for part in parts if (token := normal(part))]
+        return tuple(tokens + whole_tokens(unit) if whole and len(parts) > 1 else tokens)
+
+    return taken
 
 
 # ---- views ------------------------------------------------------------------------------------------------------
@@ -225,13 +239,14 @@ def view(
     """
     parameters.choice("view.name", name, VIEWS)
     normal = _normaliser(lower, stop, stem, abbreviations and name == "declarations")
+    taken = _taken(normal, whole)
 
     def prose(text: str) -> list[str]:
         return [token for word in words(text) if (token := normal(word))]
 
     def tokens(text: str) -> list[str]:
         if name == "declarations":
-            return _declarations(text, normal, whole, emphasis)
+            return _declarations(text, taken, emphasis)
         if name in ("msm", "whitespace"):
             parts = (text.translate(_PUNCTUATION) if name == "msm" else text).split()
             return [token for part in parts if (token := normal(part))]

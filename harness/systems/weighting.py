@@ -90,15 +90,16 @@ def bm25f(tokens: Tokens, weights: Mapping[str, float], b: Mapping[str, float], 
         mean = max(float(field.lengths.mean()), 1e-9)
         norm = 1 - b[name] + b[name] * field.lengths / mean
         keys.append(word.astype(np.int64) * documents + doc)
-        parts.append(weight * tf / norm[doc])
+        parts.append(float(weight) * tf / norm[doc])
     key, place = np.unique(np.concatenate(keys), return_inverse=True)
-    tf = np.bincount(place, np.concatenate(parts))
-    word = key // documents
-    df = np.bincount(word, minlength=len(tokens.words))
-    weight = (tf / (tf + k1)) * np.log(1 + (documents - df + 0.5) / (df + 0.5))[word]
+    frequency = np.bincount(place, np.concatenate(parts))
+    words = key // documents
+    df = np.bincount(words, minlength=len(tokens.words))
+    idf = np.log(1 + (documents - df + 0.5) / (df + 0.5))
+    added = frequency / (frequency + k1) * idf[words]
     numbers = {name: number for number, name in enumerate(tokens.words)}
     start = np.concatenate(([0], np.cumsum(df))).astype(np.int64)
-    return Postings(tokens.ids, numbers, start, (key % documents).astype(np.int32), weight, np.zeros(len(df)))
+    return Postings(tokens.ids, numbers, start, (key % documents).astype(np.int32), added, np.zeros(len(df)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -236,15 +236,18 @@ def test_an_unknown_corpus_is_answered_with_the_nearest(tmp_path: Path) -> None:
 def test_the_demonstration_runs_every_system_on_every_embedded_collection(tmp_path: Path) -> None:
     said: list[str] = []
     found = demonstrate(tmp_path, said.append)
-    assert [collection.name for collection, _, _ in found][:3] == ["mini-task1", "mini-task2", "mini-theorems"]
-    for collection, scorer, runs in found:
+    assert [made.collection.name for made in found][:3] == ["mini-task1", "mini-task2", "mini-theorems"]
+    for made in found:
+        collection, scorer, runs = made.collection, made.scorer, made.runs
+        assert set(made.seconds) == {run.name for run in runs.values()}
+        assert all(0 < seconds < 60 for seconds in made.seconds.values())
         assert {Path(path).stem for path in runs} >= {"overlap", "overlap-title", "shuffle"}
         assert all(Path(path).is_file() for path in runs)
         assert scorer.collection == collection.name
         measure = scorer.measures[0]
         mean = {run.name: scorer(run).mean(measure) for run in runs.values()}
         assert mean["overlap"] > mean["shuffle"]
-    assert len(said) == sum(len(runs) for _, _, runs in found)
+    assert len(said) == sum(len(made.runs) for made in found)
 
 
 # Provenance

@@ -3,7 +3,7 @@
   "use strict";
   const {
     root, data, topics, state, h, svg, bdi, prose, plain, runNames, measures, attributes, value, mean, known, fixed,
-    signed, count, compared, label, address, follow, badge, runHead, table, differenceBar,
+    signed, count, compared, label, address, follow, badge, runHead, table, bar, differenceBar,
   } = explorer;
 
   function changed() {
@@ -174,8 +174,9 @@
     cell: (row) => h("span", { class: "diff" }, signed(row.difference), differenceBar(row.difference, most)),
   });
   const runColumn = (key) => ({
-    key, head: [badge(key), " ", h("bdi", { class: "long-name" }, state[key])],
-    numeric: true, value: (row) => row[key], cell: (row) => fixed(row[key]),
+    key, head: compared() ? [badge(key), " ", h("bdi", { class: "long-name" }, state[key])] : bdi(state[key]),
+    numeric: true, value: (row) => row[key],
+    cell: (row) => (compared() ? fixed(row[key]) : h("span", { class: "diff" }, fixed(row[key]), bar(row[key]))),
   });
   const mostOf = (rows) => Math.max(0.05, ...known(rows.map((row) => row.difference)).map(Math.abs));
 
@@ -190,10 +191,11 @@
           h("span", { class: "title scroll", dir: "auto" }, prose(topic.title, true)),
         ],
       },
-      {
-        key: "all", head: "all runs, 0 to 1", wide: true, value: ({ topic }) => mean(known(topic.collection.runs.map((run) => value(topic, run, state.measure)))),
-        cell: ({ topic }) => strip(topic), low: false,
-      },
+      ...(topics[0].collection.runs.length > 1 ? [{
+        key: "all", head: "all runs, 0 to 1", wide: true, numeric: true,
+        value: ({ topic }) => mean(known(topic.collection.runs.map((run) => value(topic, run, state.measure)))),
+        cell: ({ topic }) => strip(topic),
+      }] : []),
       runColumn("a"),
       ...(compared() ? [runColumn("b"), differenceColumn(mostOf(rows))] : []),
     ];

@@ -151,7 +151,8 @@ const explorer = (() => {
   const badge = (key) => h("span", { class: `ab ${key}`, "aria-hidden": "true" }, AB[key]);
   const runHead = (key) => [badge(key), " ", bdi(state[key])];
 
-  // A table whose columns sort; columns: {key, head, numeric, name, value(row), cell(row), wide}.
+  // A table whose columns sort. A column has key, head, value(row) and cell(row), and may be numeric, low (small numbers
+  // are good), wide (left out on narrow screens), turned (its head stands upright), shade(row).
   function table(caption, columns, rows, sort, sorted) {
     const lines = new Map(rows.map((row) => [row, h("tr", { class: row.mark ?? null },
       columns.map((column, i) => h(i ? "td" : "th", {
@@ -179,6 +180,7 @@ const explorer = (() => {
         if (x === null || y === null) return (x === null) - (y === null);
         return sort.sign * (typeof x === "string" ? collator.compare(x, y) : x - y);
       };
+      body.querySelectorAll("[aria-expanded]").forEach((button) => button.setAttribute("aria-expanded", "false"));
       const ordered = [...rows].sort(order);
       body.replaceChildren(...ordered.map((row) => lines.get(row)));
       sorted?.(ordered);
@@ -187,6 +189,10 @@ const explorer = (() => {
     const all = h("table", null, h("caption", null, h("span", null, caption)), h("thead", null, h("tr", null, [...heads.values()])), body);
     return h("div", { class: `region${rows.length > 15 ? " long" : ""}`, role: "region", "aria-label": caption, tabindex: "0" }, all);
   }
+
+  // A bar from 0 to a value of at most 1.
+  const bar = (v) => (v === null ? null : svg("svg", { class: "bar", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
+    svg("rect", { class: "plain", x: 0, width: Math.max(0, Math.min(1, v)) * 100, y: 1, height: 8 })));
 
   // A bar from the middle to the right where A is higher, to the left where B is.
   function differenceBar(difference, most) {
@@ -200,6 +206,6 @@ const explorer = (() => {
   return {
     root, data, topics, state, start, listed: topics,
     h, svg, bdi, prose, plain, numbers, inside, runNames, measures, attributes, value, mean, known, fixed, signed, count,
-    compared, label, address, follow, badge, runHead, table, differenceBar,
+    compared, label, address, follow, badge, runHead, table, bar, differenceBar,
   };
 })();

@@ -3,7 +3,7 @@
   "use strict";
   const {
     data, state, h, svg, bdi, prose, plain, numbers, value, fixed, count, compared, label, address, badge,
-    runHead, table,
+    runHead, table, bar,
   } = explorer;
 
   const SHORT = 160; // characters
@@ -93,8 +93,6 @@
   function scoreTable(topic) {
     const { runs, measures } = topic.collection;
     const rows = runs.map((run) => ({ run, mark: run === state.a ? "is-a" : run === state.b ? "is-b" : "" }));
-    const bar = (v) => (v === null ? null : svg("svg", { class: "bar", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
-      svg("rect", { class: "plain", x: 0, width: Math.max(0, Math.min(1, v)) * 100, y: 1, height: 8 })));
     const columns = [
       {
         key: "run", head: "run", value: (row) => row.run,
@@ -106,7 +104,9 @@
           ? h("span", { class: "diff" }, fixed(value(topic, row.run, name)), bar(value(topic, row.run, name))) : fixed(value(topic, row.run, name))),
       })),
     ];
-    return table(`Scores of the runs on ${topic.id}`, columns, rows, { key: state.measure, sign: -1 });
+    const scores = table(`Scores of the runs on ${topic.id}`, columns, rows, { key: state.measure, sign: -1 });
+    scores.classList.toggle("few", measures.length < 4);
+    return scores;
   }
 
   // ---- rankings side by side
@@ -190,7 +190,7 @@
     ];
     return [
       h("div", { class: "ranks" }, table(`Ranks of the ${count(relevant.length, "relevant document")} in each run`, columns, rows, { key: "doc", sign: 1 })),
-      h("p", { class: "note" }, "Ranks up to 10 are on dark ground, up to 100 on light; \u2013: not retrieved."),
+      h("p", { class: "note" }, "Ranks up to 10 have a strong tint, up to 100 a pale one; \u2013: not retrieved."),
     ];
   }
 
