@@ -9,14 +9,18 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from latex2mathml.converter import convert
 
+from harness.collections import load_collection
 from harness.files import data_root
-from harness.trec import read_qrels
+from harness.systems import load_system
+from harness.trec import read_qrels, read_run
+from harness.workflow import produce
 
 Row = dict[str, Any]
 Judgments = dict[str, dict[str, int]]
@@ -410,3 +414,19 @@ def test_a_broken_copy_is_noticed(check: Check, spoil: Callable[[Mini], object])
 
 def test_every_check_is_shown_to_fail() -> None:
     assert {check for check, _ in FAULTS} == set(CHECKS)
+
+
+@pytest.mark.parametrize("collection", ["mini-task1", "mini-task2", "mini-theorems"])
+def test_example_runs_are_what_their_systems_make(collection: str, tmp_path: Path) -> None:
+    """The embedded runs are the first 50 results of the systems they are named after, line by line."""
+    found = load_collection(collection)
+    for name in ("shuffle", "overlap", "overlap-title"):
+        system = load_system(name)
+        shipped = data_root() / "runs" / "mini" / collection / f"{name}.run"
+        _, made = produce(system, found, str(found.config["corpus"]), tmp_path, rerank=False)
+        wanted: dict[str, list[str]] = {}
+        for line in made.read_text().splitlines():
+            wanted.setdefault(line.split("\t")[0], []).append(line)
+        assert shipped.read_text().splitlines() == [line for lines in wanted.values() for line in lines[:50]]
+        scores = found.scorer()(read_run(shipped))
+        assert scores.counts["topics answered"] == len(scores.topics) - len(scores.missing)
