@@ -1,0 +1,369 @@
+"""Reports in a real browser: they draw, sort, search, explain, need no network, and everyone can use them."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.collections import load_collection
+from harness.report import Explorer, Report, Section, render_html
+from harness.report.comparison import comparison_report
+from harness.report.model import TopicPage, TopicPages
+from harness.stats import compare
+from harness.trec import Run
+from harness.workflow import evaluate, inputs
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+WIDTHS = (390, 1440)
+LOOKS = ((390, "dark"), (1440, "light"))
+AXE = """async (root) => (await axe.run(root ? document.querySelector(root) : document)).violations
+    .filter((found) => ["serious", "critical"].includes(found.impact))
+    .map((found) => `${found.id}: ${found.nodes.slice(0, 3).map((node) => node.html).join(" ")}`)"""
+Open = Callable[..., "Page"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if importlib.util.find_spec("playwright") is None:
+        pytest.skip("no playwright: pip install 'mathir-harness[dev]'")
+    if not CHROMIUM.is_file():
+        pytest.skip(f"no {CHROMIUM}: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Open]:
+    """A function that opens a page; in the end nothing may have been requested, logged or thrown."""
+    seen: list[str] = []
+    contexts = []
+
+    def open_page(path: Path, address: str = "", width: int = 1440, scheme: str = "light", script: bool = True) -> Page:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if scheme == "dark" else "light",
+            java_script_enabled=script,
+            reduced_motion="reduce",
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: seen.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: seen.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: seen.append(f"dialog: {dialog.message}"))
+        page.on(
+            "request", lambda request: None if request.url.startswith(("file:", "data:")) else seen.append(request.url)
+        )
+        page.goto(f"{path.as_uri()}{address}")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert seen == []
+
+
+def fits(page: Page) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+
+
+def violations(page: Page, root: str = "") -> list[str]:
+    if importlib.util.find_spec("axe_playwright_python") is None:
+        pytest.skip("no axe: pip install 'mathir-harness[dev]'")
+    page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+    return list(page.evaluate(AXE, root))
+
+
+@pytest.fixture(scope="module")
+def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs made of the judgments: `good` has the best grades first, `poor` the worst, and lacks topic M.42."""
+    collection = load_collection("mini-task1")
+    scorer = collection.scorer()
+    judged = scorer.qrels.to_dict()
+    ids = sorted({doc for docs in judged.values() for doc in docs})
+    rankings: dict[str, dict[str, dict[str, float]]] = {"good": {}, "poor": {}}
+    for topic, grades in judged.items():
+        unjudged = [doc for doc in ids if doc not in grades][:10]
+        rankings["good"][topic] = {d: g + n / 100 for n, (d, g) in enumerate(grades.items(), 1)} | dict.fromkeys(
+            unjudged, 0.5
+        )
+        rankings["poor"][topic] = {d: -g - n / 100 for n, (d, g) in enumerate(grades.items(), 1)} | dict.fromkeys(
+            unjudged, -0.5
+        )
+    del rankings["poor"]["M.42"]
+    runs = [Run.from_dict(name, ranking) for name, ranking in rankings.items()]
+    evaluation = evaluate(collection, scorer, runs)
+    comparison = compare(evaluation.scores, "poor", permutations=100)
+    report = comparison_report(evaluation, comparison, inputs(collection, scorer, {run.name: run for run in runs}))
+    path = tmp_path_factory.mktemp("mini") / "index.html"
+    path.write_text(render_html(report), encoding="utf-8")
+    assert path.stat().st_size < 1_000_000
+    return path
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_list_compares_two_runs_by_topic(mini: Path, visit: Open, width: int) -> None:
+    page = visit(mini, "#explore=", width)
+    assert fits(page)
+    assert page.locator(".list tbody tr").count() == 42
+    status = page.locator(".status").inner_text()
+    assert "good 1.000 against" in status
+    assert "mean over 42 topics; higher on 42, equal on 0, lower on 0." in status
+    first = page.locator(".list tbody tr").first.inner_text().split()
+    assert first[0] == "M.42"  # the topic that `poor` lacks differs most
+    assert "+1.000" in first
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_columns_sort_both_ways_and_say_so(mini: Path, visit: Open, width: int) -> None:
+    page = visit(mini, "#explore=", width)
+    head = page.locator(".list thead th").first
+    ids = page.locator(".list tbody a bdi")
+    head.locator("button").click()
+    assert (head.get_attribute("aria-sort"), ids.first.inner_text()) == ("ascending", "M.1")
+    head.locator("button").press("Enter")
+    assert (head.get_attribute("aria-sort"), ids.first.inner_text()) == ("descending", "M.42")
+    assert head.locator("button").evaluate("button => button === document.activeElement")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_search_filters_and_enter_opens_the_first_topic(mini: Path, visit: Open, width: int) -> None:
+    page = visit(mini, "#explore=", width)
+    box = page.get_by_label("Search ids and titles")
+    box.fill("FIFTH cubic")
+    assert page.locator(".list tbody a bdi").all_inner_texts() == ["M.1"]
+    box.fill("no such words")
+    assert page.locator(".status").inner_text() == "No topic fits."
+    box.fill("M.42")
+    box.press("Enter")
+    page.wait_for_url("**#topic=mini-task1/M.42")
+    assert page.evaluate("document.activeElement.tagName") == "H3"
+
+
+def test_slices_are_shown_by_attribute_and_filter_the_topics(mini: Path, visit: Open) -> None:
+    page = visit(mini, "#explore=")
+    page.get_by_role("button", name="By attribute").click()
+    row = page.locator(".list tbody tr").filter(has_text="difficulty").filter(has_text="High")
+    n = int(row.locator("td").first.inner_text())
+    row.get_by_role("button").click()
+    assert page.locator(".list tbody tr").count() == n < 42
+    assert "is.difficulty=High" in page.url
+    page.reload()
+    assert page.locator(".list tbody tr").count() == n
+    page.get_by_label("difficulty", exact=True).select_option("all")
+    assert page.locator(".list tbody tr").count() == 42
+
+
+def test_the_chosen_runs_and_measure_are_part_of_the_address(mini: Path, visit: Open) -> None:
+    page = visit(mini, "#explore=")
+    before = page.locator(".status").inner_text()
+    page.get_by_role("button", name="Exchange the two runs").press("Enter")
+    assert page.evaluate("document.activeElement.className") == "swap"
+    assert "poor" in page.locator(".status bdi").first.inner_text()
+    choice = page.get_by_label("Measure", exact=True)
+    choice.focus()
+    choice.select_option("P′@10")
+    assert choice.evaluate("select => select === document.activeElement")
+    said = page.locator(".status").inner_text()
+    assert "P′@10" in said != before
+    page.reload()
+    assert page.locator(".status").inner_text() == said
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_topics_page_shows_its_text_and_why_the_runs_differ(mini: Path, visit: Open, width: int) -> None:
+    page = visit(mini, "#topic=mini-task1/M.1", width)
+    assert fits(page)
+    assert page.locator(".explorer h3").inner_text() == "Fifth powers of the roots of a cubic"
+    assert page.locator(".question math").count() == 5
+    assert (
+        page.locator(".question math").first.evaluate(
+            "math => math.namespaceURI.endsWith('MathML') && math.children.length"
+        )
+        > 0
+    )
+    assert "Computation" in page.locator(".question .facts").inner_text()
+    rows = page.locator(".sides tbody tr")
+    assert "First difference, at rank 1" in rows.first.inner_text()
+    assert page.locator(".sides .gnone").count() > 0
+    grades = [
+        int(text)
+        for text in page.locator(".sides td:nth-child(2) .grade > span:first-child").all_inner_texts()
+        if text != "?"
+    ]
+    assert grades == sorted(grades, reverse=True)
+    page.get_by_label("judged documents only").check()
+    assert page.locator(".sides .gnone").count() == 0
+    ranks = page.locator(".ranks tbody tr")
+    assert ranks.count() == 3
+    assert sorted(ranks.locator("td:nth-child(2)").all_inner_texts()) == ["1", "2", "3"]
+
+
+def test_documents_are_read_on_demand(mini: Path, visit: Open) -> None:
+    page = visit(mini, "#topic=mini-task1/M.1")
+    button = page.locator(".sides button.doc").first
+    button.focus()
+    button.press("Enter")
+    assert button.get_attribute("aria-expanded") == "true"
+    text = page.locator(".sides tr.text")
+    assert len(text.inner_text()) > 200
+    assert text.locator("math").count() > 0
+    assert fits(page)
+    button.press("Enter")
+    assert button.get_attribute("aria-expanded") == "false"
+    assert text.count() == 0
+
+
+def test_one_goes_from_topic_to_topic_and_back_without_a_mouse(mini: Path, visit: Open) -> None:
+    page = visit(mini, "#explore=")
+    links = page.locator(".list tbody a")
+    second = links.nth(1).inner_text()
+    links.first.press("Enter")
+    page.locator(".way a[rel=next]").press("Enter")
+    page.locator(".kicker bdi").last.filter(has_text=second).wait_for()
+    assert page.evaluate("document.activeElement.tagName") == "H3"
+    page.locator(".way .back").press("Enter")
+    page.locator(".list").wait_for()
+    assert page.evaluate("document.activeElement.textContent") == second
+    page.go_back()
+    page.locator(".kicker").wait_for()
+    assert page.locator(".kicker bdi").last.inner_text() == second
+
+
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+def test_axe_finds_nothing_serious_in_the_mini_report(mini: Path, visit: Open, width: int, scheme: str) -> None:
+    page = visit(mini, "#explore=&by=attribute", width, scheme)
+    assert violations(page) == []
+    page.goto(f"{mini.as_uri()}#topic=mini-task1/M.1")
+    page.locator(".sides button.doc").first.click()
+    assert violations(page, "#explorer") == []
+
+
+def test_without_scripts_the_report_is_readable_and_says_what_is_missing(mini: Path, visit: Open) -> None:
+    page = visit(mini, script=False)
+    assert page.locator(".notice").is_visible()
+    assert page.locator("#means table").is_visible()
+    assert not page.locator(".explorer").is_visible()
+
+
+def test_paper_gets_the_still_part_only(mini: Path, visit: Open) -> None:
+    page = visit(mini)
+    assert page.locator(".explorer").is_visible()
+    assert not page.locator(".still").is_visible()
+    page.emulate_media(media="print")
+    assert not page.locator(".explorer").is_visible()
+    assert "tables/topics-mini-task1.csv" in page.locator(".still").inner_text()
+    assert page.locator("#means table").is_visible()
+
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    '" onmouseover="alert(1)" x="',
+    "javascript:alert(1)",
+    "$\\href{javascript:alert(1)}{<img src=x onerror=alert(1)>}$",
+    "&lt;b&gt; &bogus; \u202etxt.exe",
+    "__proto__",
+    "#topic=x&a=y/../%00",
+    "x" * 300,
+)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_hostile_texts_are_shown_as_text(tmp_path: Path, visit: Open, width: int) -> None:
+    pages = tuple(
+        TopicPage(
+            f"{text} {n}",
+            text,
+            f"{text} {text}",
+            (text,),
+            ((text, text), ("kind", text)),
+            (text, f"{text}2"),
+            (2.0, None),
+            1,
+            ((2.0, 1),),
+            ((0.5,), (0.25,)),
+            ((0, 1), (1, 0)),
+            ((1,), (2,)),
+        )
+        for n, text in enumerate(HOSTILE)
+    )
+    runs = (HOSTILE[0], HOSTILE[1])
+    collection = TopicPages(HOSTILE[7], HOSTILE[1], HOSTILE[0], (("AP", HOSTILE[0]),), runs, 1.0, pages)
+    documents = {text: (text, text) for text in HOSTILE}
+    block = Explorer("explorer", (collection,), runs, (), documents)
+    path = tmp_path / "index.html"
+    path.write_text(render_html(Report(HOSTILE[0], HOSTILE[1], (Section("S", (block,)),))), encoding="utf-8")
+    page = visit(path, "#explore=", width)
+    assert fits(page)
+    assert page.locator(".list tbody tr").count() == len(HOSTILE)
+    for n in range(len(HOSTILE)):
+        page.goto(f"{path.as_uri()}#explore=")
+        page.locator(".list tbody a").nth(n).click()
+        page.locator(".sides button.doc").first.click()
+        assert page.locator(".explorer h3").is_visible()
+        assert fits(page)
+    assert (
+        page.locator(".explorer").locator("script, img, iframe, [onmouseover], [onerror], [href^=javascript]").count()
+        == 0
+    )
+    page.goto(f"{path.as_uri()}#explore=")
+    text = page.locator(".list").inner_text()
+    assert all(part in text for part in ("<script>alert(1)</script>", "&lt;b&gt; &bogus; [U+202E]txt.exe", "__proto__"))
+
+
+# ---- the real thing
+
+
+@pytest.fixture(scope="module")
+def crossmath(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from harness.papers import load_paper, reproduce
+    from harness.report.paper import paper_report
+    from harness.store import provenance
+
+    assert mirror.is_dir()
+    report = paper_report(reproduce(load_paper("crossmath")), provenance({}))
+    path = tmp_path_factory.mktemp("crossmath") / "index.html"
+    path.write_text(render_html(report), encoding="utf-8")
+    assert path.stat().st_size < 1_600_000
+    return path
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+def test_the_crossmath_report_in_a_browser(crossmath: Path, visit: Open, width: int, scheme: str) -> None:
+    page = visit(crossmath, "#topic=arqmath-1/A.4", width, scheme)
+    assert fits(page)
+    formula = page.locator(".question math").first
+    assert formula.evaluate(
+        "math => math.querySelector('munderover') !== null && math.getBoundingClientRect().height > 20"
+    )
+    assert page.locator(".ranks thead th").count() == 21
+    assert violations(page) == []
+    page.locator(".way .back").click()
+    rows = page.locator(".list tbody tr")
+    assert rows.count() == 244
+    page.get_by_label("Topics of").select_option("arqmath-3")
+    assert rows.count() == 78
+    page.get_by_label("Search ids and titles").fill("abelian")
+    assert 0 < rows.count() < 10
+    assert fits(page)
+    page.locator(".list thead button").first.click()
+    ids = page.locator(".list tbody a bdi").all_inner_texts()
+    assert ids == sorted(ids, key=lambda name: int(name.partition(".")[2]))
+    assert violations(page, "#explorer") == []
