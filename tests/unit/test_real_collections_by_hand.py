@@ -96,7 +96,7 @@ def test_faults_of_groups_name_the_line(change: Callable[[dict[str, Any]], objec
 
 def test_a_benchmark_that_is_brought(tmp_path: Path) -> None:
     collection = load_collection("leansearch")
-    assert collection.state().startswith("by hand: ask the authors")
+    assert collection.state().startswith("by hand: ask its authors")
     assert "must be got by hand" in message(collection.qrels)
     brought = write(tmp_path / "anything.json", groups())
     kept = accept(brought, "leansearch")

@@ -253,7 +253,9 @@ def test_the_host_of_archives(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [packed()[:-30], packed()[:200], b"", b"<html>no archive</html>", gzip.compress(b"no tar")]
+    "body",
+    [packed()[:-30], packed()[:200], b"", b"<html>no archive</html>", gzip.compress(b"no tar")],
+    ids=["without its end", "cut short", "empty", "a page", "no tar"],
 )
 def test_a_download_that_is_no_archive(server: dict[str, bytes], body: bytes) -> None:
     server[ADDRESS] = body

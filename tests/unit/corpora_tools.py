@@ -1,0 +1,31 @@
+"""What the tests of corpora share: faults as messages, small corpora, and formulas in markup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.collections.corpus import Corpus
+from harness.errors import HarnessError
+
+
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def corpus(path: Path | tuple[Path, ...], reader: str = "jsonl", **fields: str) -> Corpus:
+    return Corpus("c", "C", "CC0", path, tuple(fields.items()), reader=reader)
+
+
+def span(content: str, name: str = "1", visual: str = "") -> str:
+    visual = f' visual_id="{visual}"' if visual else ""
+    return f'<span class="math-container"{name and f" id={name}"}{visual}>{content}</span>'
+
+
+def mathml(latex: str) -> str:
+    return f'<math alttext="{latex}" display="inline"><semantics><mrow><mi>hidden</mi></mrow></semantics></math>'

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import lzma
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from corpora_tools import corpus, mathml, message, span
+
+from harness import config
+from harness.collections import load_collection
+from harness.collections.corpus import Corpus, Document, load_corpus
+from harness.collections.streams import json_items, lines
+from harness.topics import Formula, formulas_in, read_markup, unwrapped
+
+Conf = Callable[[str, str, str], Path]
+
+
+# --- markup: what only whole posts and rendered pages have ---
+
+
+@pytest.mark.parametrize(
+    ("markup", "text", "formulas", "nested"),
+    [
+        (span(mathml("x^2"), "7", "9"), "$x^2$", [Formula("7", "x^2", "9")], 0),
+        (f"a{mathml('x')}b", "a$x$b", [Formula("", "x")], 0),
+        (span(mathml("")), "", [Formula("1", "")], 0),
+        (span(mathml("a&lt;b")), "$a<b$", [Formula("1", "a<b")], 0),
+        (span("<?xml version='1.0'?> " + mathml("x")), "$x$", [Formula("1", "x")], 0),
+        # A span without an id around others is no formula; one with an id is, and the others are not.
+        (span(span(mathml("x"), "2", "3"), ""), "$x$", [Formula("2", "x", "3")], 1),
+        (
+            span(span("$x$", "2") + " and " + span("$y$", "3"), ""),
+            "$x$ and $y$",
+            [Formula("2", "x"), Formula("3", "y")],
+            1,
+        ),
+        (span(span(span("$x$", "2"), ""), ""), "$x$", [Formula("2", "x")], 2),
+        (span("a" + span("b", "2"), "1"), "ab", [Formula("1", "ab")], 1),
+        (span("<span>a</span>b", "1"), "ab", [Formula("1", "ab")], 0),
+        # An element that is never closed hides nothing.
+        ("<math alttext='x'> rest", "rest", [], 0),
+        ("a<script>1 < 2</script>b<style>c</style>d", "abd", [], 0),
+        ("<script>never closed", "", [], 0),
+        ('<a title="x > y">b</a>', "b", [], 0),
+        ('<a title="never closed>b</a> c', "b c", [], 0),
+    ],
+)
+def test_markup_of_posts(markup: str, text: str, formulas: list[Formula], nested: int) -> None:
+    found = read_markup(markup)
+    assert (found.text, list(found.formulas), found.nested) == (text, formulas, nested)
+
+
+@pytest.mark.parametrize(
+    ("latex", "expected"),
+    [
+        (r"{4^{% \large n}", r"{4^{\large n}"),
+        (r"\mathbf{i% }", r"\mathbf{i}"),
+        (r"\sin% x", r"\sin x"),
+        (r"\sin% 2", r"\sin2"),
+        (r"12% 34", "1234"),
+        (r"5\% of", r"5\% of"),
+        (r"a\\% b", r"a\\b"),
+        (" x ", "x"),
+    ],
+)
+def test_line_breaks_in_latex_are_undone(latex: str, expected: str) -> None:
+    assert unwrapped(latex) == expected
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["<span>" * 60_000, "<a '" * 30_000, '<math alttext="' * 20_000, "<!--" * 50_000, "<math>" * 50_000, "% " * 60_000],
+)
+def test_hostile_markup_takes_no_time(hostile: str) -> None:
+    read_markup(f'<span class="math-container">{hostile}')
+    unwrapped(hostile)
+
+
+def test_formulas_in_text() -> None:
+    text = r"so $x$, $$y^2$$ and \(z\) with \[w\] or \begin{align*}q\end{align*}; $ $"
+    assert formulas_in(text) == ("x", "y^2", "z", "w", r"\begin{align*}q\end{align*}", "")
+
+
+# --- streams ---
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
+def test_lines_of_packed_files(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(pack(b"a\r\n\nb"))
+    assert list(lines(path)) == [(1, b"a"), (2, b""), (3, b"b")]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_a_packed_file_that_is_cut_short(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(pack(bytes(range(256)) * 100)[:-20])
+    assert message(lambda: list(lines(path))).startswith(f"{path}: compressed file is cut short or damaged: ")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    assert message(lambda: list(lines(tmp_path / "none"))) == f"{tmp_path / 'none'}: no such file"
+    assert message(lambda: list(lines(tmp_path))) == f"{tmp_path}: is a folder, expected a file"
+
+
+def test_objects_of_a_list_with_their_lines() -> None:
+    assert list(json_items(b'\xef\xbb\xbf[ {"a": 1},\n\n {"b":\n 2} , {"c": 3}\n]\n', "f")) == [
+        (1, {"a": 1}),
+        (3, {"b": 2}),
+        (4, {"c": 3}),
+    ]
+    assert list(json_items(b" [ ] ", "f")) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (b"", "f:1: expected a JSON list of objects"),
+        (b'\n{"a": 1}', "f:2: expected a JSON list of objects"),
+        (b'[\n{"a": 1}\n', "f:3: expected , or ]"),
+        (b'[\n{"a": 1}\n{"a": 2}]', "f:3: expected , or ]"),
+        (b'[\n{"a": 1},\n]', "f:3: not valid JSON: Expecting value"),
+        (b'[{"a":\n\n 1,}]', "f:3: not valid JSON: Expecting property name enclosed in double quotes"),
+        (b"[\n1]", "f:2: expected an object, found 1"),
+        (b"[{}]\n x", "f:1: there is more after the end of the list"),
+        (b"[\n\xff]", "f:2: byte 0xff is not UTF-8 text"),
+        (b"[\n" + b"[" * 100_000, "f:2: not valid JSON: too deep"),
+    ],
+)
+def test_faults_of_a_list_name_the_line(data: bytes, fault: str) -> None:
+    assert message(lambda: list(json_items(data, "f"))) == fault
+
+
+# --- JSON lines ---
+
+
+def test_documents_keep_formulas_and_columns(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl.gz"
+    row = {"id": "d", "name": "N", "formulas": [{"id": "f", "latex": "x", "visual_id": 3}, {"id": "g", "latex": "y"}]}
+    path.write_bytes(gzip.compress(json.dumps(row).encode()))
+    made = Corpus("c", "C", "CC0", path, (("id", "id"), ("id", "title"), ("formulas", "formulas")), ("name", "id"))
+    (document,) = made
+    assert document == Document(
+        "d", "d", formulas=(Formula("f", "x", "3"), Formula("g", "y")), columns={"name": "N", "id": "d"}
+    )
+    assert list(made.ids()) == ["d"]
+    assert made.remarks() == {}
+    assert made.digest() == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("keep", [(), ("nmae",)])
+def test_a_column_that_no_line_has_is_a_slip(tmp_path: Path, keep: tuple[str, ...]) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_text('{"id": "a", "name": "x"}\n{"id": "b"}\n')
+    fields = (("id", "id"), ("name" if keep else "nmae", "title"))
+    made = Corpus("c", "C", "CC0", path, fields, keep)
+    assert [d.id for d in islice(made, 2)] == ["a", "b"]
+    assert message(lambda: list(made)) == f"{path}: no line has the column 'nmae', which corpus c takes"
+
+
+@pytest.mark.parametrize(
+    "row",
+    ['{"id": "a", "f": 5}', '{"id": "a", "f": ["x"]}', '{"id": "a", "f": [{"id": "1"}]}', '{"id": "a", "f": [[]]}'],
+)
+def test_formulas_that_are_none(tmp_path: Path, row: str) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_text(row)
+    assert message(lambda: list(corpus(path, id="id", f="formulas"))).startswith(f"{path}:1: not a document: ")
+
+
+def test_a_corpus_is_read_line_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_text('{"id": "a"}\n{"id": "b"}\nbroken\n')
+    assert [document.id for document in islice(corpus(path, id="id"), 2)] == ["a", "b"]
+
+
+# --- configuration ---
+
+HEAD = "name: mine\ntitle: t\nlicence: l\n"
+FOLDER = f"{{repository: a/b, commit: '{'0' * 40}', path: p, files: 2, sha256: '{'1' * 64}', licence: l}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (
+            "reader: jsonl\nfields: {i: id}\n",
+            "expected one of the keys 'file', 'files' and 'folder', found none of them",
+        ),
+        (
+            "file: {file: x}\nfiles: [{file: y}]\nfields: {i: id}\n",
+            "expected one of the keys 'file', 'files' and 'folder', found file and files",
+        ),
+        ("file: {file: x}\nreader: mse-page\n", "reader 'mse-page' is unknown; did you mean 'mse-pages'?"),
+        ("reader: mse-pages\nfolder: {repository: a/b}\n", "folder: key 'commit' is missing"),
+        (f"reader: mse-pages\nfolder: {FOLDER[:-1]}, fils: 2}}\n", "folder: unknown key 'fils'; did you mean 'files'?"),
+        (
+            f"reader: mse-pages\nfolder: {FOLDER.replace('files: 2', 'files: 0')}\n",
+            "folder: a folder needs a repository and its number of files, got 0",
+        ),
+        ("file: {file: x}\nfields: {i: [id, titel]}\n", "fields: 'titel' is unknown; did you mean 'title'?"),
+        (
+            "file: {file: x}\nfields: {i: columns}\n",
+            "fields: 'columns' is unknown; known: body, formulas, id, latex, tags, title, visual_id",
+        ),
+        ("file: {file: x}\nfields: {i: id}\nkeep: name\n", "key 'keep' is 'name', expected a list"),
+        ("file: {file: x}\nfields: {i: id}\nnotes: n\n", "key 'notes' is 'n', expected a list"),
+    ],
+)
+def test_faults_of_a_configuration(conf: Conf, text: str, fault: str) -> None:
+    path = conf("corpus", "mine", HEAD + text)
+    assert message(lambda: load_corpus("mine")) == f"{path}: {fault}"
+
+
+def test_loading_a_corpus_fetches_nothing(conf: Conf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_MIRROR", raising=False)
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    conf("corpus", "mine", f"{HEAD}reader: mse-pages\nfolder: {FOLDER}\nnotes: [chosen]\n")
+    mine = load_corpus("mine")
+    assert (mine.state(), mine.notes, [file.name for file in mine.files()]) == (
+        "fetchable",
+        ("chosen",),
+        ["a/b@0000000/p/"],
+    )
+    assert "HARNESS_OFFLINE forbids the network" in message(lambda: mine.paths)
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [
+        ("mini-answers", "here"),
+        ("mse-pages", "fetchable"),
+        ("arqmath1-formulas", "fetchable"),
+        ("arqmath-posts", "by hand: get Posts.V1.3.xml"),
+        ("mathlib-decls", "by hand: set HARNESS_MIRROR"),
+        ("ntcir-12-formulas", "by hand: get it from NII"),
+    ],
+)
+def test_states_of_our_corpora(monkeypatch: pytest.MonkeyPatch, name: str, state: str) -> None:
+    monkeypatch.delenv("HARNESS_MIRROR", raising=False)
+    assert load_corpus(name).state().startswith(state)
+    assert name in config.names("corpus")
+
+
+def test_our_small_corpora_have_their_formulas() -> None:
+    answers = list(load_corpus("mini-answers"))
+    assert sum(len(answer.formulas) for answer in answers) > 1000
+    for answer in answers:
+        for formula in answer.formulas:
+            assert formula.id
+            assert formula.visual_id
+            assert formula.latex in f"{answer.title} {answer.body}"
+    formulas = list(load_corpus("mini-formulas"))
+    assert all(
+        formula.formulas == (Formula(formula.id, formula.body, formula.formulas[0].visual_id),) for formula in formulas
+    )
+    assert {formula.formulas[0].visual_id for formula in formulas} <= set(
+        (load_collection("mini-task2").keys() or {}).values()
+    )
+    theorem = next(iter(load_corpus("mini-theorems")))
+    assert theorem.columns["formal"] in theorem.body
+    assert theorem.columns["kind"] == "theorem"
+
+
+def test_the_digest_depends_on_source_and_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "f"
+    path.write_text("A:1 x\n")
+    one = corpus(path, "ntcir-12").digest()
+    assert one != corpus(path, id="id").digest() == hashlib.sha256(b"A:1 x\n").hexdigest()
+    monkeypatch.setattr("harness.collections.ntcir.VERSION", 99)
+    assert corpus(path, "ntcir-12").digest() != one
+    monkeypatch.undo()
+    assert corpus(path, "ntcir-12").digest() == one
+    path.write_text("A:1 y\n")
+    assert corpus(path, "ntcir-12").digest() != one
+    assert corpus((path, path), "tangent").digest() != corpus(path, "tangent").digest()

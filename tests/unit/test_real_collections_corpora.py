@@ -1,0 +1,345 @@
+from __future__ import annotations
+
+import gzip
+import lzma
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+import pytest
+from corpora_tools import corpus, mathml, message, span
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.collections import posts as posts_module
+from harness.collections.corpus import Corpus, Document
+from harness.collections.posts import Questions, rows
+from harness.errors import FormatError
+from harness.topics import Formula
+
+# --- pages of Math Stack Exchange ---
+
+PAGE = """<!DOCTYPE html>
+<html><head><title>t</title></head><body>
+<div class="row" id="question-title"><h1> Is {title} even? </h1><hr/></div>
+<div class="question"><div question_id="{question}"  id="question"><p>Asked {asked}.</p></div>
+<div id="tags"><span> parity </span><span> number-theory </span></div>
+<div id="question-comments"><table><tr><td> A comment {comment} </td></tr></table></div></div>
+<div class="answer"><div answer_id="{answer}" id="answer"><p>Yes:</p>{body}</div>
+<div id="answer-comments"></div><div id="duplicate"></div></div></body></html>
+"""
+
+
+def page(folder: Path, question: int, answer: int, **parts: str) -> Path:
+    values = {"question": str(question), "answer": str(answer), "title": span(mathml("x^2"), "1", "11")}
+    values |= {"asked": span(mathml("y"), "2", "12"), "comment": span(mathml("z"), "3", "13"), "body": "so."} | parts
+    path = folder / f"{question}_{answer}.html"
+    path.write_text(PAGE.format(**values), encoding="utf-8")
+    return path
+
+
+def test_pages(tmp_path: Path) -> None:
+    page(tmp_path, 10, 9, body=span(mathml("w% _1"), "4") + span(span(mathml("v"), "5", "15"), "") + span("", "6"))
+    page(tmp_path, 2, 30, body="<p>no</p>", title=span(mathml("x.&lt;/p&gt;&lt;p&gt;So"), "1", "11"))
+    page(tmp_path, 2, 4)
+    pages = corpus(tmp_path, "mse-pages")
+    assert list(pages.ids()) == ["4", "30", "9"]
+    *_, last = pages
+    assert last == Document(
+        "9",
+        "Is $x^2$ even?",
+        "Yes: $w_1$$v$",
+        ("parity", "number-theory"),
+        (
+            Formula("1", "x^2", "11"),
+            Formula("2", "y", "12"),
+            Formula("4", "w_1"),
+            Formula("5", "v", "15"),
+            Formula("6", ""),
+        ),
+        {"question": "Asked $y$."},
+    )
+    assert pages.remarks() == {
+        "answers": 3,
+        "answers with formula spans around others": 1,
+        "formula spans around others": 1,
+        "formulas": 9,
+        "formulas with tags of HTML in their LaTeX": 1,
+        "formulas without LaTeX": 1,
+        "formulas without a visual id": 2,
+    }
+
+
+def break_page(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ('id="question-title"', "", ": the page has no part 'question-title' where it should be, or is cut short"),
+        ('id="tags"', 'id="tag"', ": the page has no part 'tags' where it should be, or is cut short"),
+        (
+            '<div id="answer-comments">',
+            "",
+            ": the page has no part 'answer-comments' where it should be, or is cut short",
+        ),
+        ('answer_id="2"', 'answer_id="3"', ":7: the answer is not 2, which the file's name says"),
+        ('question_id="1"', 'question_id="12"', ":4: the question is not 1, which the file's name says"),
+    ],
+)
+def test_faults_of_pages(tmp_path: Path, old: str, new: str, fault: str) -> None:
+    path = page(tmp_path, 1, 2)
+    break_page(path, old, new)
+    assert message(lambda: list(corpus(tmp_path, "mse-pages"))) == f"{path}{fault}"
+
+
+def test_a_page_that_is_cut_short(tmp_path: Path) -> None:
+    path = page(tmp_path, 1, 2)
+    whole = path.read_text()
+    assert len(list(corpus(tmp_path, "mse-pages"))) == 1
+    for end in range(0, whole.index('<div id="answer-comments">'), 40):
+        path.write_text(whole[:end])
+        assert message(lambda: list(corpus(tmp_path, "mse-pages"))).startswith(f"{path}: the page has no part ")
+
+
+def test_other_faults_of_pages(tmp_path: Path) -> None:
+    path = page(tmp_path, 1, 2)
+    path.write_bytes(path.read_bytes().replace(b"even", b"ev\xe9n"))
+    assert message(lambda: list(corpus(tmp_path, "mse-pages"))) == f"{path}:3: byte 0xe9 is not UTF-8 text"
+    path.unlink()
+    page(tmp_path, 1, 2)
+    second = page(tmp_path, 5, 2)
+    expected = f"{second}: document '2' stands on an earlier line already"
+    assert message(lambda: list(corpus(tmp_path, "mse-pages"))) == expected
+    odd = tmp_path / "index.html"
+    odd.touch()
+    expected = f"{odd}: the file's name is not QUESTION_ANSWER.html"
+    assert message(lambda: list(corpus(tmp_path, "mse-pages"))) == expected
+
+
+# --- posts of ARQMath ---
+
+
+def post(**attributes: str) -> str:
+    return "  <row " + " ".join(f"{name}={quoteattr(value)}" for name, value in attributes.items()) + " />\n"
+
+
+def posts_file(path: Path, *posts: str) -> Corpus:
+    path.write_text(
+        '<?xml version="1.0" encoding="utf-8"?>\n<posts>\n' + "".join(posts) + "</posts>\n", encoding="utf-8"
+    )
+    return corpus(path, "arqmath-posts")
+
+
+QUESTION = post(Id="5", PostTypeId="1", Title="Is &lt; x?", Tags="<calculus><limits>", Body="<p>why</p>")
+ANSWER = post(Id="9", PostTypeId="2", ParentId="5", Body=f"<p>as {span('$x &lt; y$', '3')}</p>")
+
+
+def test_posts(tmp_path: Path) -> None:
+    early = post(Id="2", PostTypeId="2", ParentId="5", Body=span(span("$z$", "4"), "") + span("", "5"))
+    orphan = post(Id="11", PostTypeId="2", ParentId="77", Body="alone")
+    wiki = post(Id="12", PostTypeId="4", Body="of a tag")
+    bars = post(Id="6", PostTypeId="1", Title=f"t {span('$q$', '8')}", Tags="|a|b-c|")
+    other = post(Id="13", PostTypeId="2", ParentId="6", Body="")
+    made = posts_file(tmp_path / "Posts.xml", early, QUESTION, bars, ANSWER, orphan, wiki, other)
+    expected = [
+        Document("2", "Is < x?", "$z$", ("calculus", "limits"), (Formula("4", "z"), Formula("5", ""))),
+        Document("9", "Is < x?", "as $x < y$", ("calculus", "limits"), (Formula("3", "x < y"),)),
+        Document("11", "", "alone"),
+        Document("13", "t $q$", "", ("a", "b-c"), (Formula("8", "q"),)),
+    ]
+    assert list(made) == expected == list(made)
+    assert made.remarks() == {
+        "answers": 4,
+        "answers without their question": 1,
+        "formula spans around others": 1,
+        "formulas": 4,
+        "formulas without LaTeX": 1,
+        "posts of other kinds": 1,
+    }
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_packed_posts(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    made = posts_file(tmp_path / "Posts.xml", QUESTION, ANSWER)
+    expected = list(made)
+    made.path.write_bytes(pack(made.path.read_bytes()))
+    assert list(made) == expected
+
+
+BOMB = '<!DOCTYPE posts [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>\n<posts>\n  <row Id="&b;"/></posts>'
+OUTSIDE = '<!DOCTYPE posts SYSTEM "file:///etc/passwd">\n<posts/>'
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", ":1: not valid XML: no element found"),
+        ("<posts>\n" + QUESTION, ":3: not valid XML: no element found"),
+        ("<posts>\n" + QUESTION[:40], ":2: not valid XML: unclosed token"),
+        ("<posts>\n" + QUESTION + "</post>", ":3: not valid XML: mismatched tag"),
+        ("<posts>\n\n&nbsp;</posts>", ":3: not valid XML: undefined entity"),
+        ("\n" + BOMB, ":2: DOCTYPE is not allowed in a file of posts"),
+        (OUTSIDE, ":1: DOCTYPE is not allowed in a file of posts"),
+        ("<posts/>", ": no posts found"),
+        ("<posts>\n" + post(PostTypeId="1", Title="t") + "</posts>", ":2: post ? has no Id"),
+        ("<posts>\n" + post(Id="5", Title="t") + "</posts>", ":2: post 5 has no PostTypeId"),
+        ("<posts>\n" + post(Id="5", PostTypeId="1") + "</posts>", ":2: post 5 has no Title"),
+        ("<posts>\n" + QUESTION + post(Id="6", PostTypeId="2", Body="b") + "</posts>", ":3: post 6 has no ParentId"),
+        ("<posts>\n" + QUESTION + post(Id="6", PostTypeId="2", ParentId="5") + "</posts>", ":3: post 6 has no Body"),
+        ("<posts>\n" + post(Id="x5", PostTypeId="1", Title="t") + "</posts>", ":2: Id 'x5' is not a whole number"),
+        ("<posts>\n" + post(Id="-5", PostTypeId="1", Title="t") + "</posts>", ":2: Id '-5' is not a whole number"),
+        (
+            "<posts>\n" + post(Id="9" * 99, PostTypeId="1", Title="t") + "</posts>",
+            f":2: Id '{'9' * 30}' is not a whole",
+        ),
+        ("<posts>\n" + post(Id="٣", PostTypeId="1", Title="t") + "</posts>", ":2: Id '٣' is not a whole number"),
+        ("<posts>\n" + QUESTION + ANSWER + QUESTION + "</posts>", ":4: post 5 stands on line 2 already"),
+        (
+            "<posts>\n" + QUESTION + ANSWER + ANSWER.replace('"9"', '"09"') + "</posts>",
+            ":4: post 9 stands on line 3 already",
+        ),
+        ("<posts>\n" + QUESTION + ANSWER.replace('"9"', '"5"') + "</posts>", ":3: post 5 stands on line 2 already"),
+    ],
+)
+def test_faults_of_posts(tmp_path: Path, text: str, fault: str) -> None:
+    path = tmp_path / "Posts.xml"
+    path.write_text(text)
+    assert message(lambda: list(corpus(path, "arqmath-posts"))).startswith(f"{path}{fault}")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+def test_an_entity_cannot_hide_in_another_encoding(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "Posts.xml"
+    path.write_bytes(('<?xml version="1.0" encoding="utf-16"?>' + BOMB).encode(encoding))
+    fault = message(lambda: list(corpus(path, "arqmath-posts")))
+    assert fault.startswith(f"{path}:1: ")
+    assert "not allowed" in fault or "not valid XML" in fault
+
+
+def test_posts_cut_short_at_any_place_are_a_fault(tmp_path: Path) -> None:
+    made = posts_file(tmp_path / "Posts.xml", QUESTION, ANSWER)
+    whole = made.path.read_bytes()
+    for end in range(0, len(whole) - 2, 7):
+        made.path.write_bytes(whole[:end])
+        assert message(lambda: list(made)).startswith(f"{made.path}:")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 60), st.text("ab\0é ", max_size=4), st.text("<>xy", max_size=4)),
+        unique_by=lambda q: q[0],
+    )
+)
+def test_questions_are_found_again(questions: list[tuple[int, str, str]]) -> None:
+    kept = Questions()
+    for number, title, tags in questions:
+        kept.add(number, title.replace("\0", ""), tags)
+    kept.close()
+    expected = {number: (title.replace("\0", ""), tags) for number, title, tags in questions}
+    assert {number: kept.get(number) for number in range(62)} == {number: expected.get(number) for number in range(62)}
+
+
+def test_rows_are_given_while_the_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posts_module, "BLOCK", 64)
+    path = tmp_path / "Posts.xml"
+    path.write_text(
+        "<posts>\n" + "".join(post(Id=str(n), PostTypeId="1", Title="t" * 50) for n in range(50)) + "broken"
+    )
+    given_rows: Iterator[tuple[int, dict[str, str]]] = rows(path)
+    assert [(line, row["Id"]) for line, row in islice(given_rows, 40)] == [(n + 2, str(n)) for n in range(40)]
+    with pytest.raises(FormatError):
+        list(given_rows)
+
+
+def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Full:
+        def write(self, _: bytes) -> int:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: Full())
+    made = posts_file(tmp_path / "Posts.xml", QUESTION, ANSWER)
+    expected = "temporary file of titles: cannot be written: No space left on device"
+    assert message(lambda: list(made)) == expected
+
+
+# --- formulas of ARQMath-1 and NTCIR-12 ---
+
+TREES = "\nQ\tB.1\nE\t[V!x]\nR\t7\t0\t[V!y]\t[1.0]\nR\t8\t0\t[V!z]\t[.5]\n\nQ\tB.2\nE\t[V!q]\nR\t7\t0\t[V!y]\t[.1]\n"
+
+
+def test_trees(tmp_path: Path) -> None:
+    first, second = tmp_path / "opt.tsv", tmp_path / "slt.tsv"
+    first.write_text(TREES + 'R\t10\t0\t\\"[V!\\"\\",0[N!1]]\\"\t[]\n')
+    second.write_text(TREES.replace("R\t8", "R\t9").replace("V!", "v!"))
+    made = corpus((first, second), "tangent")
+    assert list(made) == [
+        Document("7", body="[V!y] [v!y]", columns={"opt": "[V!y]", "slt": "[v!y]"}),
+        Document("8", body="[V!z]", columns={"opt": "[V!z]"}),
+        Document("10", body='[V!",0[N!1]]', columns={"opt": '[V!",0[N!1]]'}),
+        Document("9", body="[v!z]", columns={"slt": "[v!z]"}),
+    ]
+    assert made.remarks() == {
+        "formulas": 4,
+        "formulas without a symbol layout tree": 2,
+        "formulas without an operator tree": 1,
+        "trees whose brackets do not match": 0,
+    }
+    second.write_text(TREES + "R\t7\t0\t[V!other\t[.1]\n")
+    assert Counter(made.remarks())["trees whose brackets do not match"] == 1
+    assert Counter(made.remarks())["visual ids with more than one tree (the first is kept)"] == 1
+
+
+@pytest.mark.parametrize(
+    "line", [b"R\t7\t0\tV!y\t[1]", b"R\t7\t[V!y]\t[1]", b"X\tB.1", b"Q", b"E\t[V!x]\t1", b"R\t7\t0\t[V!y]\t[1]\tmore"]
+)
+def test_faults_of_trees(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "opt.tsv"
+    path.write_bytes(TREES.encode() + line)
+    expected = "expected Q and a topic, E and a tree, or R, visual id, 0, tree, scores"
+    assert message(lambda: list(corpus((path, path), "tangent"))) == f"{path}:10: {expected}"
+
+
+def test_other_faults_of_trees(tmp_path: Path) -> None:
+    path = tmp_path / "opt.tsv"
+    path.write_bytes(b"Q\tB.1\n\xff")
+    assert message(lambda: list(corpus((path, path), "tangent"))) == f"{path}:2: not UTF-8 text"
+    path.write_text("R\t7 8\t0\t[V!y]\t[1]\n")
+    assert message(lambda: list(corpus((path, path), "tangent"))).startswith(f"{path}:1: document id '7 8' is empty or")
+    assert message(lambda: list(corpus(path, "tangent"))) == "c: 1 files, expected those of OPT and SLT"
+
+
+def test_formulas_of_ntcir(tmp_path: Path) -> None:
+    path = tmp_path / "formulas.txt"
+    path.write_text("Duckworth–Lewis_method:2 \\frac{a}{% b}\n\nA:1\t x_1 \nA:2\n", encoding="utf-8")
+    made = corpus(path, "ntcir-12")
+    assert list(made) == [
+        Document(
+            "Duckworth–Lewis_method:2",
+            body=r"$\frac{a}{b}$",
+            formulas=(Formula("Duckworth–Lewis_method:2", r"\frac{a}{b}"),),
+        ),
+        Document("A:1", body="$x_1$", formulas=(Formula("A:1", "x_1"),)),
+        Document("A:2", formulas=(Formula("A:2", ""),)),
+    ]
+    assert made.remarks() == {"formulas": 3, "formulas without LaTeX": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (b"A 1 x", "'A' is no formula id such as Binomial_coefficient:197"),
+        (b"A:\xff x", "not UTF-8 text"),
+        (b"A:1 y", "document 'A:1' stands on an earlier line already"),
+    ],
+)
+def test_faults_of_formulas_of_ntcir(tmp_path: Path, line: bytes, fault: str) -> None:
+    path = tmp_path / "formulas.txt"
+    path.write_bytes(b"A:1 x\n\n" + line)
+    assert message(lambda: list(corpus(path, "ntcir-12"))) == f"{path}:3: {fault}"
