@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const {
-    root, data, topics, state, h, svg, bdi, prose, plain, runNames, measures, attributes, value, mean, known, fixed,
+    root, data, topics, state, h, svg, bdi, prose, runNames, measures, attributes, value, mean, known, fixed,
     signed, count, compared, label, address, follow, badge, runHead, table, bar, differenceBar,
   } = explorer;
 

@@ -204,8 +204,8 @@ const explorer = (() => {
   }
 
   return {
-    root, data, topics, state, start, listed: topics,
-    h, svg, bdi, prose, plain, numbers, inside, runNames, measures, attributes, value, mean, known, fixed, signed, count,
+    root, data, topics, state, listed: topics,
+    h, svg, bdi, prose, plain, numbers, runNames, measures, attributes, value, mean, known, fixed, signed, count,
     compared, label, address, follow, badge, runHead, table, bar, differenceBar,
   };
 })();

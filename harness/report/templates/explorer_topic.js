@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const {
-    data, state, h, svg, bdi, prose, plain, numbers, value, fixed, count, compared, label, address, badge,
+    data, state, h, bdi, prose, plain, numbers, value, fixed, count, compared, label, address, badge,
     runHead, table, bar,
   } = explorer;
 
