@@ -270,7 +270,8 @@ def test_a_reader_that_goes_away_is_no_fault(place: Place, arguments: tuple[str,
     assert process.stdout.readline()
     process.stdout.close()
     said = process.stderr.read()
-    assert process.wait(60) == 141
+    # 0 if all was written before the pipe was closed, which is the operating system's to decide.
+    assert process.wait(60) in (0, 141)
     assert "Error" not in said
     assert [line for line in said.splitlines() if not line.startswith("running ")] == []
 
