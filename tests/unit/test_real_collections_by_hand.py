@@ -117,6 +117,12 @@ def test_what_is_brought_is_checked(tmp_path: Path) -> None:
     found = message(lambda: accept(short, "leansearch"))
     assert found.startswith(f"{short}: 17 groups with 17 natural description, ")
     assert found.endswith("expected 18 with 18 natural description, 15 latex formula, 7 theorem name, 10 lean 4 term")
+    lacking = groups()
+    assert lacking[0]["queries"].pop()["form"] == "theorem name"
+    file = write(tmp_path / "lacking.json", lacking)
+    assert "18 groups with 18 natural description, 15 latex formula, 6 theorem name, 10" in message(
+        lambda: accept(file, "leansearch")
+    )
     torn = tmp_path / "torn.json"
     torn.write_text(short.read_text()[:200])
     assert message(lambda: accept(torn, "leansearch")).startswith(f"{torn}:")

@@ -9,6 +9,7 @@ import shutil
 import tarfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -281,9 +282,7 @@ def test_an_archive_that_is_not_there(server: dict[str, bytes], monkeypatch: pyt
 
 def test_threads_that_want_the_same_folder(server: dict[str, bytes]) -> None:
     server[ADDRESS] = packed()
-    threads = [threading.Thread(target=fetch, args=([WANTED],)) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda _: fetch([WANTED]), range(6)))
+    assert found == [[WANTED.cached]] * 6
     assert kept() == ALL
