@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +18,7 @@ from harness.errors import HarnessError, suggestion
 
 if TYPE_CHECKING:
     from harness.fetch import Resource
+    from harness.folders import Folder
     from harness.protocol import Scores
     from harness.report import Report
     from harness.report.comparison import Evaluation
@@ -39,6 +42,9 @@ Keys = Annotated[
         help="Tab-separated file 'id key' with a header (formula to visual id); 'none': ids are keys already."
     ),
 ]
+CorpusName = Annotated[
+    str | None, typer.Option("--corpus", help="Cut the judgments to the documents of this corpus; see 'harness list'.")
+]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for a report; none is written without it.")]
 
 
@@ -50,9 +56,12 @@ def _evaluate(
     format: str | None,
     measures: str | None,
     keys: str | None,
+    corpus: str | None,
 ) -> tuple[Evaluation, dict[str, str]]:
     """Runs read, checked and scored; and the checksum of each file."""
     from harness.collections import load_collection, read_keys
+    from harness.collections.corpus import load_corpus
+    from harness.produce import present
     from harness.workflow import evaluate, read_runs
 
     collection = load_collection(collection_name)
@@ -61,8 +70,17 @@ def _evaluate(
     scorer = collection.scorer(edition, protocol, measures=wanted, keys=mapping, ids_are_keys=keys == "none")
     if keys is not None and not scorer.protocol.deduplicate:
         raise HarnessError(f"--keys {keys}: protocol {scorer.protocol.name} does not de-duplicate, so keys have no use")
+    held = None if corpus is None else load_corpus(corpus)
+    coverage = None
+    if held is not None:
+        own = collection.keys() if scorer.protocol.deduplicate and keys is None else mapping
+        cut, coverage = present(scorer.qrels, held, own)
+        scorer = scorer if coverage.complete else scorer.on_part(cut)
     runs = read_runs(paths, format=format, known_topics=collection.topics().ids())
-    evaluation = evaluate(collection, scorer, runs)
+    notes = held.notes if held is not None else ()
+    evaluation = replace(evaluate(collection, scorer, runs), coverage=coverage, corpus_notes=notes)
+    if said := evaluation.coverage_sentence():
+        out(said)
     for warning in evaluation.warnings:
         say(f"warning: {warning}")
     for scores in evaluation.scores:
@@ -135,11 +153,12 @@ def score(
     format: Format = None,
     measures: Measures = None,
     keys: Keys = None,
+    corpus: CorpusName = None,
     output: Output = None,
     topics: Annotated[bool, typer.Option("--topics", help="Print every topic instead of means.")] = False,
 ) -> None:
     """Score run files that anyone made."""
-    evaluation, files = _evaluate(runs, collection, edition, protocol, format, measures, keys)
+    evaluation, files = _evaluate(runs, collection, edition, protocol, format, measures, keys, corpus)
     if topics:
         out("\t".join(("run", "topic", *evaluation.scores[0].measures)))
         for scores in evaluation.scores:
@@ -170,6 +189,7 @@ def compare(
     format: Format = None,
     measures: Measures = None,
     keys: Keys = None,
+    corpus: CorpusName = None,
     output: Output = None,
     alpha: Annotated[float, typer.Option(help="Level of significance.")] = 0.05,
     family: Annotated[
@@ -180,7 +200,7 @@ def compare(
     """Significance tables: paired t-tests, Bonferroni and Holm, randomization tests."""
     from harness import stats
 
-    evaluation, files = _evaluate(runs, collection, edition, protocol, format, measures, keys)
+    evaluation, files = _evaluate(runs, collection, edition, protocol, format, measures, keys, corpus)
     if len(evaluation.scores) < 2:
         raise HarnessError("compare: needs two runs or more")
     label = evaluation.scores[0].protocol.label
@@ -212,12 +232,19 @@ def _p(value: float | None) -> str:
 
 @app.command()
 def fetch(
-    names: Annotated[list[str], typer.Argument(help="Collections, papers or sources; see 'harness list'.")],
+    names: Annotated[list[str], typer.Argument(help="Collections, corpora, papers or sources; see 'harness list'.")],
     probe: Annotated[bool, typer.Option("--probe", help="Only say whether the files can be had.")] = False,
+    brought: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="A file got by hand: checked, then kept."),
+    ] = None,
 ) -> None:
-    """Fetch the files of collections, papers and sources, checked against their checksums."""
+    """Fetch the files of collections, corpora, papers and sources, checked against their checksums."""
     from harness import config, fetch
 
+    if brought is not None:
+        out(str(_accept(names, brought)))
+        return
     files = [file for name in names for file in _files(name)]
     if probe:
         if any(fetch.state(file) == "fetchable" for file in files) and not fetch.reachable():
@@ -230,30 +257,54 @@ def fetch(
     out(f"{len(set(paths))} files, checksums right")
 
 
-def _files(name: str) -> list[Resource]:
+def _files(name: str) -> list[Resource | Folder]:
     from harness import config
     from harness.collections import load_collection
+    from harness.collections.corpus import load_corpus
     from harness.papers import load_paper, paper_names
 
     if name in config.names("collection"):
-        return load_collection(name).files()
+        return [*load_collection(name).files()]
+    if name in config.names("corpus"):
+        return load_corpus(name).files()
     if name in paper_names():
-        return load_paper(name).files()
+        return [*load_paper(name).files()]
     if name in config.names("source"):
-        return config.source_files(name)
-    known = [*config.names("collection"), *paper_names(), *config.names("source")]
-    raise HarnessError(f"fetch {name!r}: neither a collection nor a paper nor a source; {suggestion(name, known)}")
+        return [*config.source_files(name)]
+    known = [name for group in ("collection", "corpus", "paper", "source") for name in config.names(group)]
+    raise HarnessError(
+        f"fetch {name!r}: neither a collection nor a corpus nor a paper nor a source; {suggestion(name, known)}"
+    )
+
+
+def _accept(names: Sequence[str], path: Path) -> Path:
+    """Take a file that was got by hand for a source, or for a collection or corpus that needs just one such source."""
+    from harness import config
+    from harness.collections.accept import accept, by_hand
+
+    if len(names) != 1:
+        raise HarnessError(f"fetch {' '.join(names)}: --from brings one file for one name")
+    name = names[0]
+    if name in config.names("source"):
+        return accept(path, name)
+    needed = sorted({source for source in by_hand() if set(config.source_files(source)) & set(_files(name))})
+    if len(needed) != 1:
+        found = f"several, name one of them: {', '.join(needed)}" if needed else f"none (known: {', '.join(by_hand())})"
+        raise HarnessError(f"fetch {name!r}: --from brings a file of a source that is got by hand, and it has {found}")
+    return accept(path, needed[0])
 
 
 @app.command(name="list")
 def list_() -> None:
-    """What exists: collections, papers, systems, with licence and state."""
+    """What exists: collections, corpora, papers, systems, with licence and state."""
     from harness import config
     from harness.collections import load_collection
+    from harness.collections.corpus import load_corpus
     from harness.papers import load_paper, paper_names
-    from harness.systems import missing_module
+    from harness.systems import system_state
 
     collections = [(name, load_collection(name)) for name in config.names("collection")]
+    corpora = [(name, load_corpus(name)) for name in config.names("corpus")]
     papers = [(name, load_paper(name)) for name in paper_names()]
     systems = [(name, config.load("system", name)[0]) for name in config.names("system")]
     sources = [(name, config.load("source", name)[0]) for name in config.names("source")]
@@ -263,13 +314,17 @@ def list_() -> None:
             ["  name", "state", "licence", "editions"],
             *([f"  {name}", c.state(), c.licence, "/".join(c.editions)] for name, c in collections),
         ],
+        "corpora": [
+            ["  name", "state", "licence", "title"],
+            *([f"  {name}", c.state(), c.licence, c.title] for name, c in corpora),
+        ],
         "papers": [
             ["  name", "state", "licence of its runs", "published", "title"],
             *([f"  {name}", p.state(), p.licence(), f"{len(p.cells)} cells", p.title] for name, p in papers),
         ],
         "systems": [
-            ["  name", "state", "title"],
-            *([f"  {name}", missing_module(s) or "here", str(s.get("title", ""))] for name, s in systems),
+            ["  name", "title", "state"],
+            *([f"  {name}", str(s.get("title", "")), system_state(s)] for name, s in systems),
         ],
         "sources": [
             ["  name", "licence", "title"],
@@ -285,6 +340,46 @@ def _print_left(rows: Sequence[Sequence[str]]) -> None:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         out("  ".join(field.ljust(width) for field, width in zip(row, widths, strict=True)).rstrip())
+
+
+store_app = typer.Typer(help="What is kept so that it need not be computed again: indexes and the like.")
+app.add_typer(store_app, name="store", rich_help_panel=None)
+
+
+@store_app.command(name="ls")
+def store_ls() -> None:
+    """Everything in the store, the longest unused first."""
+    from harness.store import artefacts, store_root
+
+    found = artefacts()
+    rows = [[a.kind, a.key[:12], _size(a.size), _day(a.used), str(a.spec.get("corpus", ""))] for a in found]
+    if rows:
+        _print_left([["kind", "key", "size", "last used", "of"], *rows])
+    out(f"{len(found)} artefacts, {_size(sum(artefact.size for artefact in found))} in {store_root()}")
+
+
+@store_app.command(name="gc")
+def store_gc(
+    days: Annotated[float, typer.Option(min=0, help="Delete what has not been used for so many days; 0: all.")] = 30,
+) -> None:
+    """Delete what has not been used for long, and what killed processes left."""
+    from harness.store import collect
+
+    gone = collect(days)
+    out(f"{len(gone)} artefacts deleted, {_size(sum(artefact.size for artefact in gone))} freed")
+
+
+def _size(count: int) -> str:
+    size, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%d %H:%M")
 
 
 @app.command()

@@ -10,13 +10,13 @@ from pathlib import Path
 from harness import config
 from harness.fetch import reachable
 from harness.files import cache_root
-from harness.systems import missing_module
+from harness.systems import anserini, missing_module
 
 
 def findings() -> list[list[str]]:
     """Rows of (check, state, what to do); what to do is empty where nothing is amiss."""
     rows = [["Python", platform.python_version(), ""], _cache(), _mirror(), _network(), _conf()]
-    return [*rows, *_extras()]
+    return [*rows, *_anserini(), *_extras()]
 
 
 def _cache() -> list[str]:
@@ -47,10 +47,21 @@ def _conf() -> list[str]:
     return ["configuration", ", ".join(str(folder) for folder in folders), ""]
 
 
+def _anserini() -> Iterator[list[str]]:
+    """The Java runtime and the jar that Anserini's systems need."""
+    lacking = anserini.missing()
+    if not lacking:
+        _, version = anserini.find_java()
+        yield ["Anserini", f"Java {version}, {anserini.find_jar().name}", ""]
+    for line in lacking:
+        what, _, command = line.partition(": ")
+        yield ["Anserini", what, command]
+
+
 def _extras() -> Iterator[list[str]]:
-    """Systems whose module is not installed."""
+    """Systems whose module is not installed; nothing that can be installed mends a blocked one."""
     for name in config.names("system"):
         mapping, _ = config.load("system", name)
-        if lacking := missing_module(mapping):
+        if "blocked" not in mapping and (lacking := missing_module(mapping)):
             what, _, command = lacking.partition(": ")
             yield [f"system {name}", what, command]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -20,7 +20,8 @@ from harness.store import key as content_key
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-GROUPS = {"reproduce": ("paper",), "run": ("collection", "corpus", "system", "protocol")}
+GROUPS = {"reproduce": ("paper",), "run": ("collection", "corpus", "system", "protocol", "sweep")}
+SWITCHES = ("rerank", "reuse", "allow_test_judgments")
 OVERRIDE = re.compile(r"(?P<sign>\+{0,2})(?P<key>[A-Za-z_][\w.@/]*)=(?P<value>.*)", re.DOTALL)
 
 
@@ -57,19 +58,25 @@ def main(command: str, arguments: Sequence[str]) -> None:
     Plugins.instance().register(UserFolders)
     # Hydra would print errors and exit by itself; ours are one line.
     os.environ["HYDRA_FULL_ERROR"] = "1"
+    named = next((a.partition("=")[2] for a in arguments if a.startswith("sweep=")), "null")
+    sweep = {} if named == "null" else config.load("sweep", named)[0]
+    if sweep and not {"-m", "--multirun"} & set(arguments):
+        arguments = ["--multirun", *arguments]
     # The points of a sweep find each other by this, also when a launcher runs them in other processes.
-    os.environ["HARNESS_SWEEP"] = content_key({"command": command, "arguments": sorted(arguments)})[:12]
+    content = {"command": command, "arguments": sorted(arguments), "sweep": sweep}
+    os.environ["HARNESS_SWEEP"] = content_key(content)[:12]
     sys.argv = [f"harness {command}", *arguments]
     ours = str(config.folders()[0].resolve())
-    task = {"reproduce": _reproduce, "run": _run}[command]
+    task: Callable[[DictConfig], float | None] = {"reproduce": _reproduce, "run": _run}[command]
 
     @wraps(task)
-    def job(cfg: DictConfig) -> None:
+    def job(cfg: DictConfig) -> float | None:
         try:
-            task(cfg)
+            return task(cfg)
         except HarnessError as error:
             if not _failed_point(cfg, error):
                 raise _StoppedError(error) from None
+            return float("nan")
         except OmegaConfBaseException as error:
             raise _StoppedError(error) from None
 
@@ -101,24 +108,12 @@ def _failed_point(cfg: DictConfig, error: HarnessError) -> bool:
 
 
 def _summarise(arguments: Sequence[str]) -> None:
-    """The report of a sweep, and the points that failed."""
-    from harness.report import FORMATS, write_report
-    from harness.store import provenance
-    from harness.sweep import read_points, sweep_report
+    from harness.report import FORMATS
+    from harness.running import summarise
 
-    output = next((a.partition("=")[2] for a in arguments if a.startswith("output=")), "reports")
-    folder = _sweep_folder(output)
-    points = read_points(folder)
-    if any(point.means for point in points):
-        report = sweep_report(points, "Sweep", provenance({point.run: point.sha256 for point in points if point.run}))
-        out(report.headline)
-        formats = next((a.partition("=")[2] for a in arguments if a.startswith("formats=")), "")
-        wanted = [name.strip() for name in formats.strip("[]").split(",")] if formats else FORMATS
-        out(f"report: {_page(write_report(report, folder / 'report', wanted))}")
-    failed = [point for point in points if point.error]
-    if failed:
-        lines = [f"{', '.join(f'{k}={v}' for k, v in p.overrides.items())}: {p.error}" for p in failed]
-        raise HarnessError("\n".join(lines))
+    given = {name: value for name, _, value in (argument.partition("=") for argument in arguments)}
+    formats = [name.strip() for name in given.get("formats", "").strip("[]").split(",") if name.strip()]
+    summarise(_sweep_folder(given.get("output", "reports")), formats or FORMATS)
 
 
 def _line(error: Exception) -> str:
@@ -175,7 +170,7 @@ def _settings(cfg: DictConfig, command: str) -> dict[str, Any]:
     for key, right, expected in (
         ("alpha", type(alpha) is float and 0 < alpha < 1, "a number between 0 and 1"),
         ("seed", type(settings["seed"]) is int, "a whole number"),
-        ("rerank", type(settings.get("rerank", False)) is bool, "true or false"),
+        *((key, type(settings[key]) is bool, "true or false") for key in SWITCHES if key in settings),
         ("output", isinstance(settings["output"], str) and settings["output"], "a folder's name"),
         ("runs", isinstance(settings["runs"], str) and settings["runs"], "a folder's name"),
         (
@@ -191,7 +186,7 @@ def _settings(cfg: DictConfig, command: str) -> dict[str, Any]:
 
 def _reproduce(cfg: DictConfig) -> None:
     from harness import papers
-    from harness.report import write_report
+    from harness.report import first_page, write_report
     from harness.report.paper import paper_report
     from harness.store import provenance
 
@@ -208,17 +203,13 @@ def _reproduce(cfg: DictConfig) -> None:
         written = write_report(report, output / key, settings["formats"])
         out(reproduction.line)
         if paper_key != "all":
-            out(f"report: {_page(written)}")
+            out(f"report: {first_page(written)}")
     if paper_key == "all":
         out(f"reports: {output}")
 
 
-def _page(written: dict[str, Path]) -> Path:
-    return written.get("html") or next(iter(written.values()))
-
-
 def _demonstrate(settings: dict[str, Any], output: Path) -> None:
-    from harness.report import write_report
+    from harness.report import first_page, write_report
     from harness.report.comparison import comparison_report, headline
     from harness.stats import compare
     from harness.workflow import demonstrate, evaluate, inputs
@@ -232,49 +223,19 @@ def _demonstrate(settings: dict[str, Any], output: Path) -> None:
         )
         report = comparison_report(evaluation, comparison, inputs(collection, scorer, runs))
         out(headline(evaluation))
-        out(f"report: {_page(write_report(report, output / collection.name, settings['formats']))}")
+        out(f"report: {first_page(write_report(report, output / collection.name, settings['formats']))}")
 
 
-def _run(cfg: DictConfig) -> None:
-    from harness.collections import load_collection
-    from harness.report import write_report
-    from harness.report.comparison import comparison_report, headline
-    from harness.sweep import Point, write_point
-    from harness.systems import build_system
-    from harness.trec import TAG
-    from harness.workflow import evaluate, inputs, produce
+def _run(cfg: DictConfig) -> float | None:
+    from harness.running import check, point, report
 
     settings = _settings(cfg, "run")
-    for group in ("collection", "system"):
-        if not settings.get(group):
-            known = ", ".join(sorted(config.names(group)))
-            raise HarnessError(f"run: key {group!r} is missing; name one with {group}=NAME (known: {known})")
-    collection = load_collection(str(settings["collection"]["name"]))
-    corpus = settings.get("corpus") or {}
-    system = build_system(settings["system"], "run: system")
-    protocol = settings.get("protocol") or {}
-    edition = None if settings["edition"] is None else str(settings["edition"])
-    # Before the run is made, so that a wrong name costs no time.
-    scorer = collection.scorer(edition, protocol.get("name"))
-    rerank = settings["rerank"]
     overrides = _swept()
-    suffix = "".join(f"-{key.rpartition('.')[2]}={value}" for key, value in overrides.items() if "." in key)
-    if suffix and not TAG.fullmatch("x" + suffix):
-        suffix = f"-{content_key({'overrides': overrides})[:12]}"
-    made = (system, collection, corpus.get("name"), Path(settings["runs"]))
-    run, path = produce(*made, rerank=rerank, edition=edition, suffix=suffix, say=say)
-    evaluation = evaluate(collection, scorer, [run])
-    remarks = ("The system ranked the judged documents of each topic, nothing else.",) if rerank else ()
-    report = comparison_report(evaluation, None, inputs(collection, scorer, {str(path): run}), remarks=remarks)
-    out(headline(evaluation))
-    out(f"run: {path}")
-    folder = Path(settings["output"]) / collection.name / run.name
-    out(f"report: {_page(write_report(report, folder, settings['formats']))}")
+    check(settings, sweeping=bool(overrides))
     if overrides:
-        scores = evaluation.scores[0]
-        means = {scores.protocol.label(m): scores.mean(m) for m in scores.measures}
-        n = scores.n(scores.measures[0])
-        write_point(_sweep_folder(settings["output"]), Point(overrides, str(path), run.sha256, means, n))
+        return point(settings, overrides, _sweep_folder(settings["output"]))
+    report(settings)
+    return None
 
 
 def _swept() -> dict[str, str]:
@@ -285,7 +246,7 @@ def _swept() -> dict[str, str]:
     if config_.mode is None or config_.mode.name != "MULTIRUN":
         return {}
     pairs = (override.partition("=") for override in config_.overrides.task)
-    return {name.lstrip("+"): value for name, _, value in pairs}
+    return {name.lstrip("+"): value for name, _, value in pairs if name != "sweep"}
 
 
 def _sweep_folder(output: str) -> Path:

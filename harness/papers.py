@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from harness import config
+from harness import available, config
+from harness.available import Available
 from harness.collections import load_collection, local
 from harness.collections.crossmath import Translation, check_translation
 from harness.errors import HarnessError, format_error, suggestion
@@ -55,8 +56,13 @@ class Cell:
     @property
     def place(self) -> str:
         """Where the number stands, in one line."""
-        parts = (f"Table {self.table}" if self.table[:1].isdigit() else self.table, self.group, self.system)
-        return ", ".join(part for part in (*parts, self.collection, self.slice, self.metric) if part)
+        return ", ".join(part for part in (self.row, self.collection, self.slice, self.metric) if part)
+
+    @property
+    def row(self) -> str:
+        """The row it stands in, with its table."""
+        table = f"Table {self.table}" if self.table[:1].isdigit() else self.table
+        return ", ".join(part for part in (table, self.group, self.system) if part)
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,13 @@ class ArchivedRun:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper's published cells and how to recompute them; from `conf/paper/KEY.yaml` and `cells/KEY.csv`."""
+    """A paper's published cells and how to recompute them; from `conf/paper/KEY.yaml` and `cells/KEY.csv`.
+
+    Attributes
+    ----------
+    available : what of its tables can be run here; None if the configuration does not say.
+    twice : cells of this paper, each with the cell that prints the same value elsewhere: in another table or paper.
+    """
 
     key: str
     title: str
@@ -105,6 +117,8 @@ class Paper:
     runs: tuple[ArchivedRun, ...]
     config: Mapping[str, Any]
     where: str
+    available: Available | None = None
+    twice: tuple[tuple[Cell, Cell], ...] = ()
 
     def files(self) -> list[Resource]:
         """Every fetched file that recomputing needs."""
@@ -226,9 +240,10 @@ def _cell(row: Sequence[str], path: str, line: int) -> Cell:
 
 
 _OPTIONAL = ("archive", "blocked", "blocked_tables", "metric_notes", "also", "baselines")
-_TOLD = ("claims", "breakdown", "translations", "remarks")
+_TOLD = ("claims", "breakdown", "translations", "remarks", "available", "printed_twice")
 _TYPES = {"archive": dict, "blocked_tables": dict, "metric_notes": dict, "also": list, "baselines": dict}
 _TYPES |= {"claims": list, "breakdown": dict, "translations": dict, "remarks": list}
+_TYPES |= {"available": dict, "printed_twice": list}
 _ARCHIVE = ("source", "protocol", "measures", "collections", "runs")
 _ARCHIVE_TYPES = {"measures": dict, "collections": dict, "runs": list, "identified": list}
 
@@ -246,8 +261,7 @@ def load_paper(key: str) -> Paper:
     config.check_types(mapping, _TYPES, where)
     if mapping["key"] != key:
         raise HarnessError(f"{where}: key 'key' is {mapping['key']!r}, expected the file's name {key!r}")
-    path = config.names("paper")[key].parent / "cells" / f"{key}.csv"
-    cells = read_cells(read_bytes(path), str(path))
+    cells = _cells(key)
     archive = mapping.get("archive") or {}
     runs: tuple[ArchivedRun, ...] = ()
     if archive:
@@ -255,7 +269,38 @@ def load_paper(key: str) -> Paper:
         config.check_types(archive, _ARCHIVE_TYPES, f"{where}: archive")
         runs = tuple(_archived_runs(archive, where))
     _check_told(mapping, {run.name for run in runs}, where)
-    return Paper(key, str(mapping["title"]), cells, archive, runs, mapping, where)
+    rows = None
+    if "available" in mapping:
+        rows = available.parse(mapping["available"], cells, f"{where}: available")
+    twice = tuple(pair for entry in mapping.get("printed_twice", ()) for pair in _twice(entry, cells, where))
+    return Paper(key, str(mapping["title"]), cells, archive, runs, mapping, where, rows, twice)
+
+
+def _cells(key: str) -> tuple[Cell, ...]:
+    path = config.names("paper")[key].parent / "cells" / f"{key}.csv"
+    return read_cells(read_bytes(path), str(path))
+
+
+def _twice(entry: Mapping[str, Any], cells: Sequence[Cell], where: str) -> list[tuple[Cell, Cell]]:
+    """The values that two tables print for one run: those of one measure, collection and slice."""
+    here = f"{where}: printed_twice"
+    config.check_keys(entry, ("here", "there"), (), here)
+    config.check_keys(entry["here"], ("table", "system"), ("group",), f"{here}: here")
+    config.check_keys(entry["there"], ("table", "system"), ("group", "paper"), f"{here}: there")
+    named = entry["there"].get("paper")
+    if named is not None and named not in paper_names():
+        raise HarnessError(f"{here}: paper {named!r} is unknown; {suggestion(str(named), paper_names())}")
+
+    def row(wanted: Mapping[str, Any], among: Sequence[Cell]) -> dict[tuple[str, ...], Cell]:
+        coordinates = {key: str(value) for key, value in wanted.items() if key != "paper"}
+        found = [cell for cell in among if all(getattr(cell, key) == value for key, value in coordinates.items())]
+        return {(cell.metric, cell.collection, cell.slice): cell for cell in found}
+
+    first, second = row(entry["here"], cells), row(entry["there"], _cells(named) if named else cells)
+    pairs = [(first[at], second[at]) for at in first if at in second]
+    if not pairs:
+        raise HarnessError(f"{here}: {entry['here']} and {entry['there']} share no measure on a collection")
+    return pairs
 
 
 def paper_names() -> list[str]:

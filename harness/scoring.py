@@ -73,6 +73,19 @@ class Scorer:
         self._table = _Lookup(qrels)
         self._judged = _judged(qrels.topic, self._gain, self._relevant, len(qrels.topics))
 
+    def on_part(self, qrels: Qrels) -> Scorer:
+        """The same on a part of the judgments, such as those of the documents that a corpus holds.
+
+        Topics whose relevant documents are not in this part are left out, as no system could find any; the
+        protocol's name then ends in `-partial`.
+        """
+        protocol = self.protocol
+        if protocol.no_relevant != "skip":
+            protocol = replace(protocol, name=f"{protocol.name}-partial", no_relevant="skip")
+        out = Scorer(qrels, protocol, collection=self.collection, measures=self.measures)
+        out._keys = self._keys
+        return out
+
     def __call__(self, run: Run) -> Scores:
         """Score one run. Raises HarnessError if it has no topic in common with the judgments."""
         return self._score(run, "given")

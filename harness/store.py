@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from harness import __version__
+from harness import __version__, meter
 from harness.errors import HarnessError
 from harness.files import cache_root, sha256, write_atomic
 
@@ -102,11 +102,16 @@ def get_or_build(kind: str, spec: Mapping[str, Any], build: Callable[[Path], Non
     """
     name = key(spec)
     folder = store_root() / kind / name
-    if _complete(folder):
-        return folder
+    if not _complete(folder):
+        _build(folder, kind, name, spec, build)
+    meter.artefact(folder)
+    return folder
+
+
+def _build(folder: Path, kind: str, name: str, spec: Mapping[str, Any], build: Callable[[Path], None]) -> None:
     with _locked(folder.parent, name):
         if _complete(folder):  # somebody else built it meanwhile
-            return folder
+            return
         making = folder.parent / f".{name}.making"
         try:
             shutil.rmtree(making, ignore_errors=True)  # what a killed process left
@@ -120,7 +125,6 @@ def get_or_build(kind: str, spec: Mapping[str, Any], build: Callable[[Path], Non
         except BaseException:
             shutil.rmtree(making, ignore_errors=True)
             raise
-    return folder
 
 
 def _complete(folder: Path) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from harness.errors import HarnessError
 from harness.files import write_atomic
@@ -23,17 +24,23 @@ class Point:
     Attributes
     ----------
     overrides : key -> value, as given on the command line.
-    run, sha256 : the run file and its checksum; empty if the point failed.
-    means : label of a measure -> mean; n : topics behind the first of them.
+    files : run file -> its checksum; one for each collection it was scored on, none if the point failed.
+    means : label of a measure -> mean over the topics of all of them; n : topics behind the first of them.
     error : why it failed, in one line.
+    settings : the whole configuration, so that the point can be made again without the command line.
     """
 
     overrides: Mapping[str, str]
-    run: str = ""
-    sha256: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
     means: Mapping[str, float | None] | None = None
     n: int = 0
     error: str = ""
+    settings: Mapping[str, Any] | None = None
+
+    def text(self) -> str:
+        """What is swept in one line: the system and its parameters, or all overrides where these are not among them."""
+        told = {name: value for name, value in self.overrides.items() if "." in name or name == "system"}
+        return ", ".join(f"{name}={value}" for name, value in (told or self.overrides).items())
 
 
 def write_point(folder: Path, point: Point) -> None:
@@ -60,14 +67,30 @@ def _natural(value: str) -> tuple[float, str]:
         return (math.inf, value)
 
 
-def sweep_report(points: Sequence[Point], title: str, provenance: Provenance) -> Report:
-    """Every configuration tried, the best first; with one swept number, a curve."""
+def best_of(points: Sequence[Point]) -> Point:
+    """The point with the highest mean of the first measure; of equal ones, the first."""
+    done = [point for point in points if point.means]
+    if not done:
+        raise HarnessError("no point of the sweep was computed")
+    label = next(iter(done[0].means or {}))
+    return max(done, key=lambda point: _value(point, label))
+
+
+def sweep_report(
+    points: Sequence[Point], title: str, provenance: Provenance, tuned_on: Sequence[str] | None = None
+) -> Report:
+    """Every configuration tried, the best first; with one swept number, a curve.
+
+    Parameters
+    ----------
+    tuned_on : the collections that the points were scored on, if another one is to be reported.
+    """
     done = [point for point in points if point.means]
     failed = [point for point in points if point.error]
     if not done:
         raise HarnessError(f"{title}: no point of the sweep was computed")
     labels = list(done[0].means or {})
-    names = sorted({key for point in points for key in point.overrides})
+    names = _varied(points)
     ranked = sorted(done, key=lambda point: -_value(point, labels[0]))
     best = {label: max(_value(point, label) for point in done) for label in labels}
     rows = []
@@ -76,19 +99,30 @@ def sweep_report(points: Sequence[Point], title: str, provenance: Provenance) ->
         cells = [number_cell(value, 4, ("best",) if value == best[label] else ()) for value, label in values]
         rows.append((*(Cell(point.overrides.get(name, "")) for name in names), *cells))
     columns = (*(Column(name) for name in names), *(Column(label, kind="number") for label in labels))
+    tried = f"{len(points)} configurations tried, {len(failed)} failed; n = {done[0].n} topics"
     note = (
-        f"{len(points)} configurations tried, {len(failed)} failed; n = {done[0].n} topics. The best of them was "
-        "chosen on these very topics: its value is optimistic and is no result for other topics."
+        f"{tried} of {', '.join(tuned_on)}, none of which is reported. The best is run on the reported topics."
+        if tuned_on
+        else f"{tried}. The best of them was chosen on these very topics: its value is optimistic and is no result "
+        "for other topics."
     )
     table = Table("points", "Configurations", columns, tuple(rows), (note,), row_headers=len(names))
     blocks: list[Block] = [table, *_curve(done, names, labels[0])]
     sections = [Section("What was tried", tuple(blocks))]
     if failed:
-        lines = tuple(f"{', '.join(f'{k}={v}' for k, v in p.overrides.items())}: {p.error}" for p in failed)
+        lines = tuple(f"{point.text()}: {point.error}" for point in failed)
         sections.append(Section("What failed", (Text(lines),)))
     sections.append(provenance_section(provenance))
-    headline = f"{len(points)} configurations: best {labels[0]} {best[labels[0]]:.4f}, chosen on the same topics"
+    where = f"tuned on {', '.join(tuned_on)}" if tuned_on else "chosen on the same topics"
+    headline = f"{len(points)} configurations: best {labels[0]} {best[labels[0]]:.4f}, {where}"
     return Report(title, headline, tuple(sections))
+
+
+def _varied(points: Sequence[Point]) -> list[str]:
+    """The keys whose values differ between points; all of them if none does."""
+    names = sorted({name for point in points for name in point.overrides})
+    varied = [name for name in names if len({point.overrides.get(name) for point in points}) > 1]
+    return varied or names
 
 
 def _value(point: Point, label: str) -> float:

@@ -386,14 +386,19 @@ def read_qrels(path: Path | str, *, edition: str = "") -> Qrels:
 
 
 def write_run(run: Run, path: Path, *, format: str = "trec") -> None:
-    """Write a run as trec_eval (or ARQMath) reads it: topics as they come, scores descending, ranks from 1.
+    """Write a run to a file; see `run_text`. Raises HarnessError also if the file cannot be written."""
+    write_atomic(path, run_text(run, format=format))
+
+
+def run_text(run: Run, *, format: str = "trec") -> str:
+    """A run as trec_eval (or ARQMath) reads it: topics as they come, scores descending, ranks from 1.
 
     Equal scores keep their order in `run`; scores are written so that they read back the same.
 
     Raises
     ------
     HarnessError
-        The format needs a context that the run lacks, or the file cannot be written.
+        The format needs a context that the run lacks.
     """
     if format not in FORMATS:
         raise HarnessError(f"format {format!r} is unknown; {suggestion(format, FORMATS)}")
@@ -410,11 +415,10 @@ def write_run(run: Run, path: Path, *, format: str = "trec") -> None:
         "arqmath-task1": "{topic}\t{doc}\t{rank}\t{score!r}\t{name}\n",
         "arqmath-task2": "{topic}\t{doc}\t{post}\t{rank}\t{score!r}\t{name}\n",
     }[format]
-    lines = [
+    return "".join(
         layout.format(topic=run.topics[t], doc=d.decode(), post=p.decode(), rank=r + 1, score=s, name=run.name)
         for t, d, p, r, s in columns
-    ]
-    write_atomic(path, "".join(lines))
+    )
 
 
 def write_qrels(qrels: Qrels, path: Path) -> None:

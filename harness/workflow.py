@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness import config
 from harness.collections import Collection, load_collection
 from harness.collections.corpus import Corpus, load_corpus
 from harness.errors import FormatError, HarnessError, Problem
+from harness.produce import Say, produce, quiet
 from harness.report.comparison import Evaluation
 from harness.scoring import Scorer
 from harness.store import Provenance, provenance
-from harness.systems import System, load_system, missing_module
-from harness.trec import Run, read_run, write_run
+from harness.systems import load_system, system_state
+from harness.trec import Run, read_run
 
-Say = Callable[[str], None]
 MOST_READ = 1 << 26  # bytes of a corpus, for the texts of documents in a report
-
-
-def quiet(_: str) -> None:
-    """Say nothing."""
 
 
 def read_runs(
@@ -86,46 +82,6 @@ def inputs(collection: Collection, scorer: Scorer, runs: Mapping[str, Run]) -> P
     return provenance(files | {name: run.sha256 for name, run in runs.items()})
 
 
-def produce(
-    system: System,
-    collection: Collection,
-    corpus_name: str | None,
-    output: Path,
-    *,
-    rerank: bool,
-    edition: str | None = None,
-    suffix: str = "",
-    say: Say = quiet,
-) -> tuple[Run, Path]:
-    """Let a system make its run and write it below `output`; the run as read back from the file, and the file.
-
-    Parameters
-    ----------
-    rerank : give the system the documents judged in `edition` (without grades) as its pool, topic by topic.
-    suffix : goes behind the run's name, so that the points of a sweep do not overwrite each other.
-    """
-    corpus = load_corpus(corpus_name) if corpus_name else None
-    pool = _judged(collection, edition) if rerank else None
-    say(f"running {getattr(system, 'name', None) or type(system).__name__} on {collection.name}")
-    run = system(collection.topics(), corpus, output / "workspace", pool=pool)
-    run = replace(run, name=run.name + suffix)
-    path = output / collection.name / f"{run.name}.run"
-    write_run(run, path)
-    return read_run(path), path
-
-
-def _judged(collection: Collection, edition: str | None) -> dict[str, frozenset[str]]:
-    """Topic -> its judged documents; where keys are judged (formulas by visual id), the documents with these keys."""
-    of_key: dict[str, list[str]] = {}
-    for doc, key in (collection.keys() or {}).items():
-        of_key.setdefault(key, []).append(doc)
-    qrels = collection.qrels(edition)
-    out: dict[str, set[str]] = {topic: set() for topic in qrels.topics}
-    for topic, name in zip(qrels.topic.tolist(), qrels.doc.tolist(), strict=True):
-        out[qrels.topics[topic]].update(of_key.get(name.decode(), []) if of_key else [name.decode()])
-    return {topic: frozenset(docs) for topic, docs in out.items()}
-
-
 @dataclass(frozen=True)
 class Demonstration:
     """The demonstration on one collection: its scorer, run file -> run, and run -> CPU seconds a topic."""
@@ -147,13 +103,13 @@ def demonstrate(output: Path, say: Say = quiet) -> list[Demonstration]:
             mapping, _ = config.load("system", system_name)
             if not mapping.get("demo"):
                 continue
-            if lacking := missing_module(mapping):
-                say(f"system {system_name} is left out: {lacking}")
+            if (state := system_state(mapping)) != "here":
+                say(f"system {system_name} is left out: {state}")
                 continue
-            corpus = str(collection.config["corpus"])
+            corpus = load_corpus(str(collection.config["corpus"]))
             begin = time.process_time()
-            run, path = produce(load_system(system_name), collection, corpus, output, rerank=False, say=say)
-            seconds[run.name] = (time.process_time() - begin) / len(run.topics)
-            runs[str(path)] = run
+            produced = produce(load_system(system_name), collection, corpus, output, say=say)
+            seconds[produced.run.name] = (time.process_time() - begin) / len(produced.run.topics)
+            runs[str(produced.path)] = produced.run
         out.append(Demonstration(collection, collection.scorer(), runs, seconds))
     return out

@@ -44,7 +44,7 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
             name, *rest = line.decode("utf-8").split(None, 1)
         except UnicodeDecodeError:
             raise format_error(path, number, "not UTF-8 text") from None
-        if ":" not in name:
+        if not name.rpartition(":")[2].isdigit():
             raise format_error(path, number, f"{name[:40]!r} is no formula id such as Binomial_coefficient:197")
         latex = topics.unwrapped(rest[0]) if rest else ""
         remarks["formulas"] += 1

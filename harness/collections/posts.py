@@ -172,8 +172,6 @@ def _check_unique(ids: array[int], path: Path) -> None:
 
 
 def check(path: Path) -> None:
-    """Raise `FormatError` unless the file begins like one of posts; the rest is checked when it is read."""
-    for line, attributes in rows(path):
-        number(attributes, "Id", path, line)
-        return
-    raise format_error(path, 0, "no posts found")
+    """Raise `FormatError` unless the whole file can be read; a file cut short is found here, not after an index."""
+    if not sum(1 for _ in Corpus("arqmath-posts", "", "", path, reader="arqmath-posts")):
+        raise format_error(path, 0, "no answers found")

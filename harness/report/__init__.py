@@ -29,6 +29,7 @@ __all__ = [
     "Section",
     "Table",
     "Text",
+    "first_page",
     "number_cell",
     "render_html",
     "render_json",
@@ -83,3 +84,8 @@ def write_report(report: Report, folder: Path, formats: Iterable[str] = FORMATS)
             written[name] = folder / file
     write_all(files)
     return {name: written[name] for name in wanted if name in written}
+
+
+def first_page(written: Mapping[str, Path]) -> Path:
+    """Of what `write_report` has written, the file that a person opens first."""
+    return written.get("html") or next(iter(written.values()))

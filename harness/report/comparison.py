@@ -9,6 +9,7 @@ from itertools import combinations
 
 from harness.collections import Collection
 from harness.collections.corpus import Corpus
+from harness.collections.coverage import Coverage
 from harness.protocol import Scores, scores_to_json
 from harness.report import figures
 from harness.report.explorer import explorer, topic_pages
@@ -33,6 +34,7 @@ class Evaluation:
     scorer, rankings : what scored the runs, and for each run topic -> its ranking; without them no topic pages.
     corpus : where the texts of documents are looked up, if anywhere.
     seconds : run -> CPU seconds a topic that its system needed, reading and indexing included; empty if not known.
+    coverage, corpus_notes : how much of the judgments the searched corpus holds, and what it says of itself.
     """
 
     collection: Collection
@@ -44,6 +46,14 @@ class Evaluation:
     rankings: tuple[Mapping[str, Ranking], ...] = ()
     corpus: Corpus | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
+    coverage: Coverage | None = None
+    corpus_notes: tuple[str, ...] = ()
+
+    def coverage_sentence(self) -> str:
+        """What must be said before any number if the corpus holds only part of the judged documents; else empty."""
+        if self.coverage is None or self.coverage.complete:
+            return ""
+        return self.coverage.sentence(self.scores[0].protocol, self.corpus_notes)
 
 
 def comparison_report(
@@ -85,10 +95,14 @@ def headline(evaluation: Evaluation) -> str:
 def _what(evaluation: Evaluation, remarks: Sequence[str]) -> Section:
     first = evaluation.scores[0]
     edition = evaluation.collection.edition(first.edition)
+    said = evaluation.coverage_sentence()
+    judged = evaluation.scorer.qrels if evaluation.scorer is not None else None
+    topics, judgments = (len(judged.topics), len(judged)) if judged is not None else (edition.topics, edition.judgments)
     text = Text(
         (
+            *((f"{said[0].upper()}{said[1:]}.",) if said else ()),
             f"{evaluation.collection.title}; judgments: {edition.title} "
-            f"({edition.topics} topics, {edition.judgments:,} judgments, SHA-256 {first.qrels_sha256[:12]}…).",
+            f"({topics} topics, {judgments:,} judgments, SHA-256 {first.qrels_sha256[:12]}…).",
             *evaluation.collection.notes,
             *remarks,
         )

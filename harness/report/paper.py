@@ -11,6 +11,7 @@ from harness.collections.crossmath import Translation
 from harness.papers import Reproduction, Verdict
 from harness.protocol import Scores, scores_to_json
 from harness.report import figures
+from harness.report.available import available_section
 from harness.report.claims import claims_section
 from harness.report.explorer import explorer, topic_pages
 from harness.report.model import (
@@ -47,6 +48,8 @@ def paper_report(reproduction: Reproduction, provenance: Provenance, alpha: floa
     sections = [
         _outcome(reproduction),
         _tables(reproduction, alpha),
+        _twice(reproduction),
+        None if reproduction.paper.available is None else available_section(reproduction.paper.available),
         claims_section(claims, _run_notes(reproduction)),
         _translations(reproduction),
         _breakdown(reproduction),
@@ -231,6 +234,33 @@ def _table_notes(reproduction: Reproduction, verdicts: Sequence[Verdict], alpha:
         if t.language in groups and t.english_bodies
     ]
     return tuple(notes)
+
+
+def _twice(reproduction: Reproduction) -> Section | None:
+    """Values that differ from those that another paper, or another table, prints for the same run; side by side."""
+    pairs = reproduction.paper.twice
+    if not pairs:
+        return None
+    rows = []
+    for here, there in pairs:
+        values = [float(cell.value) for cell in (here, there)]
+        if values[0] == values[1]:
+            continue
+        digits = max(len(cell.value.partition(".")[2]) for cell in (here, there))
+        measure = (METRICS.get(here.metric, here.metric), here.collection, here.slice)
+        rows.append(
+            (
+                *(Cell(f"{cell.paper}, {cell.row}") for cell in (here, there)),
+                Cell(" ".join(part for part in measure if part)),
+                *(Cell(cell.value, value) for cell, value in zip((here, there), values, strict=True)),
+                number_cell(values[0] - values[1], digits),
+            )
+        )
+    numbers = ("printed here", "printed there", "difference")
+    columns = (*map(Column, ("here", "there", "measure")), *(Column(name, kind="number") for name in numbers))
+    note = f"All stand as printed; {len(pairs) - len(rows)} further values that are printed twice agree."
+    table = Table("twice", "Runs with two published values", columns, tuple(rows), (note,), row_headers=3)
+    return Section("One run, two values", (table,))
 
 
 def _run_notes(reproduction: Reproduction) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 A system is called as `(topics, corpus, workspace, training=None, pool=None) -> Run`. It never sees the
 judgments it is scored with: `pool` holds document ids without grades, `training` judgments of other topics.
+A published system that is not built here has a configuration too: the key `blocked` says what it needs.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from harness.topics import Topics
 from harness.trec import Qrels, Run
 
 Pool = Mapping[str, frozenset[str]]
+MARK = "+test-judgments"  # ends the name of a run that learnt from judgments of topics it ranks
 
 
 class System(Protocol):
@@ -45,6 +47,7 @@ class System(Protocol):
 
 
 _ABOUT = ("title", "extra", "needs", "demo")
+_REGISTERED = ("title", "blocked")
 _KINDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", str: "text"}
 
 
@@ -54,6 +57,22 @@ def missing_module(mapping: Mapping[str, Any]) -> str:
     if not needs or _installed(needs):
         return ""
     return f"{needs} is not installed: pip install 'mathir-harness[{mapping.get('extra', '')}]'"
+
+
+def system_state(mapping: Mapping[str, Any]) -> str:
+    """`here`, `blocked: ` with what a system needs that is not to be had here, or what is not installed."""
+    return f"blocked: {mapping['blocked']}" if "blocked" in mapping else missing_module(mapping) or "here"
+
+
+def check_blocked(mapping: Mapping[str, Any], where: str) -> None:
+    """Raise HarnessError, with what it needs, if the configuration only registers a system (or does so wrongly)."""
+    if "blocked" not in mapping:
+        return
+    config.check_keys(mapping, _REGISTERED, ("paper",), where)
+    needs = mapping["blocked"]
+    if not isinstance(needs, str) or not needs.strip() or "\n" in needs.strip():
+        raise HarnessError(f"{where}: key 'blocked' is {needs!r}, expected a line that says what the system needs")
+    raise HarnessError(f"{where}: {mapping['title']} is blocked: {needs.strip()}")
 
 
 def _installed(module: str) -> bool:
@@ -69,9 +88,10 @@ def build_system(mapping: Mapping[str, Any], where: str) -> System:
     Raises
     ------
     HarnessError
-        A key is missing, unknown to the class or of another type than its default; the class does not exist, or it
-        needs an extra that is not installed.
+        A key is missing, unknown to the class or of another type than its default; the class does not exist, it
+        needs an extra that is not installed, or the system is only registered (`blocked`).
     """
+    check_blocked(mapping, where)
     target = str(mapping.get("_target_", ""))
     module, _, name = target.rpartition(".")
     if not module:
@@ -107,3 +127,12 @@ def load_system(name: str) -> System:
     """A system by the name of its configuration."""
     mapping, where = config.load("system", name)
     return build_system(mapping, where)
+
+
+def reads(system: System) -> dict[str, Any]:
+    """What a system's run depends on besides its own configuration: run files by checksum, other systems.
+
+    A system that reads anything of the kind has a method `reads`.
+    """
+    found = getattr(system, "reads", None)
+    return dict(found()) if found is not None else {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,15 +23,15 @@ from harness import config
 from harness.collections.corpus import Corpus
 from harness.columns import Bools, Floats, Index
 from harness.errors import HarnessError, suggestion
+from harness.files import read_bytes, sha256
 from harness.measures import discounts
-from harness.systems import Pool, load_system
+from harness.systems import MARK, Pool, load_system, reads
 from harness.topics import Topics
 from harness.trec import Ids, Qrels, Run, pair_hashes, read_run
 
 DEPTH = 1000
 NORMALIZATIONS = ("min-max", "z-score", "sum", "none")
 MISSING = ("zero", "minimum")
-MARK = "+test-judgments"  # added to the name of a run that learned from judgments of the topics it ranks
 _TIE = 0.4  # of one rank: less than the half rank by which two medians may differ
 _LARGEST = 1e38  # about what 32-bit floats can hold
 _EVEN = 1e-12  # of the total weight: halves closer than this are equal
@@ -137,14 +137,6 @@ def rrf(candidates: Candidates, k: float = 60) -> Floats:
     Cormack, Clarke and Buettcher (SIGIR 2009); Section 3.6.2, formula 2 of the MIRMU paper.
     """
     return _sum(1.0 / (k + candidates.rank))
-
-
-def rrf_sweep(runs: Sequence[Run], ks: Iterable[int] = range(1, 1001), depth: int = DEPTH) -> Iterator[tuple[int, Run]]:
-    """RRF for each k (Figure 2 of the MIRMU paper has 1 to 1,000); ranks are worked out once. Yields (k, run)."""
-    candidates = gather(runs, depth)
-    candidates = replace(candidates, rank=-np.sort(-candidates.rank, axis=1))  # as `_sum` sorts, which is then quick
-    for k in ks:
-        yield k, to_run(candidates, rrf(candidates, k), f"rrf-{k}")
 
 
 def rank_biased_centroids(candidates: Candidates, phi: float = 0.9) -> Floats:
@@ -324,8 +316,6 @@ class Fusion:
     weights : of `wibc` and `interpolation`, one for each run, from 0. Without them, the runs' nDCG' on training topics.
     training_runs : for `rbc`, and where weights are not given: for each of `runs` the run file, or a list of run files
         (such as one a year), of the same system on the topics of the training judgments.
-    allow_test_judgments : learn even from judgments of topics that are ranked. The run's name then ends in
-        `+test-judgments`, and so does the name of a run that is fused from such a run.
     seed : of the draws of `ibc` and `wibc`.
     depth : results of each topic taken from the runs, and returned.
     """
@@ -339,7 +329,6 @@ class Fusion:
     weights: Sequence[float] | None = None
     ridge: float = 1.0
     training_runs: Sequence[str | Sequence[str]] | None = None
-    allow_test_judgments: bool = False
     seed: int = 0
     depth: int = DEPTH
     name: str = "fusion"
@@ -364,6 +353,18 @@ class Fusion:
                 raise HarnessError(f"key {key!r} is {getattr(self, key)!r}, expected {expected}")
         if self.weights is not None and "weights" not in METHODS[self.method][1]:
             raise HarnessError(f"key 'weights' is of no use to {self.method}; wibc and interpolation take weights")
+
+    def reads(self) -> dict[str, Any]:
+        """Checksums of the run files, and the systems that make the other runs."""
+        _check_cycle(self.runs)
+        files = [*self.runs, *(file for entry in self.training_runs or () for file in _files(entry))]
+        systems = config.names("system")
+        return {
+            file: [config.load("system", file)[0], reads(load_system(file))]
+            if file in systems
+            else sha256(read_bytes(Path(file).expanduser()))
+            for file in files
+        }
 
     def __call__(
         self,
@@ -405,11 +406,6 @@ class Fusion:
             instead = "" if self.method == "rbc" else " (or the key 'weights')"
             raise HarnessError(f"system {self.name}: {self.method} needs {lacking}{instead}")
         shared = topics.ids() & set(training.topics)
-        if shared and not self.allow_test_judgments:
-            raise HarnessError(
-                f"system {self.name}: the training judgments hold topic {min(shared)!r}, which is to be ranked "
-                f"({len(shared)} such topics); train on other topics, or say allow_test_judgments=true"
-            )
         files = [[Path(file).expanduser() for file in _files(entry)] for entry in self.training_runs]
         runs = [_joined([read_run(file, name="training") for file in entry]) for entry in files]
         if self.method == "rbc":

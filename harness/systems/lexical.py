@@ -19,6 +19,7 @@ import numpy as np
 from harness import store
 from harness.collections.corpus import Corpus
 from harness.errors import HarnessError, suggestion
+from harness.meter import phase
 from harness.systems import Pool, build_system, parameters, text, weighting
 from harness.systems.postings import VERSION, Bag, Scored, Tokens, encode, join, rank
 from harness.topics import Topic, Topics
@@ -129,7 +130,8 @@ class Lexical(ABC):
         pool: Pool | None = None,
     ) -> Run:
         """Rank by the score; without a pool, documents without any word of the topic are not returned."""
-        index = self.index(needed(corpus, self.name))
+        with phase("index"):
+            index = self.index(needed(corpus, self.name))
         return rank(self.name, topics, index.ids, lambda topic: self.score(index, topic), self.depth, pool)
 
     def bag(self, corpus: Corpus) -> Bag:
@@ -230,7 +232,8 @@ class Sum:
     ) -> Run:
         """Rank by the weighted sum."""
         corpus = needed(corpus, self.name)
-        indexes = {name: system.index(corpus) for name, system in self._systems.items()}
+        with phase("index"):
+            indexes = {name: system.index(corpus) for name, system in self._systems.items()}
         ids = next(iter(indexes.values())).ids
 
         def score(topic: Topic) -> Scored:

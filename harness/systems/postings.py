@@ -19,6 +19,7 @@ import numpy.typing as npt
 from harness.collections.corpus import Corpus, Document
 from harness.columns import Floats
 from harness.errors import HarnessError, suggestion
+from harness.meter import queries
 from harness.systems import Pool
 from harness.systems.text import Tokenise
 from harness.topics import Topic, Topics
@@ -305,7 +306,7 @@ def rank(
     ranker = Ranker(ids, depth)
     found = {
         topic.id: ranker.best(score(topic), None if pool is None else pool.get(topic.id, frozenset()))
-        for topic in topics
+        for topic in queries(topics)
     }
     if not any(found.values()):
         raise HarnessError(f"system {name}: no topic shares a word with the corpus")

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from harness.collections.corpus import Corpus, Document
 from harness.errors import HarnessError
+from harness.files import read_bytes, sha256
+from harness.meter import queries
 from harness.systems import Pool
 from harness.topics import Topic, Topics
 from harness.trec import Qrels, Run, read_run
@@ -57,7 +59,7 @@ class Shuffle:
         """Rank by a hash of seed, topic and document."""
         everything = [] if pool is not None else [document.id for document in _documents(corpus, self.name)]
         rankings = {}
-        for topic in topics:
+        for topic in queries(topics):
             ids = sorted(pool.get(topic.id, ())) if pool is not None else everything
             scored = {doc: self._score(topic.id, doc) for doc in ids}
             rankings[topic.id] = dict(sorted(scored.items(), key=lambda pair: -pair[1])[: self.depth])
@@ -98,7 +100,7 @@ class Overlap:
         frequency = Counter(word for words in documents.values() for word in words)
         weight = {word: math.log(len(documents) / df) for word, df in frequency.items()}
         rankings = {}
-        for topic in topics:
+        for topic in queries(topics):
             wanted = self._words(topic)
             ids = documents if pool is None else (pool.get(topic.id, frozenset()) & documents.keys())
             scored = {doc: math.fsum(sorted(weight[w] for w in wanted & documents[doc])) for doc in ids}
@@ -118,6 +120,10 @@ class External:
     path: str
     format: str | None = None
     name: str | None = None
+
+    def reads(self) -> dict[str, str]:
+        """The checksum of the file."""
+        return {self.path: sha256(read_bytes(Path(str(self.path)).expanduser()))}
 
     def __call__(
         self,

@@ -202,12 +202,12 @@ NAMES: dict[str, tuple[tuple[str, ...], str]] = {
         ("score", "good.run", "--colection", "mini-task1"),
         "No such option: --colection (Possible options: --collection, --edition)",
     ),
-    "unknown command": (("scoer", "good.run"), "No such command 'scoer'. Did you mean 'score'?"),
+    "unknown command": (("scoer", "good.run"), "No such command 'scoer'. Did you mean 'score', 'store'?"),
     "one argument too many": (("list", "collections"), "Got unexpected extra argument(s) (collections)"),
     "fetch nothing": (("fetch",), "Missing argument 'names'."),
     "fetch what is unknown": (
         ("fetch", "mini-task1", "crosmath"),
-        "fetch 'crosmath': neither a collection nor a paper nor a source; did you mean 'crossmath'?",
+        "fetch 'crosmath': neither a collection nor a corpus nor a paper nor a source; did you mean 'crossmath'?",
     ),
     "probe": (("fetch", "--probe", "crossmath"), "crossmath: not here, and the network does not answer"),
     "output below a file": (

@@ -226,7 +226,7 @@ def test_list_shows_a_persons_own_configuration(place: Place) -> None:
     )
     rows = {row[0]: row[1:] for row in table(place.good("list", environment={"HARNESS_CONF": "../here/mine"}))}
     assert rows["ours"] == ["here", "CC0", "official"]
-    assert rows["last"] == ["nosuchmodule is not installed: pip install 'mathir-harness[dense]'", "The last"]
+    assert rows["last"] == ["The last", "nosuchmodule is not installed: pip install 'mathir-harness[dense]'"]
     assert "ours" not in {row[0] for row in table(place.good("list"))}
 
 

@@ -116,7 +116,9 @@ def test_training_weights_are_the_scores_of_the_protocol(runs: Sequence[Run], sc
 
 
 def test_a_sweep_over_k(runs: Sequence[Run], scorer: Scorer) -> None:
-    found = {k: round(scorer(run).mean("nDCG"), 4) for k, run in f.rrf_sweep(runs, (1, 5, 60, 180, 1000))}
+    found = {
+        k: round(scorer(fuse(runs, partial(f.rrf, k=k), f"rrf-{k}")).mean("nDCG"), 4) for k in (1, 5, 60, 180, 1000)
+    }
     assert found == {1: 0.5627, 5: 0.5697, 60: 0.5666, 180: 0.5584, 1000: 0.5538}
 
 

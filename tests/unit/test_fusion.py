@@ -385,16 +385,6 @@ def test_equal_weights_are_ibc_and_runs_without_weight_do_not_exist() -> None:
     assert (f.wibc(without, [1, 1, 1, 0]) == f.ibc(candidates)).all()
 
 
-def test_a_sweep_gives_the_same_runs_one_by_one() -> None:
-    runs = [ranked("a", T1="abcd", T2="ab"), ranked("b", T1="badc"), ranked("c", T1="caeb", T2="c")]
-    swept = dict(f.rrf_sweep(runs, [1, 7, 60, 1000], depth=3))
-    assert list(swept) == [1, 7, 60, 1000]
-    for k, run in swept.items():
-        assert run.name == f"rrf-{k}"
-        assert same(run, fuse(runs, partial(f.rrf, k=k), "x", depth=3))
-    assert len(list(f.rrf_sweep(runs))) == 1000
-
-
 def test_the_draw_is_even() -> None:
     """All ratings of a document come up about equally often (chi-square of 3 degrees of freedom: 16 is p = .001)."""
     rotated = ["abcd", "dabc", "cdab", "bcda"]  # every document has the ranks 1 to 4

@@ -214,21 +214,16 @@ def test_weights_and_regressions_are_learned_from_training_runs(files: Mapping[s
 
 
 @pytest.mark.parametrize("method", ["wibc", "rbc", "interpolation"])
-def test_judgments_of_ranked_topics_are_refused_or_leave_a_mark(files: Mapping[str, str], method: str) -> None:
+def test_judgments_of_ranked_topics_leave_a_mark(files: Mapping[str, str], method: str) -> None:
     topics = Topics((*TOPICS, Topic("C", "also judged"), Topic("B", "this one too")))
-    expected = (
-        f"system {method}: the training judgments hold topic 'B', which is to be ranked (2 such topics); "
-        "train on other topics, or say allow_test_judgments=true"
-    )
-    assert message(lambda: learning(files, method)(topics, None, WORK, judgments())) == expected
-    allowed = learning(files, method, allow_test_judgments=True)
-    assert allowed(topics, None, WORK, judgments()).name == f"{method}+test-judgments"
-    assert allowed(TOPICS, None, WORK, judgments()).name == method  # nothing shared, nothing to mark
+    system = learning(files, method)
+    assert system(topics, None, WORK, judgments()).name == f"{method}+test-judgments"
+    assert system(TOPICS, None, WORK, judgments()).name == method  # nothing shared, nothing to mark
 
 
 def test_a_mark_is_passed_on(files: Mapping[str, str], tmp_path: Path) -> None:
     topics = Topics((*TOPICS, Topic("A", "judged")))
-    marked = learning(files, "wibc", allow_test_judgments=True)(topics, None, WORK, judgments())
+    marked = learning(files, "wibc")(topics, None, WORK, judgments())
     path = tmp_path / "marked.run"
     write_run(marked, path)
     assert Fusion([str(path), files["poor"]])(topics, None, WORK).name == "fusion+test-judgments"

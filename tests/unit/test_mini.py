@@ -17,10 +17,11 @@ import pytest
 from latex2mathml.converter import convert
 
 from harness.collections import load_collection
+from harness.collections.corpus import load_corpus
 from harness.files import data_root
+from harness.produce import produce
 from harness.systems import load_system
 from harness.trec import read_qrels, read_run
-from harness.workflow import produce
 
 Row = dict[str, Any]
 Judgments = dict[str, dict[str, int]]
@@ -423,7 +424,7 @@ def test_example_runs_are_what_their_systems_make(collection: str, tmp_path: Pat
     for name in ("shuffle", "overlap", "overlap-title"):
         system = load_system(name)
         shipped = data_root() / "runs" / "mini" / collection / f"{name}.run"
-        _, made = produce(system, found, str(found.config["corpus"]), tmp_path, rerank=False)
+        made = produce(system, found, load_corpus(str(found.config["corpus"])), tmp_path).path
         wanted: dict[str, list[str]] = {}
         for line in made.read_text().splitlines():
             wanted.setdefault(line.split("\t")[0], []).append(line)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import gzip
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
@@ -11,13 +10,10 @@ import pytest
 
 from harness import __version__, config, doctor
 from harness.collections import load_collection
-from harness.collections.corpus import Corpus
 from harness.errors import FormatError, HarnessError
 from harness.store import provenance
-from harness.systems import Pool, load_system
-from harness.topics import Topics
-from harness.trec import Qrels, Run
-from harness.workflow import demonstrate, evaluate, inputs, produce, read_runs
+from harness.trec import Run
+from harness.workflow import demonstrate, evaluate, inputs, read_runs
 
 Conf = Callable[[str, str, str], Path]
 
@@ -124,113 +120,6 @@ def test_the_provenance_names_judgments_and_runs() -> None:
 
 
 # Producing
-
-
-@dataclass
-class Recorder:
-    """A system that keeps what it was given and returns one document a topic."""
-
-    name: str = "recorder"
-    given: list[tuple[Corpus | None, Path, Pool | None]] = field(default_factory=list)
-
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
-        assert training is None
-        self.given.append((corpus, workspace, pool))
-        return Run.from_dict(self.name, {topic.id: {"d1": 0.1 + 0.2} for topic in topics})
-
-
-def test_a_run_is_written_and_read_back(tmp_path: Path) -> None:
-    mini, system = load_collection("mini-task1"), Recorder()
-    said: list[str] = []
-    run, path = produce(system, mini, "mini-answers", tmp_path, rerank=False, say=said.append)
-    assert path == tmp_path / "mini-task1" / "recorder.run"
-    first = path.read_text().splitlines()[0].split("\t")
-    assert first[1:] == ["Q0", "d1", "1", "0.30000000000000004", "recorder"]
-    assert run.score[0] == 0.1 + 0.2
-    assert run.name == "recorder"
-    assert len(run) == len(mini.topics())
-    (corpus, workspace, pool) = system.given[0]
-    assert corpus is not None
-    assert corpus.name == "mini-answers"
-    assert workspace.is_relative_to(tmp_path)
-    assert pool is None
-    assert said == ["running recorder on mini-task1"]
-
-
-def test_a_system_needs_no_corpus(tmp_path: Path) -> None:
-    system = Recorder()
-    produce(system, load_collection("mini-task1"), None, tmp_path, rerank=False)
-    assert system.given[0][0] is None
-
-
-def test_reranking_gives_the_judged_documents_without_grades(tmp_path: Path) -> None:
-    mini, system = load_collection("mini-task1"), Recorder()
-    produce(system, mini, None, tmp_path, rerank=True)
-    assert system.given[0][2] == {topic: frozenset(docs) for topic, docs in mini.qrels().to_dict().items()}
-    run, _ = produce(load_system("shuffle"), mini, None, tmp_path, rerank=True)
-    scores = mini.scorer(measures=("Judged@10", "RelRet"))(run)
-    assert scores.mean("Judged@10") == 1.0
-    relevant = sum(grade >= 2 for docs in mini.qrels().to_dict().values() for grade in docs.values())
-    assert scores.column("RelRet").sum() == relevant
-
-
-def test_reranking_uses_the_edition_that_is_asked_for(conf: Conf, tmp_path: Path) -> None:
-    (tmp_path / "small").write_text("T1 0 a 1\n")
-    (tmp_path / "large").write_text("T1 0 a 1\nT1 0 b 0\nT2 0 c 1\n")
-    (tmp_path / "topics").write_text('{"id": "T1", "title": "x"}\n{"id": "T2", "title": "y"}\n')
-    editions = "".join(
-        f"  {name}: {{title: x, qrels: {{file: '{tmp_path / name}'}}, topics: {topics}, judgments: {judgments}}}\n"
-        for name, topics, judgments in (("small", 1, 1), ("large", 2, 3))
-    )
-    conf(
-        "collection",
-        "mine",
-        "name: mine\ntitle: x\nlicence: y\nprotocol: trec_eval\ndefault_edition: small\n"
-        f"topics: {{reader: jsonl, file: '{tmp_path / 'topics'}'}}\neditions:\n{editions}",
-    )
-    mine, system = load_collection("mine"), Recorder()
-    produce(system, mine, None, tmp_path, rerank=True)
-    produce(system, mine, None, tmp_path, rerank=True, edition="large")
-    assert system.given[0][2] == {"T1": frozenset("a")}
-    assert system.given[1][2] == {"T1": frozenset("ab"), "T2": frozenset("c")}
-
-
-def test_reranking_gives_the_formulas_of_the_judged_visual_ids(tmp_path: Path) -> None:
-    mini, system = load_collection("mini-task2"), Recorder()
-    produce(system, mini, None, tmp_path, rerank=True)
-    pool, keys = system.given[0][2], mini.keys()
-    assert pool is not None
-    assert keys is not None
-    assert {topic: {keys[doc] for doc in docs} for topic, docs in pool.items()} == {
-        topic: set(docs) & set(keys.values()) for topic, docs in mini.qrels().to_dict().items()
-    }
-    run, _ = produce(load_system("shuffle"), mini, None, tmp_path, rerank=True)
-    scores = mini.scorer()(run)
-    assert scores.counts["results without judgment"] == 0
-    assert scores.mean("nDCG") > 0.3
-
-
-def test_a_name_that_is_unfit_for_a_file_is_refused(tmp_path: Path) -> None:
-    mini = load_collection("mini-task1")
-    system = Recorder(name="../escape")
-    found = message(lambda: produce(system, mini, None, tmp_path / "out", rerank=False))
-    assert "run tag '../escape' does not fit a file name" in found
-    assert not (tmp_path / "out").exists()
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-def test_an_unknown_corpus_is_answered_with_the_nearest(tmp_path: Path) -> None:
-    mini = load_collection("mini-task1")
-    assert message(lambda: produce(Recorder(), mini, "mini-answer", tmp_path, rerank=False)) == (
-        "corpus 'mini-answer' is unknown; did you mean 'mini-answers'?"
-    )
 
 
 def test_the_demonstration_runs_every_system_on_every_embedded_collection(tmp_path: Path) -> None:

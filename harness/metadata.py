@@ -1,0 +1,132 @@
+"""The side file of a run: what made it and what that cost, as ir_metadata (Breuer, Keller and Schaer, 2022).
+
+The run itself holds nothing that differs between two makings of the same configuration; times, memory and machine
+stand here. ir_metadata's components are `platform`, `implementation`, `method`, `data` and `actor`; what it has no
+place for stands under `harness`. The key and the checksum there tell whether the run need be made again.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.meter import Meter, peak_memory
+from harness.store import Provenance
+
+ENDING = ".ir-metadata.yml"
+
+
+@dataclass(frozen=True)
+class Made:
+    """How a run was made.
+
+    Attributes
+    ----------
+    key : the hash of all that decides the run's content (see `harness.produce`).
+    spec : what was hashed.
+    """
+
+    key: str
+    spec: Mapping[str, Any]
+    meter: Meter
+    provenance: Provenance
+
+
+def beside(run: Path) -> Path:
+    """Where the side file of a run lies."""
+    return run.with_suffix(ENDING)
+
+
+def text(name: str, sha256: str, layout: str, collection: str, made: Made) -> str:
+    """The content of a side file; `layout` is one of `harness.trec.FORMATS`."""
+    meter, spec = made.meter, dict(made.spec)
+    system = dict(spec.get("system") or {})
+    phases = {name: round(seconds, 4) for name, seconds in meter.phases.items()}
+    versions = made.provenance.versions
+    document = {
+        "tag": name,
+        "platform": {
+            "hardware": {
+                "cpu": {
+                    "model": _cpu(),
+                    "architecture": platform.machine(),
+                    "operation mode": "64-bit" if platform.architecture()[0] == "64bit" else "32-bit",
+                    "number of cores": os.cpu_count(),
+                },
+                "ram": f"{_memory() / 2**30:.1f} GiB",
+            },
+            "operating system": {"kernel": platform.release(), "distribution": _distribution()},
+            "software": {
+                "libraries": {"python": [f"{library}=={version}" for library, version in versions.items()]},
+            },
+        },
+        "implementation": {
+            "executable": {"cmd": made.provenance.command},
+            "source": {"lang": ["python"], "package": f"mathir-harness {versions['mathir-harness']}"},
+        },
+        "method": {"automatic": True, "retrieval": [{"name": name, **system}]},
+        "data": {
+            "test collection": {"name": collection},
+            "corpus": spec.get("corpus"),
+            "training data": spec.get("training"),
+        },
+        "actor": {"team": None},
+        "harness": {
+            "key": made.key,
+            "run sha256": sha256,
+            "run layout": layout,
+            "seeds": _seeds(system),
+            "seconds": {"in all": round(meter.total, 4), **phases, "search": round(sum(meter.latency.values()), 4)},
+            "latency of each query in seconds": {topic: round(value, 6) for topic, value in meter.latency.items()},
+            "bytes of indexes": sum(meter.artefacts.values()),
+            "peak memory of the process in bytes": peak_memory(),
+        },
+    }
+    out: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+    return out
+
+
+def claimed(path: Path) -> tuple[str, str, str]:
+    """Key, checksum and layout of the run that a side file speaks of; empty if there is none, or it is damaged."""
+    try:
+        part = yaml.safe_load(path.read_text(encoding="utf-8"))["harness"]
+        return str(part["key"]), str(part["run sha256"]), str(part["run layout"])
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError):
+        return "", "", ""
+
+
+def _seeds(value: object, path: str = "") -> dict[str, Any]:
+    """Every seed in a configuration, by its key."""
+    if not isinstance(value, Mapping):
+        return {}
+    out: dict[str, Any] = {}
+    for name, inner in value.items():
+        where = f"{path}.{name}" if path else str(name)
+        out |= {where: inner} if name == "seed" else _seeds(inner, where)
+    return out
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _distribution() -> str:
+    try:
+        found = platform.freedesktop_os_release()
+    except OSError:
+        return platform.system()
+    return found.get("PRETTY_NAME", platform.system())

@@ -1,0 +1,202 @@
+"""Runs made by systems: what a system is given, where its run goes, and when it need not be made again."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from importlib import metadata as packages
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness import metadata, store
+from harness.collections import Collection, load_collection
+from harness.collections.corpus import Corpus
+from harness.collections.coverage import Coverage, restrict
+from harness.errors import HarnessError
+from harness.files import sha256, sha256_file, write_all
+from harness.meter import measuring
+from harness.systems import MARK, Pool, System, reads
+from harness.trec import TAG, Qrels, Run, read_run, run_text
+
+Say = Callable[[str], None]
+# What decides a run besides its configuration and its data; reports and commands do not.
+_CODE = ("systems/**/*.py", "collections/*.py", "formulas/*.py", "topics.py", "trec.py", "columns.py", "tables.py")
+_LIBRARIES = ("numpy", "scipy", "bm25s", "snowballstemmer", "latex2mathml")
+
+
+def quiet(_: str) -> None:
+    """Say nothing."""
+
+
+@dataclass(frozen=True)
+class Produced:
+    """A run, its file, and whether it had been made before."""
+
+    run: Run
+    path: Path
+    key: str
+    reused: bool
+
+
+def produce(
+    system: System,
+    collection: Collection,
+    corpus: Corpus | None,
+    output: Path,
+    *,
+    configuration: Mapping[str, Any] | None = None,
+    training: Qrels | None = None,
+    pool: Pool | None = None,
+    allow_test_judgments: bool = False,
+    suffix: str = "",
+    say: Say = quiet,
+) -> Produced:
+    """Let a system make its run, and write it and its side file below `output`; the run as read back.
+
+    Parameters
+    ----------
+    configuration : what the system was built from. With it, a run of the same configuration, data and code that lies
+        at its place is taken as it is.
+    training : judgments of other topics than the collection's.
+    pool : topic -> the documents to rank.
+    allow_test_judgments : let the training judgments hold topics of the collection; the run's name then says so.
+    suffix : goes behind the run's name, so that the points of a sweep do not overwrite each other.
+
+    Raises
+    ------
+    HarnessError
+        Training judgments share a topic with the collection; the system fails; the run cannot be written.
+    """
+    topics = collection.topics()
+    shared = topics.ids() & set(training.topics) if training is not None else frozenset()
+    if shared and not allow_test_judgments:
+        raise HarnessError(
+            f"training: the judgments hold topic {min(shared)!r}, which is to be ranked ({len(shared)} such topics); "
+            "train on other topics, or say allow_test_judgments=true, which marks the run"
+        )
+    spec = {
+        "system": None if configuration is None else {k: v for k, v in configuration.items() if k != "title"},
+        "reads": reads(system),
+        "code": _code(type(system).__module__),
+        "topics": sha256(repr([asdict(topic) for topic in topics]).encode()),
+        "corpus": None if corpus is None else {"name": corpus.name, "digest": corpus.digest()},
+        "columns": None if corpus is None else [list(corpus.fields), list(corpus.keep)],
+        "training": None if training is None else training.sha256,
+        "pool": None if pool is None else sha256(repr(sorted((t, sorted(d)) for t, d in pool.items())).encode()),
+        "suffix": suffix,
+    }
+    key = store.key(spec)
+    folder = output / collection.name
+    named = str((configuration or {}).get("name") or "")
+    for mark in ("", MARK) if named else ():
+        path = folder / f"{named}{suffix}{mark}.run"
+        if layout := _made_before(path, key):
+            say(f"{path}: made before by the same configuration")
+            return Produced(read_run(path, format=layout), path, key, reused=True)
+    called = named or str(getattr(system, "name", None) or "")
+    label = called if TAG.fullmatch(called) else type(system).__name__
+    say(f"running {label} on {collection.name}")
+    with measuring() as meter:
+        run = system(topics, corpus, output / "workspace" / label, training=training, pool=pool)
+    marked = run.name.endswith(MARK)
+    name = f"{run.name.removesuffix(MARK)}{suffix}{MARK if shared or marked else ''}"
+    layout = "trec" if run.context is None else "arqmath-task2"
+    content = run_text(replace(run, name=name), format=layout)
+    made = metadata.Made(key, spec, meter, store.provenance({}))
+    path = folder / f"{name}.run"
+    checksum = sha256(content.encode())
+    write_all({path: content, metadata.beside(path): metadata.text(name, checksum, layout, collection.name, made)})
+    return Produced(read_run(path, format=layout), path, key, reused=False)
+
+
+def _made_before(path: Path, key: str) -> str:
+    """The layout of a run that lies there whole and was made from the same things; else empty."""
+    claimed, checksum, layout = metadata.claimed(metadata.beside(path))
+    return layout if claimed == key and path.is_file() and sha256_file(path) == checksum else ""
+
+
+@cache
+def _code(module: str) -> str:
+    """A digest of the code that makes runs: ours, that of a system from elsewhere, and the libraries' versions."""
+    here = Path(__file__).parent
+    files = [file for pattern in _CODE for file in here.glob(pattern)]
+    if not module.startswith("harness.") and (found := importlib.util.find_spec(module)) and found.origin:
+        files.append(Path(found.origin))
+    digest = hashlib.sha256()
+    for file in sorted(file for file in files if file.is_file()):
+        digest.update(f"{file.name}\n{sha256_file(file)}\n".encode())
+    digest.update(repr([packages.version(library) for library in _LIBRARIES]).encode())
+    return digest.hexdigest()
+
+
+def judged_pool(qrels: Qrels, keys: Mapping[str, str] | None) -> dict[str, frozenset[str]]:
+    """Topic -> its judged documents, without grades; with keys (formula -> visual id), the documents of judged keys."""
+    of_key: dict[str, list[str]] = {}
+    for doc, key in (keys or {}).items():
+        of_key.setdefault(key, []).append(doc)
+    out: dict[str, set[str]] = {topic: set() for topic in qrels.topics}
+    for topic, name in zip(qrels.topic.tolist(), qrels.doc.tolist(), strict=True):
+        out[qrels.topics[topic]].update(of_key.get(name.decode(), []) if of_key else [name.decode()])
+    return {topic: frozenset(docs) for topic, docs in out.items()}
+
+
+def present(qrels: Qrels, corpus: Corpus, keys: Mapping[str, str] | None) -> tuple[Qrels, Coverage]:
+    """The judgments of what a corpus holds; `keys` as `Collection.keys`.
+
+    Raises
+    ------
+    HarnessError
+        It holds none of the judged documents.
+    """
+    ids = corpus_ids(corpus)
+    cut, coverage = restrict(qrels, ids if keys is None else (keys[name] for name in ids if name in keys))
+    if not coverage.present:
+        raise HarnessError(
+            f"corpus {corpus.name}: holds none of the {coverage.pairs:,} judged documents (such as "
+            f"{qrels.doc[0].decode()!r}); choose a corpus that the judgments speak of"
+        )
+    return cut, coverage
+
+
+def corpus_ids(corpus: Corpus) -> Sequence[str]:
+    """The ids of a corpus's documents; kept in the store if the corpus was fetched, as reading it all takes time."""
+    if not corpus.files():
+        return list(corpus.ids())
+    spec = {"corpus": corpus.name, "digest": corpus.digest(), "columns": [list(corpus.fields), list(corpus.keep)]}
+
+    def build(folder: Path) -> None:
+        np.save(folder / "ids.npy", np.array([name.encode() for name in corpus.ids()], dtype=np.bytes_))
+
+    folder = store.get_or_build("ids", spec, build)
+    return [name.decode() for name in np.load(folder / "ids.npy").tolist()]
+
+
+def training_judgments(names: Sequence[str]) -> Qrels:
+    """Judgments of several collections together, each named as `COLLECTION` or `COLLECTION/EDITION`.
+
+    Raises
+    ------
+    HarnessError
+        A name is unknown, or two collections judge one topic.
+    """
+    parts = []
+    for name in names:
+        collection, _, edition = name.partition("/")
+        parts.append(load_collection(collection).qrels(edition or None))
+    topics: list[str] = []
+    for name, part in zip(names, parts, strict=True):
+        if both := set(topics) & set(part.topics):
+            raise HarnessError(f"training: {name} judges topic {min(both)!r}, which is named twice; leave one out")
+        topics += part.topics
+    if len(parts) == 1:
+        return parts[0]
+    before = np.cumsum([0, *(len(part.topics) for part in parts)])
+    topic = np.concatenate([part.topic + start for part, start in zip(parts, before, strict=False)]).astype(np.int32)
+    doc, grade = np.concatenate([part.doc for part in parts]), np.concatenate([part.grade for part in parts])
+    checksum = sha256("\n".join(part.sha256 for part in parts).encode())
+    return Qrels("+".join(names), tuple(topics), topic, doc, grade, checksum)

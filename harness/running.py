@@ -1,0 +1,199 @@
+"""The command `run`: one configuration produced, scored and reported; or the points of a sweep, and what came of them.
+
+With `tune`, the points of a sweep are scored on other collections than the one that is reported: the configuration is
+chosen there, and the reported topics see the chosen one alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from harness import config
+from harness.collections import Collection, load_collection
+from harness.collections.corpus import Corpus, load_corpus
+from harness.collections.coverage import Coverage
+from harness.console import out, say
+from harness.errors import HarnessError
+from harness.produce import Produced, judged_pool, present, produce, training_judgments
+from harness.protocol import Scores
+from harness.report import first_page, write_report
+from harness.report.comparison import comparison_report, headline
+from harness.scoring import Scorer
+from harness.store import key, provenance
+from harness.sweep import Point, best_of, read_points, sweep_report, write_point
+from harness.systems import build_system
+from harness.trec import TAG
+from harness.workflow import evaluate, inputs
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a run is scored by; with a corpus, the judgments are those of documents that it holds."""
+
+    collection: Collection
+    corpus: Corpus | None
+    scorer: Scorer
+    coverage: Coverage | None
+    keys: Mapping[str, str] | None
+
+
+@lru_cache(maxsize=8)
+def task(collection_name: str, edition: str | None, protocol: str | None, corpus_name: str | None) -> Task:
+    """Collection, corpus and judgments by name; kept, as the points of a sweep share them.
+
+    Raises
+    ------
+    HarnessError
+        A name is unknown, or the corpus holds none of the judged documents.
+    """
+    collection = load_collection(collection_name)
+    scorer = collection.scorer(edition, protocol)
+    keys = collection.keys() if scorer.protocol.deduplicate else None
+    if corpus_name is None:
+        return Task(collection, None, scorer, None, keys)
+    corpus = load_corpus(corpus_name)
+    cut, coverage = present(scorer.qrels, corpus, keys)
+    return Task(collection, corpus, scorer if coverage.complete else scorer.on_part(cut), coverage, keys)
+
+
+def check(settings: Mapping[str, Any], sweeping: bool) -> None:
+    """Raise HarnessError if a key is missing or cannot be meant."""
+    for group in ("collection", "system"):
+        if not settings.get(group):
+            known = ", ".join(sorted(config.names(group)))
+            raise HarnessError(f"run: key {group!r} is missing; name one with {group}=NAME (known: {known})")
+    for name in ("tune", "training"):
+        value = settings[name]
+        if value is not None and not (isinstance(value, list) and value and all(isinstance(v, str) for v in value)):
+            raise HarnessError(f"run: key {name!r} is {value!r}, expected a list of collections, such as [mini-task1]")
+    if settings["tune"] and not sweeping:
+        raise HarnessError("run: key 'tune' is for sweeps; add -m and several values of a key, or sweep=NAME")
+    if settings["tune"]:
+        reported = load_collection(str(settings["collection"]["name"])).topics().ids()
+        for name in settings["tune"]:
+            if shared := reported & load_collection(name.partition("/")[0]).topics().ids():
+                raise HarnessError(
+                    f"run: key 'tune': {name} holds topic {min(shared)!r}, which is to be reported "
+                    f"({len(shared)} such topics); tune on other topics"
+                )
+
+
+def report(settings: Mapping[str, Any], suffix: str = "", remarks: Sequence[str] = ()) -> None:
+    """Produce, score and report one run."""
+    edition = None if settings["edition"] is None else str(settings["edition"])
+    found = _task(settings, str(settings["collection"]["name"]), edition)
+    produced = _produce(settings, found, suffix)
+    evaluation = replace(evaluate(found.collection, found.scorer, [produced.run]), coverage=found.coverage)
+    if found.corpus is not None:
+        evaluation = replace(evaluation, corpus_notes=found.corpus.notes)
+    if settings["rerank"]:
+        remarks = ("The system ranked the judged documents of each topic, nothing else.", *remarks)
+    source = inputs(found.collection, found.scorer, {str(produced.path): produced.run})
+    page = comparison_report(evaluation, None, source, remarks=remarks)
+    if said := evaluation.coverage_sentence():
+        out(said)
+    out(headline(evaluation))
+    out(f"run: {produced.path}")
+    folder = Path(settings["output"]) / found.collection.name / produced.run.name
+    out(f"report: {first_page(write_report(page, folder, settings['formats']))}")
+
+
+def point(settings: Mapping[str, Any], overrides: Mapping[str, str], folder: Path) -> float:
+    """One configuration of a sweep, produced and scored; the mean of the first measure."""
+    edition = None if settings["edition"] is None else str(settings["edition"])
+    named = [(str(settings["collection"]["name"]), edition)]
+    if settings["tune"]:
+        named = [(name, edition or None) for name, _, edition in (entry.partition("/") for entry in settings["tune"])]
+    scored: list[Scores] = []
+    files: dict[str, str] = {}
+    for name, edition in named:
+        found = _task(settings, name, edition)
+        produced = _produce(settings, found, run_suffix(overrides))
+        scored.append(found.scorer(produced.run))
+        files[str(produced.path)] = produced.run.sha256
+    protocol = scored[0].protocol
+    means = {protocol.label(measure): _pooled(scored, measure) for measure in scored[0].measures}
+    n = sum(scores.n(scored[0].measures[0]) for scores in scored)
+    made = Point(overrides, files, means, n, settings=settings)
+    write_point(folder, made)
+    first = means[protocol.label(scored[0].measures[0])]
+    where = ", ".join(name for name, _ in named)
+    out(f"{made.text()}: {protocol.label(scored[0].measures[0])} {first:.4f} on {where} (n = {n})")
+    return float("nan") if first is None else first
+
+
+def _pooled(scored: Sequence[Scores], measure: str) -> float | None:
+    """The mean over the topics of all collections."""
+    n = [scores.n(measure) for scores in scored]
+    if not sum(n):
+        return None
+    return sum(scores.mean(measure) * count for scores, count in zip(scored, n, strict=True) if count) / sum(n)
+
+
+def run_suffix(overrides: Mapping[str, str]) -> str:
+    """What tells the runs of a sweep's points apart: `-k1=0.9-b=0.4`; a digest stands for what fits no file name."""
+    parts = []
+    for name, value in overrides.items():
+        if "." in name:
+            plain = value if TAG.fullmatch(f"x{value}") else key({"value": value})[:8]
+            parts.append(f"-{name.rpartition('.')[2]}={plain}")
+    suffix = "".join(parts)
+    return (
+        suffix if TAG.fullmatch(f"{'x' * 60}{suffix}") or not suffix else f"-{key({'overrides': dict(overrides)})[:12]}"
+    )
+
+
+def summarise(folder: Path, formats: Sequence[str]) -> None:
+    """The report of a sweep; with `tune`, then the run of the best configuration. Raises HarnessError for failures."""
+    points = read_points(folder)
+    done = [point for point in points if point.means]
+    if done:
+        tuned = (done[0].settings or {}).get("tune")
+        files = {name: checksum for point in done for name, checksum in point.files.items()}
+        page = sweep_report(points, "Sweep", provenance(files), tuned_on=tuned)
+        out(page.headline)
+        out(f"report: {first_page(write_report(page, folder / 'report', formats))}")
+        if tuned:
+            best = best_of(points)
+            label, value = next(iter((best.means or {}).items()))
+            chosen = (
+                f"Tuned: {len(points)} configurations were tried on {', '.join(tuned)} ({best.n} topics); "
+                f"{best.text()} was best there ({label} {value:.4f}) and is the only one that was run on these topics."
+            )
+            report({**(best.settings or {}), "tune": None}, "-tuned", (chosen,))
+    failed: dict[str, list[str]] = {}
+    for point in points:
+        if point.error:
+            failed.setdefault(point.error, []).append(point.text())
+    if failed:
+        lines = [f"{at[0]}{f' and {len(at) - 1} more points' if at[1:] else ''}: {why}" for why, at in failed.items()]
+        raise HarnessError("\n".join(lines))
+
+
+def _task(settings: Mapping[str, Any], collection: str, edition: str | None) -> Task:
+    corpus, protocol = settings.get("corpus") or {}, settings.get("protocol") or {}
+    return task(collection, edition, protocol.get("name"), corpus.get("name"))
+
+
+def _produce(settings: Mapping[str, Any], found: Task, suffix: str) -> Produced:
+    training = None
+    if settings["training"]:
+        training = training_judgments(settings["training"])
+        if found.corpus is not None:
+            training, _ = present(training, found.corpus, found.keys)
+    return produce(
+        build_system(settings["system"], "run: system"),
+        found.collection,
+        found.corpus,
+        Path(settings["runs"]),
+        configuration=settings["system"] if settings["reuse"] else None,
+        training=training,
+        pool=judged_pool(found.scorer.qrels, found.keys) if settings["rerank"] else None,
+        allow_test_judgments=settings["allow_test_judgments"],
+        suffix=suffix,
+        say=say,
+    )

@@ -1,0 +1,90 @@
+"""Re-ranking: any system on the documents of a pool, such as a topic's judged ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness import config
+from harness.collections.corpus import Corpus
+from harness.errors import HarnessError
+from harness.systems import MARK, Pool, System, build_system, load_system, reads
+from harness.topics import Topics
+from harness.trec import Qrels, Run
+
+
+@dataclass(frozen=True)
+class RerankPool:
+    """Another system, which then ranks the pool of each topic and nothing else; it refuses to run without a pool.
+
+    What the other system returns beside the pool is left out (a run file, for one, knows of no pool).
+
+    Parameters
+    ----------
+    system : the name of a system in `conf/system/`, or the configuration of one.
+    name : of the run; by default the other run's name with `-pool`.
+    """
+
+    system: str | Mapping[str, Any]
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name is not None and not isinstance(self.name, str):
+            raise HarnessError(f"key 'name' is {self.name!r}, expected text")
+        self._system  # noqa: B018  (a fault in the other system is found at once)
+
+    def reads(self) -> dict[str, Any]:
+        """The configuration of the other system, if it is named, and what that system reads."""
+        named = {self.system: config.load("system", self.system)[0]} if isinstance(self.system, str) else {}
+        return named | reads(self._system)
+
+    def __call__(
+        self,
+        topics: Topics,
+        corpus: Corpus | None,
+        workspace: Path,
+        training: Qrels | None = None,
+        pool: Pool | None = None,
+    ) -> Run:
+        """Pass everything on, and keep the results that are in the pool.
+
+        Raises HarnessError if there is no pool, or nothing of the run is in it.
+        """
+        if pool is None:
+            raise HarnessError(f"system {self.name or 'rerank-pool'}: has no pool to rank; run it with rerank=true")
+        run = self._system(topics, corpus, workspace, training, pool)
+        docs = [pool.get(topic, frozenset()) for topic in run.topics]
+        pairs = zip(run.topic.tolist(), run.doc.tolist(), strict=True)
+        kept = np.array([doc.decode() in docs[topic] for topic, doc in pairs], dtype=bool)
+        if not kept.any():
+            raise HarnessError(f"system {self.name or 'rerank-pool'}: nothing that {run.name} returns is in the pool")
+        context = None if run.context is None else run.context[kept]
+        columns = {"topic": run.topic[kept], "doc": run.doc[kept], "score": run.score[kept], "context": context}
+        name = self.name or f"{run.name.removesuffix(MARK)}-pool"
+        return replace(run, name=name + MARK * run.name.endswith(MARK), sha256="", **columns)
+
+    @cached_property
+    def _system(self) -> System:
+        if isinstance(self.system, str):
+            _check_cycle(self.system)
+            return load_system(self.system)
+        if not isinstance(self.system, Mapping):
+            expected = "expected the name of a system, or a configuration with '_target_'"
+            raise HarnessError(f"key 'system' is {self.system!r}, {expected}")
+        return build_system(self.system, "system")
+
+
+def _check_cycle(name: str) -> None:
+    """Raise HarnessError if a system re-ranks itself."""
+    above: list[str] = []
+    step: object = name
+    while isinstance(step, str) and step in config.names("system"):
+        if step in above:
+            raise HarnessError(f"system {step}: re-ranks itself ({' <- '.join([*above, step])})")
+        above.append(step)
+        step = config.load("system", step)[0].get("system")

@@ -1,0 +1,144 @@
+"""The store, files brought by hand and judgments cut to a corpus, from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from tools import Place, table
+
+MINI = ("collection=mini-task1", "corpus=mini-answers")
+POSTS = """<?xml version="1.0" encoding="utf-8"?>
+<posts>
+<row Id="1" PostTypeId="1" Title="Sums" Body="&lt;p&gt;How?&lt;/p&gt;" Tags="&lt;sums&gt;" />
+<row Id="2" PostTypeId="2" ParentId="1" Body="&lt;p&gt;So.&lt;/p&gt;" />
+</posts>
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_the_store_is_listed_and_emptied(place: Place) -> None:
+    assert place.good("store", "ls").startswith("0 artefacts, 0 B in ")
+    place.good("run", *MINI, "system=bm25", "formats=[json]")
+    rows = table(place.good("store", "ls"))
+    assert rows[0] == ["kind", "key", "size", "last used", "of"]
+    kind, _, size, _, of = rows[1]
+    assert (kind, of) == ("tokens", "mini-answers")
+    assert size.endswith("KiB")
+    assert re.match(r"1 artefacts, [\d.]+ KiB in ", rows[-1][0])
+    assert place.good("store", "gc") == "0 artefacts deleted, 0 B freed\n"
+    (spec,) = place.cache.rglob("spec.json")
+    old = spec.stat().st_mtime - 31 * 86400
+    os.utime(spec, (old, old))
+    assert place.good("store", "gc") == f"1 artefacts deleted, {size} freed\n"
+    assert not list(place.cache.rglob("spec.json"))
+    place.good("run", *MINI, "system=bm25", "formats=[json]", "reuse=false")
+    assert place.good("store", "gc", "--days", "0").startswith("1 artefacts deleted")
+    assert place.run("store", "gc", "--days", "-1").code == 2
+
+
+def test_a_file_brought_by_hand(place: Place) -> None:
+    place.write("posts.xml", POSTS)
+    path = place.good("fetch", "arqmath-posts", "--from", "posts.xml").strip()
+    assert Path(path).read_text() == POSTS
+    assert table(place.good("list"))[0] == ["collections"]
+    rows = {row[0]: row[1:] for row in table(place.good("list"))}
+    assert rows["arqmath-posts"][0] == "here" or rows["arqmath-posts"][0].startswith("CC")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (POSTS[:150], "posts.xml:4: not valid XML: unclosed token"),
+        ('<!DOCTYPE x [<!ENTITY a "b">]>' + POSTS.partition("\n")[2], "posts.xml:1: "),
+        (POSTS.replace('Id="2"', 'Id="1"'), "posts.xml:4: "),
+        ("", "posts.xml:1: "),
+        ("<posts></posts>", "posts.xml"),
+    ],
+)
+def test_a_file_that_is_not_what_it_should_be_is_not_taken(place: Place, content: str, reason: str) -> None:
+    place.write("posts.xml", content)
+    done = place.run("fetch", "arqmath-posts", "--from", "posts.xml")
+    assert done.code == 2
+    assert (done.out, done.err.count("\n")) == ("", 1)
+    assert done.err.startswith(f"harness: {reason}")
+    assert not list(place.cache.rglob("*.xml"))
+
+
+def test_what_cannot_be_brought(place: Place) -> None:
+    place.write("x", "y")
+    said = place.run("fetch", "mini-task1", "--from", "x").err
+    assert said.startswith(
+        "harness: fetch 'mini-task1': --from brings a file of a source that is got by hand, and it has"
+    )
+    assert place.run("fetch", "leansearch", "mini-task1", "--from", "x").err == (
+        "harness: fetch leansearch mini-task1: --from brings one file for one name\n"
+    )
+    assert place.run("fetch", "pya0", "--from", "x").err.startswith(
+        "harness: source 'pya0' is fetched, not brought by hand"
+    )
+    assert place.run("fetch", "leansearch", "--from", "absent").err == "harness: absent: no such file\n"
+
+
+def part(place: Place, documents: int) -> list[str]:
+    """A corpus with only the first of the mini corpus's documents; their ids."""
+    from harness.collections.corpus import load_corpus
+
+    found = [document for _, document in zip(range(documents), load_corpus("mini-answers"), strict=False)]
+    rows = [{"id": document.id, "title": document.title, "body": document.body} for document in found]
+    place.write("part.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    mapping = {
+        "name": "part",
+        "title": "Part",
+        "licence": "CC0",
+        "file": {"file": "part.jsonl"},
+        "fields": {"id": "id", "title": "title", "body": "body"},
+        "notes": ["the first documents of the corpus"],
+    }
+    place.write("conf/corpus/part.yaml", yaml.safe_dump(mapping))
+    return [document.id for document in found]
+
+
+def test_judgments_are_cut_to_the_corpus_and_the_report_says_so_first(place: Place) -> None:
+    ids = set(part(place, 60))
+    from harness.collections import load_collection
+
+    judged = load_collection("mini-task1").qrels().to_dict()
+    present = sum(doc in ids for docs in judged.values() for doc in docs)
+    relevant = sum(any(grade >= 2 and doc in ids for doc, grade in docs.items()) for docs in judged.values())
+    gained = sum(any(grade > 0 and doc in ids for doc, grade in docs.items()) for docs in judged.values())
+    assert 0 < relevant < gained < len(judged)
+    printed = place.good("run", "collection=mini-task1", "corpus=part", "system=overlap").splitlines()
+    said = (
+        f"judged and present: {present:,} of {sum(map(len, judged.values())):,} pairs; {gained} topics with a relevant "
+        f"document for nDCG′, {relevant} for MAP′, P′@10 and Bpref; the first documents of the corpus; "
+        "not comparable with published values"
+    )
+    assert printed[0] == said
+    assert f"(edition official, n = {gained})" in printed[1]
+    report = (place.here / "reports/mini-task1/overlap/report.md").read_text()
+    first = report.partition("## What was compared")[2].strip().splitlines()[0]
+    assert first == f"J{said[1:]}."
+    scored = place.good("score", "runs/mini-task1/overlap.run", "-c", "mini-task1", "--corpus", "part")
+    assert scored.splitlines()[0] == said
+    row = table(scored)[2]
+    assert f"{float(row[1]):.3f}" == re.findall(r"nDCG′ (\S+) by", printed[1])[0]
+    assert row[-2] == f"{gained}/{relevant}/{relevant}/{relevant}/{len([t for t in judged if set(judged[t]) & ids])}"
+    # A run of the whole corpus is another thing, and is made anew.
+    whole = place.good("run", "collection=mini-task1", "corpus=mini-answers", "system=overlap").splitlines()
+    assert "n = 42" in whole[0]
+
+
+def test_a_corpus_without_any_judged_document_is_refused(place: Place) -> None:
+    done = place.run("run", "collection=mini-task1", "corpus=mini-theorems", "system=overlap")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert done.err.startswith("harness: corpus mini-theorems: holds none of the 320 judged documents (such as 'a")
+    assert not place.files("runs")

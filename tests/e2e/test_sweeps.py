@@ -1,0 +1,246 @@
+"""Sweeps: points that are kept, resumed and counted; tuning apart from what is reported; launchers and sweepers."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from tools import Place, run_text
+
+MINI = ("collection=mini-task1", "corpus=mini-answers")
+GRID = ("system=bm25", "system.k1=0.2,0.5,0.8,1.1,1.4,1.7,2,2.3,2.6,2.9", "system.b=0,0.2,0.4,0.6,0.8,1")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def points(place: Place) -> list[dict[str, object]]:
+    """The records of the one sweep in the folder."""
+    (folder,) = (place.here / "reports" / "sweeps").iterdir()
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+
+
+def said_of(lines: list[str], pattern: str) -> dict[str, float]:
+    """What points say of themselves: value -> mean."""
+    found = [re.fullmatch(pattern, line) for line in lines]
+    assert all(found), lines
+    return {match[1]: float(match[2]) for match in found if match}
+
+
+def runs(place: Place) -> dict[str, bytes]:
+    return {name: content for name, content in place.files("runs").items() if name.endswith(".run")}
+
+
+def summary(place: Place) -> dict[str, bytes]:
+    """The report of the sweep, whose folder is named after the command line."""
+    return {name.partition("/report/")[2]: content for name, content in place.files("reports").items()}
+
+
+def other_collection(place: Place, shift: int = 0) -> None:
+    """A second collection over the mini corpus: some of its topics under other ids, with their judgments."""
+    from harness.collections import load_collection
+
+    mini = load_collection("mini-task1")
+    chosen = list(mini.topics())[:8]
+    names = {topic.id: f"X.{number + shift}" for number, topic in enumerate(chosen)}
+    rows = [{"id": names[topic.id], "title": topic.title, "body": topic.body} for topic in chosen]
+    place.write("conf/x-topics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    judged = [(names[t], d, g) for t, docs in mini.qrels().to_dict().items() if t in names for d, g in docs.items()]
+    place.write("conf/x-qrels.txt", "".join(f"{topic}\t0\t{doc}\t{grade:g}\n" for topic, doc, grade in judged))
+    mapping = {
+        "name": "other",
+        "title": "Other",
+        "licence": "CC0",
+        "protocol": "arqmath-task1",
+        "topics": {"reader": "jsonl", "file": "conf/x-topics.jsonl"},
+        "editions": {
+            "official": {
+                "title": "x",
+                "qrels": {"file": "conf/x-qrels.txt"},
+                "topics": len({topic for topic, _, _ in judged}),
+                "judgments": len(judged),
+            }
+        },
+    }
+    place.write("conf/collection/other.yaml", yaml.safe_dump(mapping))
+
+
+def test_a_sweep(place: Place) -> None:
+    printed = place.good("run", "-m", *MINI, "system=overlap,shuffle", "formats=[json]").splitlines()
+    value = said_of(printed[:2], r"system=(\w+): nDCG′ (\S+) on mini-task1 \(n = 42\)")
+    assert set(value) == {"overlap", "shuffle"}
+    said = re.fullmatch(r"2 configurations: best nDCG′ (0\.\d{4}), chosen on the same topics", printed[2])
+    assert said
+    assert float(said[1]) == max(value.values()) == value["overlap"]
+    assert set(runs(place)) == {"runs/mini-task1/overlap.run", "runs/mini-task1/shuffle.run"}
+    assert {path.name for path in place.here.iterdir()} == {"runs", "reports"}
+    found = {str(point["overrides"]["system"]): point for point in points(place)}  # type: ignore[index]
+    assert {name: set(point["files"]) for name, point in found.items()} == {  # type: ignore[call-overload]
+        "overlap": {"runs/mini-task1/overlap.run"},
+        "shuffle": {"runs/mini-task1/shuffle.run"},
+    }
+    scored = place.good("score", "runs/mini-task1/overlap.run", "-c", "mini-task1").splitlines()[1].split()
+    assert float(scored[1]) == pytest.approx(value["overlap"], abs=1e-9)
+
+
+def test_the_points_of_a_sweep_are_kept_apart(place: Place) -> None:
+    arguments = ("-m", *MINI, "system=shuffle", "system.seed=1,2", "formats=[json]")
+    place.good("run", *arguments)
+    files = runs(place)
+    assert set(files) == {"runs/mini-task1/shuffle-seed=1.run", "runs/mini-task1/shuffle-seed=2.run"}
+    assert len({content.replace(b"seed=1", b"seed=2") for content in files.values()}) == 2
+
+
+def test_values_that_fit_no_file_name_are_told_apart_too(place: Place) -> None:
+    place.write("a.run", run_text("a"))
+    place.write("b.run", run_text("b", docs=("a1088", "a1007")))
+    fused = "system.runs=[./a.run,./b.run]"
+    place.good("run", "-m", "collection=mini-task1", "system=fusion-rrf", fused, "system.k=1,60", "formats=[json]")
+    names = {Path(name).name for name in runs(place)}
+    assert len(names) == 2
+    assert all(re.fullmatch(r"fusion-rrf-runs=[0-9a-f]{8}-k=(1|60)\.run", name) for name in names)
+
+
+def test_a_sweep_goes_on_after_points_that_fail(place: Place) -> None:
+    done = place.run("run", "-m", *MINI, "system=external,shuffle", "edition=official,all", "formats=[json]")
+    assert done.code == 2
+    assert set(runs(place)) == {"runs/mini-task1/shuffle.run"}
+    errors = [line for line in done.err.splitlines() if line.startswith("harness: ")]
+    assert len(errors) == 2
+    assert errors[0].endswith("run: system: key 'path' is missing") or errors[1].endswith("key 'path' is missing")
+    assert any("edition 'all' is unknown" in line for line in errors)
+    (report,) = (path for path in place.files("reports") if path.endswith("report/report.json"))
+    assert "4 configurations tried, 3 failed" in (place.here / report).read_text()
+    assert sum("1 more points" in line for line in errors) == 1
+
+
+def test_a_sweep_that_was_killed_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    """Sixty points, killed five times at random moments."""
+    calm, killed = Place(tmp_path / "calm"), Place(tmp_path / "killed")
+    arguments = ("run", "-m", *MINI, *GRID, "formats=[json,md,csv]")
+    calm.good(*arguments)
+    rng = random.Random(5)
+    kills = 0
+    while kills < 5:
+        before = len(runs(killed))
+        process = killed.start(*arguments)
+        target = before + rng.randrange(1, 10)
+        deadline = time.monotonic() + 60
+        while len(runs(killed)) < target and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(rng.random() / 100)
+        assert process.poll() is None, "the sweep ended before it could be killed"
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        kills += 1
+    done = killed.run(*arguments)
+    assert done.code == 0, done.err
+    assert "made before by the same configuration" in done.err
+    assert runs(killed) == runs(calm)
+    assert len(runs(calm)) == 60
+    assert summary(killed) == summary(calm)
+    # Nothing half-made lies about, but for what the kills left unfinished under hidden names.
+    assert {Path(name).name for name in killed.files("runs") if not Path(name).name.startswith(".")} == {
+        Path(name).name for name in calm.files("runs")
+    }
+
+
+def test_points_that_were_computed_are_not_computed_again(place: Place) -> None:
+    arguments = ("run", "-m", *MINI, "system=bm25", "system.k1=0.5,1.5", "formats=[json]")
+    first = place.run(*arguments)
+    assert first.err.count("running bm25") == 2
+    again = place.run(*arguments)
+    assert (again.err.count("running bm25"), again.err.count("made before")) == (0, 2)
+    assert again.out == first.out
+    more = place.run(*arguments[:-2], "system.k1=0.5,1.5,2.5", "formats=[json]")
+    assert (more.err.count("running bm25"), more.err.count("made before")) == (1, 2)
+    fresh = place.run(*arguments, "reuse=false")
+    assert fresh.err.count("running") == 2
+
+
+def test_tuning_and_reporting_use_different_topics(place: Place) -> None:
+    other_collection(place)
+    arguments = ("run", "-m", *MINI, "tune=[other]", "system=bm25", "system.k1=0.1,1.2,8", "formats=[json,md]")
+    printed = place.good(*arguments).splitlines()
+    tuned = said_of(printed[:3], r"system=bm25, system.k1=(\S+): nDCG′ (\S+) on other \(n = 8\)")
+    assert set(tuned) == {"0.1", "1.2", "8"}
+    assert printed[3].startswith(f"3 configurations: best nDCG′ {max(tuned.values()):.4f}, tuned on other")
+    # The reported topics were ranked by the chosen configuration alone.
+    assert {Path(name).name for name in runs(place) if "mini-task1" in name} == {"bm25-tuned.run"}
+    best = max(tuned, key=lambda value: tuned[value])
+    alone = Place(place.here.parent / "alone")
+    alone.good("run", *MINI, "system=bm25", f"system.k1={best}", "formats=[json]")
+    expected = (alone.here / "runs/mini-task1/bm25.run").read_bytes().replace(b"\tbm25\n", b"\tbm25-tuned\n")
+    assert runs(place)["runs/mini-task1/bm25-tuned.run"] == expected
+    report = (place.here / "reports/mini-task1/bm25-tuned/report.md").read_text()
+    assert "3 configurations were tried on other (8 topics)" in report
+    assert re.search(rf"system\\?\.k1=0?\\?\.?{re.escape(best)[-1]}.* was best there", report)
+
+
+def test_tuning_on_the_reported_topics_is_refused(place: Place) -> None:
+    done = place.run("run", "-m", *MINI, "tune=[mini-task1]", "system=bm25", "system.k1=1,2")
+    assert done.code == 2
+    assert "key 'tune': mini-task1 holds topic 'M.1', which is to be reported (" in done.err
+    assert not runs(place)
+    done = place.run("run", *MINI, "tune=[other]", "system=bm25")
+    assert done.err == "harness: run: key 'tune' is for sweeps; add -m and several values of a key, or sweep=NAME\n"
+
+
+def test_training_judgments_come_from_the_command_line(place: Place) -> None:
+    other_collection(place)
+    for name in ("overlap", "shuffle"):
+        place.good("run", *MINI, f"system={name}", "formats=[json]")
+        place.good("run", "collection=other", "corpus=mini-answers", f"system={name}", "formats=[json]")
+    fused = [f"system.runs=[{','.join(f'runs/mini-task1/{name}.run' for name in ('overlap', 'shuffle'))}]"]
+    fused += [f"system.training_runs=[{','.join(f'runs/other/{name}.run' for name in ('overlap', 'shuffle'))}]"]
+    for system in ("fusion-rbc", "fusion-wibc", "fusion-interpolation"):
+        done = place.run("run", "collection=mini-task1", f"system={system}", *fused, "formats=[json]")
+        assert (done.code, "needs training judgments" in done.err) == (2, True)
+        place.good("run", "collection=mini-task1", f"system={system}", *fused, "training=[other]", "formats=[json]")
+        assert f"runs/mini-task1/{system}.run" in runs(place)
+    own = ("run", "collection=mini-task1", "system=fusion-rbc", *fused, "training=[mini-task1]", "formats=[json]")
+    assert "training: the judgments hold topic 'M.1', which is to be ranked" in place.run(*own).err
+
+
+def test_a_shipped_sweep(place: Place) -> None:
+    shown = place.good("run", "sweep=bm25-k1-b", *MINI, "system=bm25", "formats=[json]").splitlines()
+    assert shown[-2].startswith("40 configurations: best nDCG′ 0.")
+    assert len(runs(place)) == 40
+    assert "runs/mini-task1/bm25-k1=0.3-b=0.run" in runs(place)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("joblib") is None, reason="joblib is not installed")
+def test_points_in_parallel(place: Place, tmp_path: Path) -> None:
+    arguments = (*MINI, "system=bm25", "system.k1=0.5,1,1.5,2", "formats=[json]")
+    place.good("run", "-m", *arguments, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+    one = Place(tmp_path / "one")
+    one.good("run", "-m", *arguments)
+    assert runs(place) == runs(one)
+    assert len(points(place)) == 4
+
+
+@pytest.mark.skipif(importlib.util.find_spec("optuna") is None, reason="optuna is not installed")
+def test_optuna_searches(place: Place) -> None:
+    printed = place.good(
+        "run",
+        "-m",
+        *MINI,
+        "system=bm25",
+        "hydra/sweeper=optuna",
+        "hydra.sweeper.direction=maximize",
+        "hydra.sweeper.n_trials=6",
+        "hydra.sweeper.n_jobs=1",
+        "hydra.sweeper.sampler.seed=1",
+        "system.k1=interval(0.1,3)",
+        "formats=[json]",
+    )
+    assert "6 configurations: best nDCG′ 0." in printed
+    assert len({str(point["overrides"]) for point in points(place)}) == 6

@@ -1,0 +1,435 @@
+"""What of a paper's tables runs here, and values that are printed twice: what is shipped, and how it is told."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from harness import config
+from harness.available import Available, Row
+from harness.errors import HarnessError
+from harness.papers import load_paper, paper_names, reproduce
+from harness.report import render_html, render_latex, render_markdown, tables_csv
+from harness.report.model import Report, Table, Text
+from harness.report.paper import paper_report
+from harness.store import provenance
+from harness.systems import build_system
+
+Tiny = Callable[..., str]
+# Table 1 of the MIRMU paper, which prints no numbers: official name -> the row of Table 2.
+NICKS = {
+    "Ensemble_RRF_auto-both-P_primary": "msm 1",
+    "TF-IDF-auto-both-A": "msm 2",
+    "BM25_system-auto-both-A": "msm 3",
+    "BM25_TfIdf_system-auto-both-A": "msm 4",
+    "CompuBERT22-auto-both-A": "msm 5",
+    "MiniLM+RoBERTa-auto-both-P": "mirmu 1",
+    "MiniLM+RoBERTa-auto-text-A": "mirmu 2",
+    "MiniLM+MathRoBERTa-auto-both-A": "mirmu 3",
+    "MiniLM_tuned+RoBERTa-auto-both-A": "mirmu 4",
+    "MiniLM_tuned+MathRoBERTa-auto-both-A": "mirmu 5",
+}
+MSM, MIRMU = {f"msm {n}" for n in (2, 3, 4, 5)}, {f"mirmu {n}" for n in range(1, 6)}
+# How the labels of ensembles name their inputs.
+WORDS = {
+    "of 4 fine systems": {f"fine {n}" for n in range(1, 5)},
+    "of all": MSM | MIRMU,
+    "of all 9 submitted": MSM | MIRMU,
+    "of all 4 msm": MSM,
+    "of all 5 mirmu": MIRMU,
+    "of all mirmu": MIRMU,
+    "of all 4 msm + Best mirmu": MSM | {"mirmu 1"},
+    "of all 4 msm +mirmu 1": MSM | {"mirmu 1"},
+    "of all 4 msm and mirmu 1": MSM | {"mirmu 1"},
+    "of msm 4 and mirmu 1": {"msm 4", "mirmu 1"},
+    "of msm 4 + mirmu 1": {"msm 4", "mirmu 1"},
+}
+
+
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def available_of(key: str) -> Available:
+    available = load_paper(key).available
+    assert available is not None
+    return available
+
+
+def by_label(available: Available, table: str) -> dict[str, Row]:
+    return {row.label: row for row in available.rows if row.table == table}
+
+
+def report_of(key: str) -> Report:
+    return paper_report(reproduce(load_paper(key)), provenance({}, ["harness"]))
+
+
+def table_of(report: Report, name: str) -> Table:
+    (table,) = (table for table in report.tables() if table.id == name)
+    return table
+
+
+def grid(table: Table) -> list[list[str]]:
+    return [[column.title for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
+
+
+# MIRMU and MSM
+
+
+def test_every_row_of_their_tables_is_there() -> None:
+    paper, available = load_paper("mirmu-msm"), available_of("mirmu-msm")
+    assert set(by_label(available, "1")) == set(NICKS)
+    for table in ("2", "3", "figure 2"):
+        cells = [cell for cell in paper.cells if cell.table == table]
+        rows = by_label(available, table)
+        assert set(rows) == {cell.system for cell in cells}
+        for label, row in rows.items():
+            years = sorted({cell.collection for cell in cells if cell.system == label})
+            assert list(row.collections) == [f"{year}-task1" for year in years]
+    assert len(available.rows) == 10 + 10 + 26 + 1
+    assert {row.table for row in available.rows} == {"1", "2", "3", "figure 2"}
+
+
+def test_their_first_table_names_the_rows_of_the_second() -> None:
+    available = available_of("mirmu-msm")
+    second = {row.short: row for row in by_label(available, "2").values()}
+    for label, row in by_label(available, "1").items():
+        other = second[NICKS[label]]
+        assert (row.system, row.settings, row.inputs) == (other.system, other.settings, other.inputs)
+        assert row.collections == ("arqmath-1-task1", "arqmath-2-task1", "arqmath-3-task1")
+
+
+def test_their_ensembles_fuse_what_their_labels_say_as_they_say() -> None:
+    seen = 0
+    for row in available_of("mirmu-msm").rows:
+        if row.table == "1":
+            continue
+        found = re.search(r"\b(rrf|rrf (?P<k>\d+)|ibc|rbc|wibc)(– Ensemble)? (?P<of>of .*)$", row.label)
+        if found is None:
+            assert not row.inputs
+            continue
+        seen += 1
+        method = found[1].split()[0]
+        assert row.system == f"fusion-{method}"
+        assert {item.short for item in row.inputs} == WORDS[found["of"]]
+        assert len(row.inputs) == len(WORDS[found["of"]])
+        assert dict(row.settings) == ({"k": int(found["k"] or 60)} if method == "rrf" else {})
+        assert row.trained == (method in ("rbc", "wibc"))
+    assert seen == 24
+
+
+def test_what_of_theirs_runs_here() -> None:
+    available = available_of("mirmu-msm")
+    runs = {row.short: row for row in available.rows if row.state() == "runs"}
+    assert {row.short: row.system for row in available.rows if row.state() == "runs" and row.table != "1"} == {
+        "msm 2": "msm-tfidf",
+        "msm 3": "msm-bm25",
+        "msm 4": "msm-sum",
+        "fine 2": "msm-bm25",
+    }
+    assert dict(runs["fine 2"].settings) == {"k1": 1.8, "b": 0.75, "delta": 1.0, "name": "msm-bm25-fine"}
+    assert {row.system for row in available.rows if row.state() == "in part"} == {
+        "fusion-rrf",
+        "fusion-ibc",
+        "fusion-rbc",
+        "fusion-wibc",
+    }
+    for row in available.rows:
+        if row.state() == "blocked":
+            assert (available.full(row), available.small(row)) == ("", "")
+            assert row.why().startswith("needs ")
+
+
+def test_every_command_of_theirs_is_one_that_can_be_given() -> None:
+    available = available_of("mirmu-msm")
+    commands = [command for row in available.rows for command in (available.full(row), available.small(row)) if command]
+    assert len(commands) > len(available.rows)
+    for command in commands:
+        program, run, *words = shlex.split(command)
+        assert (program, run) == ("harness", "run")
+        given = dict(word.split("=", 1) for word in words)
+        assert given["collection"] in config.names("collection")
+        assert given["corpus"] in ("arqmath-posts", "mse-pages")
+        mapping, where = config.load("system", given["system"])
+        for key, value in given.items():
+            if key.startswith("system."):
+                assert key.removeprefix("system.") in mapping
+                mapping[key.removeprefix("system.")] = yaml.safe_load(value)
+        assert callable(build_system(mapping, where))
+        if "training" in given:
+            (training,) = yaml.safe_load(given["training"])
+            assert training in config.names("collection")
+            assert training != given["collection"]
+            assert len(mapping["training_runs"]) == len(mapping["runs"])
+        if "runs" in mapping and "mse-pages" in command:
+            assert all(run in config.names("system") for run in mapping["runs"])
+
+
+def test_one_command_of_theirs_in_full() -> None:
+    available = available_of("mirmu-msm")
+    row = by_label(available, "3")["ens 14: rbc of all 4 msm"]
+    assert available.full(row) == (
+        "harness run collection=arqmath-2-task1 corpus=arqmath-posts system=fusion-rbc "
+        "'system.runs=[msm-tfidf,msm-bm25,msm-sum,arqmath-2-task1/MSM-5.run]' 'training=[arqmath-1-task1]' "
+        "'system.training_runs=[runs/arqmath-1-task1/msm-tfidf.run,runs/arqmath-1-task1/msm-bm25.run,"
+        "runs/arqmath-1-task1/msm-sum.run,arqmath-1-task1/MSM-5.run]'"
+    )
+    # A run with settings of its own is no system that a fusion can name.
+    fine = by_label(available, "3")["ens 1: rrf 60 of 4 fine systems"]
+    assert "runs/arqmath-3-task1/msm-bm25-fine.run," in available.full(fine)
+    assert available.small(fine) == ""
+
+
+def test_their_report_tells_it_in_every_format() -> None:
+    report = report_of("mirmu-msm")
+    rows, commands = table_of(report, "available"), table_of(report, "commands")
+    assert len(rows.rows) == 47
+    assert [row[3].text for row in rows.rows].count("yes") == 7
+    assert len(commands.rows) == 47 - [row[3].text for row in rows.rows].count("no")
+    lines = dict(zip([row[1].text for row in rows.rows], rows.rows, strict=True))
+    assert lines["msm 5: Compubert"][3].marks == ("blocked",)
+    assert lines["msm 5: Compubert"][4].text.startswith(config.load("system", "compubert")[0]["blocked"])
+    assert "the runs of msm 5, mirmu 1" in lines["ens 11: rrf 60 of all 4 msm and mirmu 1"][4].text
+    assert lines["mirmu 2: Trained only on text"][1].note == "the same system without LaTeX"
+    command = "harness run collection=arqmath-3-task1 corpus=mse-pages system=msm-bm25"
+    assert command in {row[3].text for row in commands.rows}
+    assert command in render_html(report)
+    assert command in render_markdown(report)
+    assert "What runs here" in render_latex(report)
+    files = tables_csv(report)
+    read = list(csv.reader(io.StringIO(files["commands.csv"])))
+    assert any(command in row for row in read)
+    assert "available.csv" in files
+
+
+# Any paper
+
+AVAILABLE: dict[str, Any] = {
+    "corpus": "arqmath-posts",
+    "instead": "mini-answers",
+    "collections": {"c1": "tiny-1", "c2": "tiny-2"},
+    "without_numbers": ["0"],
+    "tables": {
+        "0": {"Nick": {"same_as": "Short", "note": "the same"}},
+        "1": {
+            "Base": {"system": "overlap"},
+            "Short": {"system": "shuffle", "set": {"seed": 3, "name": "short"}},
+            "Absent": {"blocked": "needs what nobody has"},
+        },
+    },
+}
+
+
+def with_rows(**rows: object) -> dict[str, Any]:
+    """`AVAILABLE` with some rows of table 1 changed; None leaves one out."""
+    first = {label: row for label, row in (AVAILABLE["tables"]["1"] | rows).items() if row is not None}
+    return {**AVAILABLE, "tables": {**AVAILABLE["tables"], "1": first}}
+
+
+def text(value: object) -> str:
+    return f"available: {yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10000)}"
+
+
+def test_a_table_of_rows(tiny: Tiny) -> None:
+    report = report_of(tiny(text(AVAILABLE)))
+    lacking = "the corpus arqmath-posts"
+    assert grid(table_of(report, "available")) == [
+        ["table", "row", "system", "runs here", "what the full collection lacks"],
+        ["0", "Nick", "shuffle", "yes", lacking],
+        ["1", "Base", "overlap", "yes", lacking],
+        ["1", "Short", "shuffle", "yes", lacking],
+        ["1", "Absent", "none", "no", f"needs what nobody has; {lacking}"],
+    ]
+    full, small = "corpus=arqmath-posts", "corpus=mini-answers"
+    seeded = "system=shuffle system.seed=3 system.name=short"
+    assert grid(table_of(report, "commands")) == [
+        ["table", "row", "on the full collection", "instead, on mini-answers"],
+        *(
+            [table, row, f"harness run {of} {full} {how}", f"harness run {of} {small} {how}"]
+            for table, row, of, how in (
+                ("0", "Nick", "collection=tiny-2", seeded),
+                ("1", "Base", "collection=tiny-2", "system=overlap"),
+                ("1", "Short", "collection=tiny-1", seeded),
+            )
+        ),
+    ]
+    (section,) = (section for section in report.sections if section.title == "What runs here")
+    (prose,) = (block for block in section.blocks if isinstance(block, Text))
+    assert prose.paragraphs[0] == (
+        "Of 4 rows, 3 can be run here once their documents are here, 0 in part, and 1 cannot."
+    )
+    assert "by hand: get Posts.V1.3.xml from the organisers" in prose.paragraphs[1]
+    assert prose.paragraphs[2].endswith("): here. It does not give the paper's numbers.")
+
+
+def test_a_fusion_of_rows(tiny: Tiny) -> None:
+    fused = {"system": "fusion-rrf", "set": {"k": 5}, "inputs": ["Base", "Short"]}
+    available = available_of(tiny(text(with_rows(Absent=fused))))
+    row = by_label(available, "1")["Absent"]
+    assert row.state() == "runs"
+    assert available.small(row) == (
+        "harness run collection=tiny-1 corpus=mini-answers system=fusion-rrf system.k=5 "
+        "'system.runs=[overlap,runs/tiny-1/short.run]'"
+    )
+
+
+def test_a_fusion_of_rows_that_are_blocked(tiny: Tiny) -> None:
+    rows = with_rows(Base={"system": "fusion-ibc", "inputs": ["Absent", "Short"]})
+    available = available_of(tiny(text(rows)))
+    row = by_label(available, "1")["Base"]
+    assert (row.state(), [item.label for item in row.lacking()]) == ("in part", ["Absent"])
+    assert "'system.runs=[tiny-2/ABSENT.run,runs/tiny-2/short.run]'" in available.full(row)
+    assert available.small(row) == ""
+
+
+def test_rows_of_one_label_are_told_apart_by_their_group(tiny: Tiny) -> None:
+    cells = (
+        "paper,table,caption,system,group,collection,task,slice,metric,aggregate,value,std,significant,baseline,note\n"
+    )
+    cells += "".join(f"tiny,9,C,Base,{group},c1,,,rr,single,0.5,,,0,\n" for group in ("ours", "theirs"))
+    value = {**AVAILABLE, "tables": {"9": {f"{of} / Base": {"system": "overlap"} for of in ("ours", "theirs")}}}
+    value.pop("without_numbers")
+    assert list(by_label(available_of(tiny(text(value), {"cells.csv": cells})), "9")) == [
+        "ours / Base",
+        "theirs / Base",
+    ]
+
+
+def test_a_paper_need_not_say(tiny: Tiny) -> None:
+    key = tiny()
+    assert load_paper(key).available is None
+    assert not {"What runs here", "One run, two values"} & {section.title for section in report_of(key).sections}
+
+
+def fused(*inputs: str, **more: object) -> dict[str, object]:
+    return {"system": "fusion-rrf", "inputs": list(inputs), **more}
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ({**AVAILABLE, "corpora": "x"}, "key 'corpora' is unknown; did you mean 'corpus'?"),
+        ({**AVAILABLE, "corpus": "arqmath-post"}, "corpus 'arqmath-post' is unknown; did you mean 'arqmath-posts'?"),
+        ({**AVAILABLE, "instead": "no"}, "corpus 'no' is unknown;"),
+        ({**AVAILABLE, "collections": {"c1": "tiny-9"}}, "collection 'tiny-9' is unknown; did you mean 'tiny-"),
+        ({**AVAILABLE, "collections": {"c1": "tiny-1"}}, "tables: 1: collection 'c2' is unknown; known: c1"),
+        ({**AVAILABLE, "without_numbers": ["0", "1"]}, "tables: 1: the table has cells, yet 'without_numbers'"),
+        ({**AVAILABLE, "without_numbers": []}, "tables: 0: the table has no cells; see 'without_numbers'"),
+        ({**AVAILABLE, "tables": {"1": []}}, "tables: key '1' is [], expected keys and values"),
+        (with_rows(Short=None), "tables: 1: row 'Short' is missing; give it a system, or say why it is 'blocked'"),
+        (with_rows(Shorter={"system": "overlap"}), "tables: 1: row 'Shorter' is unknown; did you mean 'Short'?"),
+        (with_rows(Base={"system": "overlp"}), "tables: 1: Base: system 'overlp' is unknown; did you mean 'overlap'?"),
+        (with_rows(Base="overlap"), "tables: 1: Base: expected keys and values, found 'overlap'"),
+        (with_rows(Base={}), "tables: 1: Base: expected one of the keys 'system', 'blocked' and 'same_as', found none"),
+        (with_rows(Base={"system": "overlap", "blocked": "x"}), "tables: 1: Base: expected one of the keys"),
+        (
+            with_rows(Base={"system": "overlap", "sets": {}}),
+            "tables: 1: Base: key 'sets' is unknown; did you mean 'set'?",
+        ),
+        (
+            with_rows(Base={"blocked": "x", "set": {"k": 1}}),
+            "tables: 1: Base: key 'set' stands without the key 'system'",
+        ),
+        (with_rows(Base={"system": "overlap", "set": {"k": 1}}), "tables: 1: Base: set: parameter 'k' is unknown;"),
+        (with_rows(Base={"system": "fusion-rrf"}), "tables: 1: Base: system 'fusion-rrf' fuses runs; name their rows"),
+        (with_rows(Base={"system": "overlap", "inputs": ["Short"]}), "tables: 1: Base: system 'overlap' fuses no runs"),
+        (with_rows(Base=fused("Short")), "tables: 1: Base: inputs: expected two rows or more, each once"),
+        (with_rows(Base=fused("Short", "Short")), "tables: 1: Base: inputs: expected two rows or more, each once"),
+        (
+            with_rows(Base=fused("Short", "Absnt")),
+            "tables: 1: Base: there is no one row 'Absnt'; did you mean 'Absent'?",
+        ),
+        (with_rows(Base=fused("Short", "Base")), "tables: 1: Base: inputs: 'Base' is no row of a single system"),
+        (with_rows(Base=fused("Short", "Nick")), "tables: 1: Base: inputs: 'Nick' is no row of a single system"),
+        (with_rows(Base=fused("Short", "Absent", trained=True)), "tables: 1: Base: system 'fusion-rrf' does not learn"),
+        (
+            with_rows(Base=fused("Short", "Absent", trained="no")),
+            "tables: 1: Base: key 'trained' is 'no', expected true",
+        ),
+        (
+            with_rows(Short={"system": "fusion-rbc", "inputs": ["Base", "Absent"], "trained": True}),
+            "tables: 1: Short: trained: there is no other collection to learn from",
+        ),
+        (with_rows(Base={"same_as": "Nick"}), "tables: 1: Base: same_as: 'Nick' is itself the same as another row"),
+        (with_rows(Base={"same_as": "Nic"}), "tables: 1: Base: there is no one row 'Nic'; did you mean 'Nick'?"),
+    ],
+)
+def test_faults(tiny: Tiny, value: object, fault: str) -> None:
+    key = tiny(text(value))
+    where = config.names("paper")[key]
+    assert message(lambda: load_paper(key)).startswith(f"{where}: available: {fault}")
+
+
+def test_it_must_be_keys_and_values(tiny: Tiny) -> None:
+    key = tiny("available: [overlap]\n")
+    assert "key 'available' is ['overlap'], expected keys and values" in message(lambda: load_paper(key))
+
+
+# Values that are printed twice
+
+
+def test_values_that_two_papers_print_for_one_run_stand_side_by_side() -> None:
+    for key, first, second in (("mirmu-msm", "0.511", "0.504"), ("mathamr-plus", "0.504", "0.511")):
+        rows = grid(table_of(report_of(key), "twice"))[1:]
+        (found,) = (row for row in rows if row[2] == "nDCG′ arqmath-3" and "msm 1" in row[0] + row[1])
+        assert found[3:5] == [first, second]
+        assert found[0].startswith(f"{key}, Table ")
+        assert not found[1].startswith(f"{key}, ")
+
+
+def test_papers_agree_on_what_they_print_twice() -> None:
+    pairs = {
+        (here.paper, there.paper, here, there)
+        for key in paper_names()
+        for here, there in load_paper(key).twice
+        if here.paper != there.paper
+    }
+    assert len(pairs) == 12
+    assert pairs == {(second, first, there, here) for first, second, here, there in pairs}
+
+
+def test_only_values_that_differ_are_shown(tiny: Tiny) -> None:
+    entries = [
+        {"here": {"table": "1", "system": "Base", "group": "ours"}, "there": {"table": "1", "system": "Short"}},
+        {"here": {"table": "1", "system": "Base"}, "there": {"table": "1", "system": "Base"}},
+    ]
+    table = table_of(report_of(tiny(yaml.safe_dump({"printed_twice": entries}))), "twice")
+    assert grid(table)[1:] == [
+        ["tiny, Table 1, ours, Base", "tiny, Table 1, ours, Short", "p2 c1", "0.50", "0.52", "-0.02"],
+        ["tiny, Table 1, ours, Base", "tiny, Table 1, ours, Short", "rr c1", "0.83", "0.60", "0.23"],
+    ]
+    assert table.notes == ("All stand as printed; 4 further values that are printed twice agree.",)
+
+
+@pytest.mark.parametrize(
+    ("entry", "fault"),
+    [
+        ("{here: {table: 1, system: Base}}", "key 'there' is missing"),
+        ("{here: {table: 1, system: Base}, there: {table: 1, sytem: Base}}", "there: key 'sytem' is unknown"),
+        ("{here: {table: 1}, there: {table: 1, system: Base}}", "here: key 'system' is missing"),
+        (
+            "{here: {table: 1, system: Base}, there: {paper: crosmath, table: 1, system: Base}}",
+            "paper 'crosmath' is unknown; did you mean 'crossmath'?",
+        ),
+        (
+            "{here: {table: 1, system: Base}, there: {table: 1, system: Absnt}}",
+            "{'table': 1, 'system': 'Base'} and {'table': 1, 'system': 'Absnt'} share no measure on a collection",
+        ),
+    ],
+)
+def test_faults_of_what_is_printed_twice(tiny: Tiny, entry: str, fault: str) -> None:
+    key = tiny(f"printed_twice: [{entry}]\n")
+    found = message(lambda: load_paper(key))
+    where = f"{config.names('paper')[key]}: printed_twice: "
+    assert found.startswith(where)
+    assert found.removeprefix(where).startswith(fault)

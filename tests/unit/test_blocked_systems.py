@@ -1,0 +1,123 @@
+"""Published systems that are registered without being built: they say what they need, and get in nobody's way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from harness import config, doctor
+from harness.errors import HarnessError
+from harness.papers import load_paper, paper_names
+from harness.systems import build_system, load_system, system_state
+
+Conf = Callable[[str, str, str], Path]
+BLOCKED = [name for name in config.names("system") if "blocked" in config.load("system", name)[0]]
+# Rows of the papers' tables (paper, table, row) and the configuration that registers their system.
+ROWS = {
+    ("mirmu-msm", "2", "msm 5: Compubert"): "compubert",
+    ("mirmu-msm", "2", "mirmu 1: Base"): "mirmu-minilm-roberta",
+    ("mirmu-msm", "2", "mirmu 3: MathBERTa ReRanker"): "mirmu-minilm-mathberta",
+    ("mirmu-msm", "2", "mirmu 4: Retriever fine-tuned"): "mirmu-minilm-tuned-roberta",
+    ("mirmu-msm", "2", "mirmu 5: MathBERTa ReRanker + Retriever fine-tuned"): "mirmu-minilm-tuned-mathberta",
+    ("mirmu-msm", "3", "fine 4: Retriever only"): "mirmu-minilm",
+    ("mathamr-plus", "4.19", "Approach0 / Struct.+ColBERT (Coco-MAE)"): "approach0-colbert",
+    ("mathamr-plus", "4.19", "Kassaie et al. / RRF+LLM"): "kassaie-rrf-llm",
+    ("mathamr-plus", "4.19", "MSM / Ensemble RRF"): "fusion-rrf",
+    ("mathamr-plus", "4.19", "MIRMU / MiniLM+RoBERTa"): "mirmu-minilm-roberta",
+    ("mathamr-plus", "4.19", "Satpute et al. / GPT-4+DPR"): "satpute-gpt4-dpr",
+    ("mathamr-plus", "4.19", "DPRL / QQ-QA-AMR"): "qq-qa-amr",
+    ("mathamr-plus", "4.19", "Ours / MathAMR+"): "mathamr-plus",
+    ("mathamr-plus", "4.21", "L2L / All (Unweighted)"): "l2l",
+    ("mathamr-plus", "4.21", "Amador et al. / Inner RRF"): "amador-rgcn",
+    ("mathamr-plus", "4.21", "Approach0 / Struct.+ColBERT"): "approach0-colbert",
+    ("mathamr-plus", "4.21", "Amador et al. / In+Out"): "amador-rgcn",
+    ("mathamr-plus", "4.21", "DPRL / TanCFT+MathAMR"): "tancft-mathamr",
+    ("mathamr-plus", "4.21", "MathDowers / latex_L8_a040"): "mathdowers-latex",
+    ("mathamr-plus", "4.21", "DPRL / MathAMR ¹"): "mathamr",
+    ("mathamr-plus", "4.21", "DPRL / MathAMR ²"): "mathamr",
+    ("mathamr-plus", "4.21", "Ours / MathAMR+"): "mathamr-plus",
+    ("mathlib4", "4", "Moogle"): "moogle",
+    ("mathlib4", "4", "OpenAI v2"): "mathlib4-openai-v2",
+    ("mathlib4", "4", "OpenAI v3"): "mathlib4-openai-v3",
+    ("mathlib4", "4", "UAE-Large-V1"): "mathlib4-uae-large",
+    ("mathlib4", "4", "E5_mistral-7b"): "mathlib4-e5-mistral",
+    ("crossmath", "2", "mBART + Bi-encoder"): "crossmath-mbart-bi",
+    ("crossmath", "2", "mBART + Cross-encoder"): "crossmath-mbart-cross",
+    ("crossmath", "2", "NLLB + Bi-encoder"): "crossmath-nllb-bi",
+    ("crossmath", "2", "NLLB + Cross-encoder"): "crossmath-nllb-cross",
+}
+
+
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_the_systems_of_the_papers_tables_are_registered() -> None:
+    known = config.names("system")
+    assert {name for name in ROWS.values() if name not in known} == set()
+    for paper, table in {(paper, table) for paper, table, _ in ROWS if paper in ("mathamr-plus", "mathlib4")}:
+        printed = {cell.system for cell in load_paper(paper).cells if cell.table == table}
+        assert printed == {row for of, at, row in ROWS if (of, at) == (paper, table)}
+    for paper, table, row in ROWS:
+        assert any((cell.table, cell.system) == (table, row) for cell in load_paper(paper).cells)
+
+
+@pytest.mark.parametrize("name", BLOCKED)
+def test_a_blocked_system_says_what_it_needs(name: str) -> None:
+    mapping, where = config.load("system", name)
+    needs = str(mapping["blocked"])
+    assert needs.startswith("needs ")
+    assert mapping["paper"] in paper_names()
+    assert set(mapping) == {"title", "paper", "blocked"}  # no `demo`: the demonstration has nothing to leave out
+    assert system_state(mapping) == f"blocked: {needs}"
+    assert message(lambda: load_system(name)) == f"{where}: {mapping['title']} is blocked: {needs}"
+
+
+def test_states_of_other_systems() -> None:
+    assert system_state({"_target_": "harness.systems.simple.Shuffle"}) == "here"
+    absent = {"_target_": "nowhere.System", "needs": "no_such_module", "extra": "dense"}
+    assert system_state(absent) == "no_such_module is not installed: pip install 'mathir-harness[dense]'"
+
+
+@pytest.mark.parametrize(
+    ("mapping", "fault"),
+    [
+        ({"title": "T", "blocked": "needs a", "_target_": "harness.systems.simple.Overlap"}, "key '_target_' is unkn"),
+        ({"title": "T", "blocked": "needs a", "demo": True}, "key 'demo' is unknown"),
+        ({"blocked": "needs a"}, "key 'title' is missing"),
+        ({"title": "T", "blocked": None}, "key 'blocked' is missing"),
+        ({"title": "T", "blocked": ""}, "key 'blocked' is '', expected a line that says what the system needs"),
+        ({"title": "T", "blocked": "  "}, "key 'blocked' is '  ', expected a line"),
+        ({"title": "T", "blocked": ["a"]}, "key 'blocked' is ['a'], expected a line"),
+        ({"title": "T", "blocked": "needs a\nand b"}, r"key 'blocked' is 'needs a\nand b', expected a line"),
+        ({"title": "T", "blocked": "needs a\n"}, "T is blocked: needs a"),
+    ],
+)
+def test_faults(mapping: Mapping[str, object], fault: str) -> None:
+    assert message(lambda: build_system(mapping, "f")).startswith(f"f: {fault}")
+
+
+def test_the_doctor_has_no_cure_for_it(conf: Conf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "reachable", lambda: True)
+    conf("system", "ours-blocked", "title: T\nblocked: needs something\nneeds: no_such_module\nextra: dense\n")
+    conf("system", "ours-absent", "title: T\n_target_: nowhere.System\nneeds: no_such_module\nextra: dense\n")
+    named = [row[0] for row in doctor.findings() if row[0].startswith("system ")]
+    assert "system ours-absent" in named
+    assert not {f"system {name}" for name in [*BLOCKED, "ours-blocked"]} & set(named)
+
+
+def test_running_one_gives_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "harness.cli", "run", "collection=mini-task1", "corpus=mini-answers"]
+    done = subprocess.run([*command, "system=compubert"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    title, needs = (config.load("system", "compubert")[0][key] for key in ("title", "blocked"))
+    assert line == f"harness: run: system: {title} is blocked: {needs}"
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,321 @@
+"""Runs made by systems: what a system is given, what is written, and when a run is not made again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness import config
+from harness.collections import Collection, load_collection
+from harness.collections.corpus import Corpus, load_corpus
+from harness.errors import HarnessError
+from harness.files import sha256_file
+from harness.metadata import beside, claimed
+from harness.meter import artefact, measuring, phase, queries
+from harness.produce import Produced, judged_pool, present, produce, training_judgments
+from harness.systems import Pool, build_system, load_system
+from harness.topics import Topics
+from harness.trec import Qrels, Run, read_run
+
+Conf = Callable[[str, str, str], Path]
+
+
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    return str(caught.value)
+
+
+@dataclass
+class Recorder:
+    """A system that keeps what it was given and returns one document a topic."""
+
+    name: str = "recorder"
+    given: list[tuple[Corpus | None, Path, Pool | None, Qrels | None]] = field(default_factory=list)
+
+    def __call__(
+        self,
+        topics: Topics,
+        corpus: Corpus | None,
+        workspace: Path,
+        training: Qrels | None = None,
+        pool: Pool | None = None,
+    ) -> Run:
+        self.given.append((corpus, workspace, pool, training))
+        return Run.from_dict(self.name, {topic.id: {"d1": 0.1 + 0.2} for topic in topics})
+
+
+@pytest.fixture
+def mini() -> Collection:
+    return load_collection("mini-task1")
+
+
+def again(name: str, tmp_path: Path, changed: Mapping[str, Any] | None = None, **how: Any) -> Produced:  # noqa: ANN401
+    """A configured system on the mini collection."""
+    mapping = {**config.load("system", name)[0], **(changed or {})}
+    system = build_system(mapping, name)
+    corpus = load_corpus("mini-answers")
+    return produce(system, load_collection("mini-task1"), corpus, tmp_path, configuration=mapping, **how)
+
+
+def test_a_run_is_written_and_read_back(tmp_path: Path, mini: Collection) -> None:
+    system, corpus = Recorder(), load_corpus("mini-answers")
+    said: list[str] = []
+    made = produce(system, mini, corpus, tmp_path, say=said.append)
+    assert made.path == tmp_path / "mini-task1" / "recorder.run"
+    assert not made.reused
+    first = made.path.read_text().splitlines()[0].split("\t")
+    assert first[1:] == ["Q0", "d1", "1", "0.30000000000000004", "recorder"]
+    assert made.run.score[0] == 0.1 + 0.2
+    assert made.run.name == "recorder"
+    assert len(made.run) == len(mini.topics())
+    given, workspace, pool, training = system.given[0]
+    assert given == corpus
+    assert workspace.is_relative_to(tmp_path)
+    assert (pool, training) == (None, None)
+    assert said == ["running recorder on mini-task1"]
+    assert {path.name for path in made.path.parent.iterdir()} == {"recorder.run", "recorder.ir-metadata.yml"}
+
+
+def test_a_system_needs_no_corpus(tmp_path: Path, mini: Collection) -> None:
+    system = Recorder()
+    produce(system, mini, None, tmp_path)
+    assert system.given[0][0] is None
+
+
+def test_posts_of_formulas_are_kept(tmp_path: Path) -> None:
+    @dataclass
+    class Formulas(Recorder):
+        def __call__(
+            self,
+            topics: Topics,
+            corpus: Corpus | None,
+            workspace: Path,
+            training: Qrels | None = None,
+            pool: Pool | None = None,
+        ) -> Run:
+            path = tmp_path / "made"
+            path.write_text("".join(f"{topic.id}\t7\t42\t1\t2.5\tf\n" for topic in topics))
+            return read_run(path, format="arqmath-task2")
+
+    made = produce(Formulas(), load_collection("mini-task2"), None, tmp_path)
+    assert made.run.context is not None
+    assert set(made.run.context.tolist()) == {b"42"}
+
+
+def test_the_pool_holds_the_judged_documents_without_grades(tmp_path: Path, mini: Collection) -> None:
+    pool = judged_pool(mini.qrels(), None)
+    assert pool == {topic: frozenset(docs) for topic, docs in mini.qrels().to_dict().items()}
+    made = produce(load_system("shuffle"), mini, None, tmp_path, pool=pool)
+    scores = mini.scorer(measures=("Judged@10", "RelRet"))(made.run)
+    assert scores.mean("Judged@10") == 1.0
+    relevant = sum(grade >= 2 for docs in mini.qrels().to_dict().values() for grade in docs.values())
+    assert scores.column("RelRet").sum() == relevant
+
+
+def test_the_pool_of_formulas_is_that_of_the_judged_visual_ids(tmp_path: Path) -> None:
+    formulas = load_collection("mini-task2")
+    keys = formulas.keys()
+    assert keys is not None
+    pool = judged_pool(formulas.qrels(), keys)
+    assert {topic: {keys[doc] for doc in docs} for topic, docs in pool.items()} == {
+        topic: set(docs) & set(keys.values()) for topic, docs in formulas.qrels().to_dict().items()
+    }
+    scores = formulas.scorer()(produce(load_system("shuffle"), formulas, None, tmp_path, pool=pool).run)
+    assert scores.counts["results without judgment"] == 0
+    assert scores.mean("nDCG") > 0.3
+
+
+def test_a_name_that_is_unfit_for_a_file_is_refused(tmp_path: Path, mini: Collection) -> None:
+    system = Recorder(name="../escape")
+    found = message(lambda: produce(system, mini, None, tmp_path / "out"))
+    assert "run tag '../escape' does not fit a file name" in found
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+# The side file
+
+
+def test_the_side_file_says_what_was_made_and_what_it_cost(tmp_path: Path, mini: Collection) -> None:
+    made = again("bm25", tmp_path)
+    side = yaml.safe_load(beside(made.path).read_text())
+    assert set(side) == {"tag", "platform", "implementation", "method", "data", "actor", "harness"}
+    assert side["tag"] == "bm25"
+    assert side["method"]["retrieval"][0]["k1"] == 1.2
+    assert side["data"]["test collection"] == {"name": "mini-task1"}
+    assert side["data"]["corpus"] == {"name": "mini-answers", "digest": load_corpus("mini-answers").digest()}
+    ours = side["harness"]
+    assert ours["run sha256"] == sha256_file(made.path)
+    assert set(ours["latency of each query in seconds"]) == mini.topics().ids()
+    seconds = ours["seconds"]
+    assert seconds["in all"] >= seconds["index"] + seconds["search"] - 0.001
+    assert seconds["search"] == pytest.approx(sum(ours["latency of each query in seconds"].values()), abs=1e-3)
+    assert ours["bytes of indexes"] > 1000
+    assert ours["peak memory of the process in bytes"] > 10_000_000
+    assert yaml.safe_load(beside(again("shuffle", tmp_path).path).read_text())["harness"]["seeds"] == {"seed": 0}
+
+
+def test_what_differs_between_makings_is_in_the_side_file_alone(tmp_path: Path) -> None:
+    first, second = again("bm25", tmp_path / "a"), again("bm25", tmp_path / "b")
+    assert first.path.read_bytes() == second.path.read_bytes()
+    assert first.key == second.key
+
+
+def test_phases_and_latencies_add_up_and_cost_nothing_without_a_meter(tmp_path: Path) -> None:
+    @dataclass
+    class Query:
+        id: str
+
+    asked = [Query("a"), Query("b")]
+    assert list(queries(asked)) == asked
+    with measuring() as meter:
+        for _ in range(2):
+            with phase("index"):
+                pass
+            assert [query.id for query in queries(asked)] == ["a", "b"]
+        (tmp_path / "x").write_bytes(b"12345")
+        artefact(tmp_path)
+        artefact(tmp_path)
+    assert set(meter.phases) == {"index"}
+    assert list(meter.latency) == ["a", "b"]
+    assert meter.artefacts == {str(tmp_path): 5}
+    assert meter.total >= sum(meter.latency.values()) + meter.phases["index"]
+
+
+# Runs that are not made again
+
+
+def test_a_run_of_the_same_configuration_is_not_made_again(tmp_path: Path) -> None:
+    first = again("overlap", tmp_path)
+    stamp = first.path.stat().st_mtime_ns
+    said: list[str] = []
+    second = again("overlap", tmp_path, say=said.append)
+    assert second.reused
+    assert second.path.stat().st_mtime_ns == stamp
+    assert second.run.sha256 == first.run.sha256
+    assert said == [f"{first.path}: made before by the same configuration"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda path: path.write_text(path.read_text().replace("Q0", "0 ", 1)),
+        lambda path: path.unlink(),
+        lambda path: beside(path).unlink(),
+        lambda path: beside(path).write_text("harness: [1"),
+        lambda path: beside(path).write_text("harness: 3"),
+        lambda path: beside(path).write_bytes(b"\xff\xfe"),
+    ],
+)
+def test_a_run_or_side_file_that_is_not_whole_is_made_again(tmp_path: Path, fault: Callable[[Path], object]) -> None:
+    first = again("overlap", tmp_path)
+    before = first.path.read_bytes()
+    fault(first.path)
+    second = again("overlap", tmp_path)
+    assert not second.reused
+    assert second.path.read_bytes() == before
+    assert claimed(beside(second.path)) == (first.key, sha256_file(first.path), "trec")
+
+
+def test_whatever_decides_a_run_is_in_its_key(tmp_path: Path, mini: Collection) -> None:
+    base = again("overlap", tmp_path)
+    pool = judged_pool(mini.qrels(), None)
+    smaller = {topic: frozenset(sorted(docs)[1:]) for topic, docs in pool.items()}
+    others = [
+        again("overlap", tmp_path, {"depth": 5}),
+        again("overlap", tmp_path, suffix="-x"),
+        again("overlap", tmp_path, pool=pool),
+        again("overlap", tmp_path, pool=smaller),
+        again("overlap", tmp_path, training=Qrels.from_dict("q", {"other": {"d": 1.0}})),
+    ]
+    assert not any(made.reused for made in others)
+    assert len({base.key, *(made.key for made in others)}) == 6
+    assert again("overlap", tmp_path, {"title": "another title"}).key == base.key
+
+
+def test_the_content_of_run_files_is_in_the_key(tmp_path: Path, mini: Collection) -> None:
+    theirs = tmp_path / "theirs.run"
+    topic = next(iter(mini.topics())).id
+    theirs.write_text(f"{topic}\tQ0\ta1007\t1\t2.0\tt\n")
+    first = again("external", tmp_path, {"path": str(theirs), "name": "mine"})
+    assert again("external", tmp_path, {"path": str(theirs), "name": "mine"}).reused
+    theirs.write_text(f"{topic}\tQ0\ta1088\t1\t2.0\tt\n")
+    second = again("external", tmp_path, {"path": str(theirs), "name": "mine"})
+    assert (second.key != first.key, second.run.doc.tolist()) == (True, [b"a1088"])
+    fused = again("fusion-rrf", tmp_path, {"runs": [str(theirs), "overlap"]})
+    assert again("fusion-rrf", tmp_path, {"runs": [str(theirs), "overlap"]}).reused
+    theirs.write_text(f"{topic}\tQ0\ta1007\t1\t2.0\tt\n")
+    assert again("fusion-rrf", tmp_path, {"runs": [str(theirs), "overlap"]}).key != fused.key
+
+
+# Training judgments
+
+
+def test_training_judgments_of_ranked_topics_are_refused_or_mark_the_run(tmp_path: Path, mini: Collection) -> None:
+    topics = sorted(mini.topics().ids())
+    training = Qrels.from_dict("q", {topics[0]: {"d": 1.0}, topics[1]: {"d": 1.0}, "other": {"d": 1.0}})
+    assert message(lambda: again("overlap", tmp_path, training=training)) == (
+        f"training: the judgments hold topic {topics[0]!r}, which is to be ranked (2 such topics); "
+        "train on other topics, or say allow_test_judgments=true, which marks the run"
+    )
+    assert not list(tmp_path.rglob("*.run"))
+    marked = again("overlap", tmp_path, training=training, allow_test_judgments=True, suffix="-k=3")
+    assert marked.path.name == "overlap-k=3+test-judgments.run"
+    assert marked.run.name == "overlap-k=3+test-judgments"
+    assert again("overlap", tmp_path, training=training, allow_test_judgments=True, suffix="-k=3").reused
+    apart = Qrels.from_dict("q", {"other": {"d": 1.0}})
+    assert again("overlap", tmp_path, training=apart, allow_test_judgments=True).run.name == "overlap"
+
+
+def test_training_judgments_of_several_collections_are_one(conf: Conf, tmp_path: Path) -> None:
+    for name, text in (("one", "T1 0 a 1\nT2 0 b 2\n"), ("two", "T3 0 c 0\n"), ("three", "T2 0 z 1\n")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / "topics").write_text('{"id": "T1", "title": "x"}\n')
+        lines = text.splitlines()
+        edition = {
+            "title": "x",
+            "qrels": {"file": str(tmp_path / name)},
+            "topics": len({line.split()[0] for line in lines}),
+            "judgments": len(lines),
+        }
+        mapping = {
+            "name": name,
+            "title": "x",
+            "licence": "y",
+            "protocol": "trec_eval",
+            "topics": {"reader": "jsonl", "file": str(tmp_path / "topics")},
+            "editions": {"official": edition},
+        }
+        conf("collection", name, json.dumps(mapping))
+    both = training_judgments(["one", "two/official"])
+    assert both.to_dict() == {"T1": {"a": 1.0}, "T2": {"b": 2.0}, "T3": {"c": 0.0}}
+    assert training_judgments(["one"]).sha256 == load_collection("one").qrels().sha256
+    assert message(lambda: training_judgments(["one", "three"])) == (
+        "training: three judges topic 'T2', which is named twice; leave one out"
+    )
+
+
+# Judgments of what a corpus holds
+
+
+def test_judgments_are_cut_to_what_the_corpus_holds(conf: Conf, tmp_path: Path) -> None:
+    (tmp_path / "docs").write_text('{"id": "a"}\n{"id": "c"}\n')
+    mapping = f"name: docs\ntitle: x\nlicence: y\nfile: {{file: '{tmp_path / 'docs'}'}}\nfields: {{id: id}}\n"
+    conf("corpus", "docs", mapping)
+    corpus = load_corpus("docs")
+    qrels = Qrels.from_dict("q", {"T1": {"a": 1.0, "b": 2.0}, "T2": {"b": 1.0}})
+    cut, coverage = present(qrels, corpus, None)
+    assert cut.to_dict() == {"T1": {"a": 1.0}}
+    assert (coverage.pairs, coverage.present, coverage.complete) == (3, 1, False)
+    keyed, coverage = present(qrels, corpus, {"a": "b", "c": "a", "d": "z"})
+    assert keyed.to_dict() == {"T1": {"a": 1.0, "b": 2.0}, "T2": {"b": 1.0}}
+    assert coverage.complete
+    assert message(lambda: present(Qrels.from_dict("q", {"T1": {"z": 1.0}}), corpus, None)) == (
+        "corpus docs: holds none of the 1 judged documents (such as 'z'); choose a corpus that the judgments speak of"
+    )
