@@ -67,13 +67,14 @@ def _evaluate(
     collection = load_collection(collection_name)
     wanted = None if measures is None else _measures(measures)
     mapping = None if keys in (None, "none") else read_keys(Path(keys), *_key_columns(Path(keys)))
-    scorer = collection.scorer(edition, protocol, measures=wanted, keys=mapping, ids_are_keys=keys == "none")
+    held = None if corpus is None else load_corpus(corpus)
+    keyed = keys == "none" or (held is not None and held.ids_are_keys)
+    scorer = collection.scorer(edition, protocol, measures=wanted, keys=mapping, ids_are_keys=keyed)
     if keys is not None and not scorer.protocol.deduplicate:
         raise HarnessError(f"--keys {keys}: protocol {scorer.protocol.name} does not de-duplicate, so keys have no use")
-    held = None if corpus is None else load_corpus(corpus)
     coverage = None
     if held is not None:
-        own = collection.keys() if scorer.protocol.deduplicate and keys is None else mapping
+        own = collection.keys() if scorer.protocol.deduplicate and keys is None and not keyed else mapping
         cut, coverage = present(scorer.qrels, held, own)
         scorer = scorer if coverage.complete else scorer.on_part(cut)
     runs = read_runs(paths, format=format, known_topics=collection.topics().ids())

@@ -121,14 +121,14 @@ def check_keys(mapping: Mapping[str, Any], required: tuple[str, ...], optional: 
             raise HarnessError(f"{where}: key {key!r} is missing")
 
 
-_KINDS = {dict: "keys and values", list: "a list", str: "text", int: "a whole number"}
+_KINDS = {dict: "keys and values", list: "a list", str: "text", int: "a whole number", bool: "true or false"}
 
 
 def check_types(mapping: Mapping[str, Any], kinds: Mapping[str, type], where: str) -> None:
     """Raise HarnessError for a key whose value is of another type or, where keys are expected, has none."""
     for key, kind in kinds.items():
         value = mapping.get(key)
-        right = isinstance(value, kind) and not isinstance(value, bool) and (kind is not dict or value)
+        right = isinstance(value, kind) and isinstance(value, bool) == (kind is bool) and (kind is not dict or value)
         if key in mapping and not right:
             raise HarnessError(f"{where}: key {key!r} is {value!r}, expected {_KINDS[kind]}")
 

@@ -51,11 +51,12 @@ def task(collection_name: str, edition: str | None, protocol: str | None, corpus
         A name is unknown, or the corpus holds none of the judged documents.
     """
     collection = load_collection(collection_name)
-    scorer = collection.scorer(edition, protocol)
-    keys = collection.keys() if scorer.protocol.deduplicate else None
-    if corpus_name is None:
+    corpus = None if corpus_name is None else load_corpus(corpus_name)
+    keyed = corpus is not None and corpus.ids_are_keys
+    scorer = collection.scorer(edition, protocol, ids_are_keys=keyed)
+    keys = collection.keys() if scorer.protocol.deduplicate and not keyed else None
+    if corpus is None:
         return Task(collection, None, scorer, None, keys)
-    corpus = load_corpus(corpus_name)
     cut, coverage = present(scorer.qrels, corpus, keys)
     return Task(collection, corpus, scorer if coverage.complete else scorer.on_part(cut), coverage, keys)
 

@@ -55,6 +55,7 @@ class Corpus:
     keep : columns that documents keep under their own names.
     reader : which of `READERS` makes documents of the sources.
     notes : what a reader of numbers made with it must know.
+    ids_are_keys : its documents are named by what is judged where a protocol de-duplicates (visual ids of formulas).
     """
 
     name: str
@@ -65,6 +66,7 @@ class Corpus:
     keep: tuple[str, ...] = ()
     reader: str = "jsonl"
     notes: tuple[str, ...] = ()
+    ids_are_keys: bool = False
 
     def files(self) -> list[Resource | Folder]:
         """What `fetch` gets for it."""
@@ -209,8 +211,8 @@ def _reader(name: str) -> Reader:
 
 
 _TARGETS = ("id", "title", "body", "tags", "formulas", "latex", "visual_id")
-_OPTIONAL = ("file", "files", "folder", "fields", "keep", "reader", "notes")
-_TYPES = {"file": dict, "files": list, "folder": dict, "fields": dict, "keep": list, "reader": str, "notes": list}
+_OPTIONAL = ("file", "files", "folder", "fields", "keep", "reader", "notes", "ids_are_keys")
+_TYPES = {"file": dict, "files": list, "folder": dict, "fields": dict, "keep": list, "reader": str, "notes": list, "ids_are_keys": bool}
 
 
 def load_corpus(name: str) -> Corpus:
@@ -234,7 +236,8 @@ def load_corpus(name: str) -> Corpus:
     fields = _fields(mapping, where) if reader == "jsonl" else ()
     keep, notes = (tuple(map(str, mapping.get(key, ()))) for key in ("keep", "notes"))
     title, licence = str(mapping["title"]), str(mapping["licence"])
-    return Corpus(name, title, licence, _sources(mapping, where), fields, keep, reader, notes)
+    keyed = mapping.get("ids_are_keys", False)
+    return Corpus(name, title, licence, _sources(mapping, where), fields, keep, reader, notes, keyed)
 
 
 def _fields(mapping: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:
