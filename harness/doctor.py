@@ -59,9 +59,10 @@ def _anserini() -> Iterator[list[str]]:
 
 
 def _extras() -> Iterator[list[str]]:
-    """Systems whose module is not installed; nothing that can be installed mends a blocked one."""
+    """Systems whose module is not installed, but for Anserini's; nothing that is installed mends a blocked one."""
     for name in config.names("system"):
         mapping, _ = config.load("system", name)
-        if "blocked" not in mapping and (lacking := missing_module(mapping)):
+        told = "blocked" in mapping or ":" in str(mapping.get("needs", ""))
+        if not told and (lacking := missing_module(mapping)):
             what, _, command = lacking.partition(": ")
             yield [f"system {name}", what, command]

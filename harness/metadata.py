@@ -48,6 +48,8 @@ def text(name: str, sha256: str, layout: str, collection: str, made: Made) -> st
     meter, spec = made.meter, dict(made.spec)
     system = dict(spec.get("system") or {})
     phases = {name: round(seconds, 4) for name, seconds in meter.phases.items()}
+    if meter.latency:
+        phases["search"] = round(phases.get("search", 0.0) + sum(meter.latency.values()), 4)
     versions = made.provenance.versions
     document = {
         "tag": name,
@@ -82,7 +84,7 @@ def text(name: str, sha256: str, layout: str, collection: str, made: Made) -> st
             "run sha256": sha256,
             "run layout": layout,
             "seeds": _seeds(system),
-            "seconds": {"in all": round(meter.total, 4), **phases, "search": round(sum(meter.latency.values()), 4)},
+            "seconds": {"in all": round(meter.total, 4), **phases},
             "latency of each query in seconds": {topic: round(value, 6) for topic, value in meter.latency.items()},
             "bytes of indexes": sum(meter.artefacts.values()),
             "peak memory of the process in bytes": peak_memory(),

@@ -212,7 +212,7 @@ def _reader(name: str) -> Reader:
 
 _TARGETS = ("id", "title", "body", "tags", "formulas", "latex", "visual_id")
 _OPTIONAL = ("file", "files", "folder", "fields", "keep", "reader", "notes", "ids_are_keys")
-_TYPES = {"file": dict, "files": list, "folder": dict, "fields": dict, "keep": list, "reader": str, "notes": list, "ids_are_keys": bool}
+_TYPES = {"file": dict, "files": list, "folder": dict, "fields": dict, "keep": list, "reader": str, "notes": list}
 
 
 def load_corpus(name: str) -> Corpus:
@@ -225,7 +225,7 @@ def load_corpus(name: str) -> Corpus:
     """
     mapping, where = config.load("corpus", name)
     config.check_keys(mapping, ("name", "title", "licence"), _OPTIONAL, where)
-    config.check_types(mapping, _TYPES, where)
+    config.check_types(mapping, {**_TYPES, "ids_are_keys": bool}, where)
     if mapping["name"] != name:
         raise HarnessError(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
     reader = str(mapping.get("reader", "jsonl"))

@@ -52,8 +52,14 @@ _KINDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", str:
 
 
 def missing_module(mapping: Mapping[str, Any]) -> str:
-    """What is not installed of what a system needs, and the command that mends it; empty if nothing is missing."""
+    """What is not installed of what a system needs, and the command that mends it; empty if nothing is missing.
+
+    `needs` names a module, or as `module:function` what tells the lines itself.
+    """
     needs = str(mapping.get("needs", ""))
+    module, _, function = needs.partition(":")
+    if function:
+        return "; ".join(getattr(importlib.import_module(module), function)())
     if not needs or _installed(needs):
         return ""
     return f"{needs} is not installed: pip install 'mathir-harness[{mapping.get('extra', '')}]'"

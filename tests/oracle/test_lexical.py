@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from harness.collections import load_collection
-from harness.collections.corpus import Corpus
+from harness.collections.corpus import Corpus, load_corpus
+from harness.produce import produce
 from harness.systems import load_system
 from harness.systems.lexical import BM25, TfIdf
 from harness.topics import Topic, Topics
@@ -97,14 +98,10 @@ def test_tfidf_finds_the_document_itself(tmp_path: Path) -> None:
     "name", ["bm25", "bm25-plus", "bm25-l", "bm25-atire", "bm25-robertson", "tfidf-lnc", "tfidf-ltn"]
 )
 def test_shipped_systems_beat_the_shuffle_on_the_embedded_answers(name: str, tmp_path: Path) -> None:
-    from harness.workflow import produce
-
     mini = load_collection("mini-task1")
     scorer = mini.scorer()
-    run, path = produce(load_system(name), mini, "mini-answers", tmp_path, rerank=False)
-    again, _ = produce(load_system(name), mini, "mini-answers", tmp_path / "again", rerank=False)
-    assert run.sha256 == again.sha256
-    assert path.is_file()
-    shuffle, _ = produce(load_system("shuffle"), mini, "mini-answers", tmp_path, rerank=False)
+    corpus = load_corpus("mini-answers")
+    run, shuffle = (produce(load_system(system), mini, corpus, tmp_path).run for system in (name, "shuffle"))
+    assert run.sha256 == produce(load_system(name), mini, corpus, tmp_path / "again").run.sha256
     assert scorer(run).mean("P@10") >= scorer(shuffle).mean("P@10")
     assert scorer(run).mean("Judged@10") > 5 * scorer(shuffle).mean("Judged@10")

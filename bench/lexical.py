@@ -1,0 +1,298 @@
+"""Lexical systems side by side: BM25 of the harness, bm25s, Anserini (Lucene) and tantivy on the same tokens.
+
+200,000 declarations of Mathlib, taken apart once by the view `declarations`; every side gets the same file of tokens
+with blanks between them, splits it at the blanks, and answers the same queries, one by one: all of them with its
+first 10 documents, then 500 with its first 1,000. k1 = 1.2, b = .75 everywhere. Every side runs in a process of its
+own with one thread (Java compiles in others), one after the other. Ratios are of CPU seconds, which other work on the
+machine changes least. Memory is the most that a side and its children held at one time, the interpreter included and
+Java's heap as large as Java likes; the start of Java counts for both index and search. Prints one table; `--markdown`
+for bench/results, `--documents N` for fewer.
+
+Needs `pip install 'mathir-harness[bench]'` and `pip install --no-deps pyserini==1.6.0`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+from harness.collections import load_collection
+from harness.collections.corpus import Corpus, load_corpus
+from harness.systems import anserini, text
+from harness.systems.lexical import BM25
+from harness.systems.postings import Ranker
+from harness.topics import Topic
+
+ROOT = Path(__file__).resolve().parent.parent
+FIELDS = ("title", "body", "tags")
+K1, B = 1.2, 0.75
+TOP, DEEP = 10, 1000  # documents of a query
+DEEP_QUERIES = 500
+Rankings = dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Wall-clock and CPU seconds of this process and its children so far."""
+
+    wall: float
+    cpu: float
+
+    @staticmethod
+    def now() -> Clock:
+        """What has passed by now."""
+        usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return Clock(time.perf_counter(), sum(used.ru_utime + used.ru_stime for used in usage))
+
+
+def prepare(folder: Path, documents: int) -> tuple[int, int]:
+    """Write the tokens of documents and queries, one a line: id, tab, tokens; how many of each."""
+    tokenise = text.view("declarations")
+    with (folder / "documents.tsv").open("w", encoding="utf-8") as stream:
+        written = 0
+        for document in islice(load_corpus("mathlib-decls"), documents):
+            written += 1
+            words = tokenise(" ".join((document.title, document.body, *document.tags)))
+            stream.write(f"{document.id}\t{' '.join(words)}\n")
+    queries = 0
+    with (folder / "queries.tsv").open("w", encoding="utf-8") as stream:
+        for name in ("mathlib-qr", "mathlib-names"):
+            for topic in load_collection(name).topics():
+                if words := tokenise(f"{topic.title} {topic.body}"):
+                    queries += 1
+                    stream.write(f"{name}/{topic.id}\t{' '.join(words)}\n")
+    return written, queries
+
+
+def read(path: Path) -> Iterator[tuple[str, str]]:
+    """Ids and their tokens."""
+    with path.open(encoding="utf-8") as stream:
+        for line in stream:
+            name, _, words = line.rstrip("\n").partition("\t")
+            yield name, words
+
+
+# ---- the sides: each makes an index of a file and gives what answers queries -------------------------------------
+
+Answer = Callable[[Mapping[str, str], int], Rankings]
+
+
+def side_harness(documents: Path, folder: Path) -> Answer:
+    """System bm25, its store empty before."""
+    os.environ["HARNESS_CACHE"] = str(folder)
+    path = folder / "corpus.jsonl"
+    with path.open("w") as stream:
+        stream.writelines(json.dumps({"id": name, "body": words}) + "\n" for name, words in read(documents))
+    corpus = Corpus("tokens", "Tokens", "Apache-2.0", path, (("id", "id"), ("body", "body")))
+    view = {"name": "whitespace", "lower": False}
+    system = BM25(view=view, query={"title": 1}, document={"body": 1}, k1=K1, b=B)
+    index = system.index(corpus)
+
+    def answer(queries: Mapping[str, str], depth: int) -> Rankings:
+        ranker = Ranker(index.ids, depth)
+        return {name: list(ranker.best(system.score(index, Topic(name, words)))) for name, words in queries.items()}
+
+    return answer
+
+
+def side_bm25s(documents: Path, folder: Path) -> Answer:
+    """bm25s as its manual uses it, with NumPy."""
+    import bm25s
+
+    ids, tokens = [], []
+    for name, words in read(documents):
+        ids.append(name)
+        tokens.append(words.split())
+    model = bm25s.BM25(k1=K1, b=B, method="lucene")
+    model.index(tokens, show_progress=False)
+    del tokens
+
+    def answer(queries: Mapping[str, str], depth: int) -> Rankings:
+        asked = [words.split() for words in queries.values()]
+        rows, _ = model.retrieve(asked, k=depth, show_progress=False, n_threads=0)
+        return {name: [ids[row] for row in best] for name, best in zip(queries, rows.tolist(), strict=True)}
+
+    return answer
+
+
+def side_anserini(documents: Path, folder: Path) -> Answer:
+    """Anserini as system anserini-latex uses it."""
+    engine = anserini.engine()
+    anserini.build(engine, read(documents), folder, tokens=True)
+
+    def answer(queries: Mapping[str, str], depth: int) -> Rankings:
+        found = anserini.search(engine, folder, queries, tokens=True, hits=depth, k1=K1, b=B)
+        return {topic: list(docs) for topic, docs in found.items()}
+
+    return answer
+
+
+def side_tantivy(documents: Path, folder: Path) -> Answer:
+    """tantivy with one writer; its BM25 has these k1 and b, and rounds lengths to one byte as Lucene does."""
+    import tantivy
+
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("id", stored=True, tokenizer_name="raw")
+    builder.add_text_field("body", tokenizer_name="whitespace", index_option="freq")
+    schema = builder.build()
+    index = tantivy.Index(schema, path=str(folder))
+    writer = index.writer(heap_size=256 << 20, num_threads=1)
+    for name, words in read(documents):
+        writer.add_document(tantivy.Document(id=name, body=words))
+    writer.commit()
+    writer.wait_merging_threads()
+    index.reload()
+    searcher = index.searcher()
+
+    def part(word: str, count: int) -> tuple[Any, Any]:
+        query = tantivy.Query.term_query(schema, "body", word, "freq")
+        return tantivy.Occur.Should, tantivy.Query.boost_query(query, float(count)) if count > 1 else query
+
+    def answer(queries: Mapping[str, str], depth: int) -> Rankings:
+        out = {}
+        for name, words in queries.items():
+            query = tantivy.Query.boolean_query([part(word, count) for word, count in Counter(words.split()).items()])
+            hits = searcher.search(query, limit=depth).hits
+            out[name] = [str(searcher.doc(address)["id"][0]) for _, address in hits]
+        return out
+
+    return answer
+
+
+SIDES: Mapping[str, tuple[Callable[[Path, Path], Answer], str]] = {
+    "harness bm25": (side_harness, "mathir-harness"),
+    "bm25s": (side_bm25s, "bm25s"),
+    "Anserini": (side_anserini, "pyserini"),
+    "tantivy": (side_tantivy, "tantivy"),
+}
+
+
+def run_side(name: str, folder: Path) -> None:
+    """In the side's own process: print its seconds and write its first documents."""
+    queries = dict(read(folder / "queries.tsv"))
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        times = [Clock.now()]
+        answer = SIDES[name][0](folder / "documents.tsv", Path(own))
+        times.append(Clock.now())
+        (folder / f"{name}.indexed").touch()
+        found = answer(queries, TOP)
+        times.append(Clock.now())
+        answer(dict(islice(queries.items(), DEEP_QUERIES)), DEEP)
+        times.append(Clock.now())
+    (folder / f"{name}.json").write_text(json.dumps(found))
+    print(json.dumps([(after.wall - before.wall, after.cpu - before.cpu) for before, after in pairwise(times)]))
+
+
+# ---- the table ---------------------------------------------------------------------------------------------------
+
+
+def resident(process: int) -> int:
+    """Bytes of a process and its children that lie in memory."""
+    try:
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError, IndexError):  # it has ended
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE") + sum(resident(int(child)) for child in children)
+
+
+def measure(name: str, folder: Path) -> tuple[list[tuple[float, float]], list[int]]:
+    """Wall-clock and CPU seconds of a side's index and two searches; its peaks of memory in index and search, bytes."""
+    command = [sys.executable, "-m", "bench.lexical", "--side", name, "--folder", str(folder)]
+    single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ | single) as process:
+        peaks = [0, 0]
+        while process.poll() is None:
+            searching = (folder / f"{name}.indexed").exists()
+            peaks[searching] = max(peaks[searching], resident(process.pid))
+            time.sleep(0.01)
+        assert process.stdout is not None
+        printed = process.stdout.read()
+    assert process.returncode == 0, name
+    return json.loads(printed.splitlines()[-1]), peaks
+
+
+def overlap(folder: Path, a: str, b: str) -> float:
+    """The mean share of the first ten documents in common, over the queries that the first side answers."""
+    ours, theirs = (json.loads((folder / f"{name}.json").read_text()) for name in (a, b))
+    shares = [len(set(docs) & set(theirs.get(topic, ()))) / len(docs) for topic, docs in ours.items() if docs]
+    return sum(shares) / len(shares)
+
+
+def table(folder: Path, queries: int) -> Iterator[tuple[str, ...]]:
+    """Rows of the table; sides that are not installed have a row that says so."""
+    head = ["side", "index, CPU s", "wall s", "harness / side", "peak, MiB"]
+    for depth in (TOP, DEEP):
+        head += [f"queries per CPU s, first {depth:,}", "per wall s", "side / harness"]
+    yield (*head, "peak, MiB", "top 10 in common")
+    first: list[tuple[float, float]] = []
+    for name, (_, package) in SIDES.items():
+        try:
+            version = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            yield (f"{name} (not installed)", *["-"] * (len(head) + 1))
+            continue
+        spent, peaks = measure(name, folder)
+        first = first or spent
+        (wall, cpu), *searches = spent
+        row = [f"{name} ({package} {version})", f"{cpu:.1f}", f"{wall:.1f}", f"{first[0][1] / cpu:.2f}"]
+        row.append(f"{peaks[0] / 2**20:.0f}")
+        for number, (search_wall, search_cpu) in enumerate(searches, 1):
+            asked = queries if number == 1 else min(queries, DEEP_QUERIES)
+            row += [f"{asked / search_cpu:,.0f}", f"{asked / search_wall:,.0f}"]
+            row.append(f"{first[number][1] / search_cpu:.2f}")
+        yield (*row, f"{peaks[1] / 2**20:.0f}", f"{overlap(folder, 'harness bm25', name):.3f}")
+
+
+def machine() -> str:
+    """Processor, cores and Python."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return f"{model}, {os.cpu_count()} cores; Python {platform.python_version()}, {platform.system()}"
+
+
+def show(rows: Sequence[Sequence[str]], markdown: bool) -> None:
+    """Print the table."""
+    if markdown:
+        print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
+        for row in rows[1:]:
+            print("| " + " | ".join(row) + " |")
+        return
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(field.rjust(width) for field, width in zip(row, widths, strict=True)))
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser.add_argument("--documents", type=int, default=200_000)
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.side:
+        run_side(arguments.side, arguments.folder)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        documents, queries = prepare(Path(name), arguments.documents)
+        show(list(table(Path(name), queries)), arguments.markdown)
+    print(f"\n{documents:,} documents, {queries:,} queries; {machine()}")
+
+
+if __name__ == "__main__":
+    main()

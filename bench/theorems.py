@@ -1,0 +1,220 @@
+"""Search in Mathlib: what the system `mathlib` finds beside a plain BM25, and what its index costs.
+
+Scores MathlibQR's queries (those whose declaration the corpus holds) by the four steps from plain words to the
+shipped system, overall and by style of query, and writes the tables as Markdown. Queries that mean one declaration
+are no independent sample: their differences are averaged, and tests are over declarations. `--tuning` scores
+`mathlib-names` instead, on which the settings were chosen. Times and memory are of processes of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness import config
+from harness.collections import Collection, load_collection
+from harness.collections.corpus import load_corpus
+from harness.collections.coverage import restrict
+from harness.protocol import Scores
+from harness.stats import Row, compare
+from harness.systems import build_system
+from harness.systems.lexical import BM25
+from harness.trec import Qrels
+
+ROOT = Path(__file__).resolve().parent.parent
+CORPUS = "mathlib-decls"
+MEASURES = ("R@10", "RR@50")
+PLAIN, VIEW, FIELDS, FULL = "plain BM25", "BM25, view of declarations", "mathlib without prior", "mathlib"
+PAIRS = ((VIEW, PLAIN), (FIELDS, PLAIN), (FULL, PLAIN), (FULL, VIEW), (FULL, FIELDS))
+PERMUTATIONS = 100_000
+COST = """
+import json, sys, time
+from pathlib import Path
+from harness import meter, store
+from harness.collections import load_collection
+from harness.collections.corpus import load_corpus
+from harness.systems import load_system
+store.store_root = lambda: Path(sys.argv[2])  # cold, and out of the user's way
+system, corpus = load_system(sys.argv[1]), load_corpus(sys.argv[3])
+corpus.path  # fetched before the clock starts
+wall, cpu = time.perf_counter(), time.process_time()
+system.index(corpus)
+wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+with meter.measuring() as noted:
+    system(load_collection(sys.argv[4]).topics(), corpus, Path(sys.argv[2]))
+status = Path("/proc/self/status").read_text()  # not getrusage: its maximum is inherited from the parent
+peak = next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+latency = 1000 * sum(noted.latency.values()) / len(noted.latency)
+print(json.dumps([wall, cpu, noted.phases["index"], latency, peak, sum(noted.artefacts.values()) / 2**20]))
+"""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Scores of the four steps over the same queries, and the declaration that each query means."""
+
+    scores: dict[str, Scores]
+    gold: dict[str, str]
+    style: dict[str, str]
+
+
+def systems() -> dict[str, Any]:
+    """From plain words to the shipped system, one change at a time."""
+    plain, where = config.load("system", "mathlib-plain")
+    full, full_where = config.load("system", "mathlib")
+    return {
+        PLAIN: build_system(plain, where),
+        VIEW: BM25(k1=plain["k1"], b=plain["b"], view=full["view"], query=plain["query"], document=plain["document"]),
+        FIELDS: build_system(full | {"prior": 0}, full_where),
+        FULL: build_system(full, full_where),
+    }
+
+
+def evaluate(collection: Collection, folder: Path) -> Found:
+    """Run the four systems on the topics whose declarations the corpus holds."""
+    corpus, scorer, topics = load_corpus(CORPUS), collection.scorer(), collection.topics()
+    cut, _ = restrict(scorer.qrels, corpus.ids())
+    scorer = scorer.on_part(cut)
+    scores = {}
+    for name, system in systems().items():
+        run = system(topics, corpus, folder)
+        scores[name] = replace(scorer(run), run=name)
+    style = {topic.id: topic.attributes.get("style", topic.attributes.get("list", "")) for topic in topics}
+    return Found(scores, meant(cut), style)
+
+
+def meant(qrels: Qrels) -> dict[str, str]:
+    """Topic -> the declarations judged relevant, joined: topics that mean the same are one cluster."""
+    return {topic: " ".join(sorted(docs)) for topic, docs in qrels.to_dict().items()}
+
+
+def clustered(scores: Scores, gold: Mapping[str, str]) -> Scores:
+    """The means of each declaration's queries; the declarations stand where topics stood."""
+    counted = ~np.isnan(scores.values).any(axis=1)
+    names = np.array([gold.get(topic, "") for topic in scores.topics])
+    kept = sorted(set(names[counted].tolist()))
+    values = np.array([scores.values[counted & (names == name)].mean(axis=0) for name in kept])
+    return replace(scores, topics=tuple(kept), values=values, missing=())
+
+
+def tested(found: Found, topics: Iterable[str], pairs: Sequence[tuple[str, str]], family: int) -> tuple[Row, ...]:
+    """Tests over declarations, for some of the topics."""
+    wanted = set(topics)
+    sides = [clustered(scores.select(wanted), found.gold) for scores in found.scores.values()]
+    tests = compare(
+        sides, pairs=pairs, measures=MEASURES, test="randomization", permutations=PERMUTATIONS, family=family
+    )
+    return tests.rows
+
+
+def number(value: float) -> str:
+    """As papers print it: .615."""
+    return f"{value:.3f}".replace("0.", ".", 1)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a Markdown table."""
+    print("\n| " + " | ".join(header) + " |\n|" + "---|" * len(header))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
+def overall(found: Found) -> None:
+    """Means over queries, and the tests over declarations."""
+    any_side = found.scores[PLAIN]
+    n = f"{any_side.n('R@10')} queries, {len(clustered(any_side, found.gold).topics)} declarations"
+    rows = [(name, *(number(scores.mean(m)) for m in MEASURES)) for name, scores in found.scores.items()]
+    table((n, "R@10", "MRR@50"), rows)
+    rows_of_tests = tested(found, any_side.topics, PAIRS, len(PAIRS) * len(MEASURES))
+    table(
+        ("difference of declarations' means", "measure", "mean", "95% interval", "better / equal / worse", "p", "Holm"),
+        [
+            (
+                f"{row.a} − {row.b}",
+                row.measure.replace("RR", "MRR"),
+                f"{row.difference:+.3f}",
+                f"{row.ci_low:+.3f} to {row.ci_high:+.3f}",
+                f"{row.wins} / {row.ties} / {row.losses}",
+                f"{row.p_randomization:.5f}",
+                f"{row.p_holm:.5f}",
+            )
+            for row in rows_of_tests
+        ],
+    )
+
+
+def by_style(found: Found) -> None:
+    """Each style of query by itself: all steps, and the last against the first."""
+    styles = list(dict.fromkeys(found.style.values()))
+    counted = [t for t, v in zip(found.scores[PLAIN].topics, found.scores[PLAIN].column("R@10"), strict=True) if v >= 0]
+    groups = {style: [topic for topic in counted if found.style[topic] == style] for style in styles}
+    tests = {style: tested(found, topics, ((FULL, PLAIN),), 2 * len(styles)) for style, topics in groups.items()}
+    # Holm's step-down over all styles and measures together.
+    raw = sorted((row.p_randomization, style, row.measure) for style, rows in tests.items() for row in rows)
+    holm, highest = {}, 0.0
+    for place, (p, style, measure) in enumerate(raw):
+        highest = max(highest, min(1.0, p * (len(raw) - place)))
+        holm[style, measure] = highest
+    rows = []
+    for style, topics in groups.items():
+        parts = [scores.select(topics) for scores in found.scores.values()]
+        values = [" / ".join(number(part.mean(m)) for m in MEASURES) for part in parts]
+        rows.append((style, str(len(topics)), *values, *(f"{holm[style, m]:.4f}" for m in MEASURES)))
+    table(("style", "queries", *found.scores, "Holm p, R@10", "Holm p, MRR@50"), rows)
+
+
+def unseen(found: Found, tuning: Qrels) -> None:
+    """The scores without the declarations that are also answers of the tuning collection."""
+    known = {doc for docs in tuning.to_dict().values() for doc in docs}
+    kept = [topic for topic in found.scores[PLAIN].topics if found.gold.get(topic, "") not in known]
+    shared = {name for name in found.gold.values() if name in known}
+    print(f"\n{len(shared)} of the declarations are also answers in `mathlib-names`. Without them:")
+    overall(replace(found, scores={name: scores.select(kept) for name, scores in found.scores.items()}))
+
+
+def cost() -> None:
+    """Index and query times and memory from a cold store, each system in a process of its own."""
+    rows = []
+    for name in ("mathlib-plain", "mathlib"):
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = [sys.executable, "-c", COST, name, folder, CORPUS, "mathlib-qr"]
+            done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=True)
+        wall, cpu, warm, latency, peak, disk = json.loads(done.stdout)
+        rows.append((name, f"{wall:.1f}", f"{cpu:.1f}", f"{warm:.1f}", f"{latency:.1f}", f"{peak:.0f}", f"{disk:.0f}"))
+    header = ("system", "index cold, s", "CPU s", "warm, s", "ms a query", "peak memory, MiB", "store, MiB")
+    table(header, rows)
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown processor")
+    print(f"\n{os.cpu_count()} cores of {model}, shared with other work; Python {platform.python_version()}")
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tuning", action="store_true", help="score mathlib-names, on which settings were chosen")
+    parser.add_argument("--no-cost", action="store_true", help="no times and memory")
+    arguments = parser.parse_args()
+    tuning = load_collection("mathlib-names")
+    with tempfile.TemporaryDirectory() as folder:
+        found = evaluate(tuning if arguments.tuning else load_collection("mathlib-qr"), Path(folder))
+    overall(found)
+    by_style(found)
+    if not arguments.tuning:
+        unseen(found, tuning.qrels())
+    if not arguments.no_cost:
+        cost()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""What the tests of lexical systems share: small corpora and topics, errors as messages."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from harness.collections.corpus import Corpus
+from harness.errors import HarnessError
+from harness.systems import Pool, System
+from harness.topics import Topic, Topics
+
+PLAIN = {"name": "whitespace", "lower": False}
+
+
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def corpus_of(folder: Path, documents: Mapping[str, str], **columns: Mapping[str, str]) -> Corpus:
+    """A corpus of documents by id; each further column by name, id -> value."""
+    path = folder / "corpus.jsonl"
+    rows = [
+        {"id": name, "body": body, **{column: values.get(name, "") for column, values in columns.items()}}
+        for name, body in documents.items()
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return Corpus("c", "C", "CC0", path, (("id", "id"), ("body", "body")), keep=tuple(columns))
+
+
+def topics_of(**titles: str) -> Topics:
+    return Topics(tuple(Topic(name, title) for name, title in titles.items()))
+
+
+def found(
+    system: System, topics: Topics, corpus: Corpus, folder: Path, pool: Pool | None = None
+) -> dict[str, dict[str, float]]:
+    return system(topics, corpus, folder, pool=pool).to_dict()
+
+
+def random_texts(rng: random.Random, count: int, words: int = 20, length: int = 30) -> list[list[str]]:
+    """Texts of random words, low numbers more often."""
+    vocabulary = [f"w{n}" for n in range(words)]
+    return [rng.choices(vocabulary, range(words, 0, -1), k=rng.randint(1, length)) for _ in range(count)]

@@ -1,0 +1,278 @@
+"""Text views: each rule by hand, and what must hold of any text."""
+
+from __future__ import annotations
+
+import string
+import unicodedata
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from lexical_tools import message
+
+from harness.systems import text
+from harness.systems.symbols import ENGLISH
+from harness.systems.text import VIEWS, configured, latex_tokens, split_formulas, view, words
+
+VERSION = 7  # what tokens of `shout` would be kept under
+
+
+def shout(latex: str) -> Iterable[str]:
+    """Tokens of a formula, as another module would make them."""
+    return [f"!{latex.upper()}", "!"]
+
+
+# ---- words
+
+
+@pytest.mark.parametrize(
+    ("prose", "expected"),
+    [
+        ("", []),
+        ("Even, EVEN!", ["even", "even"]),
+        ("3.14 and 10-20 or 2.", ["3.14", "and", "10", "20", "or", "2"]),
+        ("x2 a_b", ["x", "2", "a", "b"]),
+        # An apostrophe inside belongs to the word; the possessive ending goes, straight or curly.
+        ("Euler's isn't O’Neil’s don''t", ["euler", "isn't", "o'neil", "don", "t"]),
+        ("Řešení Ćuk ñandú", ["řešení", "ćuk", "ñandú"]),
+        ("गणित में", ["गणित", "में"]),  # signs of vowels are part of the word
+        ("می\u200cشود", ["می\u200cشود"]),  # the zero-width non-joiner of Persian too
+        ("\\sqrt is a command", ["sqrt", "is", "a", "command"]),
+    ],
+)
+def test_words_of_prose(prose: str, expected: list[str]) -> None:
+    assert view("text")(prose) == expected
+    assert view("latex")(prose) == expected
+
+
+def test_case_is_kept_if_asked() -> None:
+    assert view("text", lower=False)("Let Abel's $X$ be") == ["Let", "Abel", "be"]
+
+
+def test_stop_words_go_first_then_words_are_stemmed() -> None:
+    assert view("text", stop="english", stem="porter")("The running dogs are THEIR theirs") == ["run", "dog"]
+    # `does` is a stop word, its stem `doe` is none; `being` is one, although `bee` is not.
+    assert view("text", stem="porter")("does being") == ["doe", "be"]
+    assert view("text", stop="english")("does being bee") == ["bee"]
+    assert view("text", stem="czech")("matice maticemi") == view("text", stem="czech")("matici maticích")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("a $x$ b", [("a ", "x"), (" b", "")]),
+        ("$$x$$ $y$", [("", "x"), (" ", "y"), ("", "")]),
+        (r"\(x\) \[y\]", [("", "x"), (" ", "y"), ("", "")]),
+        (r"\begin{align*}x&=y\\z\end{align*}!", [("", r"x&=y\\z"), ("!", "")]),
+        (r"\begin{a}x\end{b} y", [(r"\begin{a}x\end{b} y", "")]),  # not the same environment
+        (r"cost \$5 and $6", [(r"cost \$5 and $6", "")]),  # an escaped dollar, and one without its pair
+        (r"$\$5$ x", [("", r"\$5"), (" x", "")]),
+        ("$x\ny$", [("", "x\ny"), ("", "")]),
+        ("", [("", "")]),
+    ],
+)
+def test_formulas_in_text(source: str, expected: list[tuple[str, str]]) -> None:
+    assert list(split_formulas(source)) == expected
+
+
+# ---- LaTeX
+
+
+@pytest.mark.parametrize(
+    ("latex", "expected"),
+    [
+        ("x^2", ["$x", "$2", "^2"]),
+        (r"\alpha_{n+1}", [r"\alpha", "$n", "_n", "$+", "$1"]),
+        (r"x_{i}^{\prime}", ["$x", "$i", "_i", r"\prime", r"^\prime"]),
+        (r"\frac{1}{10.5}", [r"\frac", "$1", "$10.5"]),
+        ("Xx", ["$X", "$x"]),
+        (r"\left( a \right)\,\! b \\ c & d", ["$(", "$a", "$)", "$b", "$c", "$d"]),
+        (r"a \leq b \leqslant c \le d", ["$a", r"\le", "$b", r"\le", "$c", r"\le", "$d"]),
+        (r"\dfrac ab \tfrac cd", [r"\frac", "$a", "$b", r"\frac", "$c", "$d"]),
+        (r"\{1\}", [r"\{", "$1", r"\}"]),
+        (r"x \text{if Even} y \operatorname{Spec} A", ["if", "Even", "Spec", "$x", "$y", "$A"]),
+        ("^ _ ^", []),
+        ("{}", []),
+        ("", []),
+    ],
+)
+def test_tokens_of_a_formula(latex: str, expected: list[str]) -> None:
+    assert latex_tokens(latex) == expected
+
+
+def test_formulas_stand_where_they_stand_in_the_text() -> None:
+    source = r"If $x^2$ is Even, \[\text{Then } y\]"
+    assert view("latex")(source) == ["if", "$x", "$2", "^2", "is", "even", "then", "$y"]
+    assert view("text")(source) == ["if", "is", "even"]
+    assert view("latex", stop="english", stem="porter")(source) == ["$x", "$2", "^2", "even", "$y"]
+
+
+def test_further_tokens_of_formulas_are_taken_as_they_are() -> None:
+    source = "The $ab$ runs"
+    assert view("text", stem="porter", formulas=shout)(source) == ["the", "!AB", "!", "run"]
+    assert view("latex", formulas=shout)(source) == ["the", "$a", "$b", "!AB", "!", "runs"]
+    mapping = {"name": "text", "formulas": f"{__name__}.shout"}
+    assert configured(mapping)(source) == ["the", "!AB", "!", "runs"]
+    assert text.version(mapping) == [text.VERSION, VERSION]
+    assert text.version({"name": "text"}) == text.version({"name": "text", "formulas": None}) == [text.VERSION]
+    # Nobody could tell whether tokens of a function without a version are still right.
+    assert text.version({"name": "text", "formulas": "string.capwords"}) is None
+
+
+# ---- declarations
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("IsOpen.image", "is open image"),
+        ("Nat.add_comm'", "nat add comm"),
+        ("HTTPServer2x", "http server 2 x"),
+        ("Continuous.comp_inv₀ x₁", "continuous comp inv x"),
+        ("Gödel naïve", "godel naive"),
+        ("a ≤ b ∣ c ∘ d", "a ≤ b ∣ c ∘ d"),
+        ("a -> b <-> c <= d != e", "a → b ↔ c ≤ d ≠ e"),
+        (r"$\mathbb{R}$ \leq \alpha \|x\|", "ℝ ≤ α ‖ x ‖"),
+        (r"\mathbb R \mathcal{F}", "ℝ ℱ"),
+        ("theorem foo (x : ℝ) : x = x := by simp, [y]; {z}", "theorem foo x ℝ x = x by simp y z"),
+        ("**Hahn-Banach** theorem", "hahn banach theorem"),
+        ("10 v2", "10 v 2"),
+        ("", ""),
+    ],
+)
+def test_names_of_declarations(source: str, expected: str) -> None:
+    assert view("declarations")(source) == expected.split()
+
+
+def test_options_of_declarations() -> None:
+    whole = view("declarations", whole=True)
+    assert whole("IsOpen.image open") == ["is", "open", "image", "=IsOpen.image", "=IsOpen", "open"]
+    short = view("declarations", abbreviations=True)
+    # Prose meets the name, whichever form it has.
+    assert short("commutative multiplication") == short("mul_comm")[::-1]
+    assert view("declarations")("commutative") == ["commutative"]
+    assert view("declarations", emphasis=True)("**Cauchy** a") == ["cauchy", "cauchy", "a"]
+    # They are options of this view alone.
+    for name in ("text", "latex", "msm"):
+        assert view(name, whole=True, abbreviations=True, emphasis=True)("**commutative** x_y") == view(name)(
+            "**commutative** x_y"
+        )
+
+
+# ---- msm and whitespace
+
+
+def test_the_preprocessing_of_msm() -> None:
+    assert view("msm")("Let $x^2$, foo_bar! A-b") == ["let", "x", "2", "foo", "bar", "a", "b"]
+    assert view("msm", lower=False, stem="english")("Running, 'dogs'") == ["Run", "dog"]
+    # Only ASCII punctuation is any.
+    assert view("msm")("“a” b…") == ["“a”", "b…"]
+
+
+def test_whitespace_takes_tokens_as_they_are() -> None:
+    assert view("whitespace", lower=False)(" $X  \\frac\tb\u00a0C\n") == ["$X", "\\frac", "b", "C"]
+    assert view("whitespace")("$X") == ["$x"]
+
+
+# ---- any text
+
+CHARACTERS = st.characters(codec="utf-8")
+PIECES = ["$", "$$", "\\(", "\\)", "\\[", "\\begin{a}", "\\end{a}", "\\text{a}", "\\frac"]
+PIECES += ["^", "_", "{", "}", " ", "x", "12", "Ab", "**", "'s", "."]
+ANY = st.text(CHARACTERS, max_size=60) | st.lists(st.sampled_from(PIECES), max_size=20).map("".join)
+OPTIONS = st.fixed_dictionaries(
+    {"name": st.sampled_from(VIEWS)},
+    optional={
+        "lower": st.booleans(),
+        "stop": st.sampled_from([None, "english"]),
+        "stem": st.sampled_from([None, "porter"]),
+        "whole": st.booleans(),
+        "abbreviations": st.booleans(),
+        "emphasis": st.booleans(),
+    },
+)
+
+
+@given(OPTIONS, ANY)
+def test_tokens_are_never_empty_and_hold_no_blanks(options: dict[str, object], source: str) -> None:
+    """So that they can be joined by blanks, as it is done for Anserini, and taken apart again."""
+    tokens = configured(options)(source)
+    assert " ".join(tokens).split() == tokens
+    assert configured(options)(source) == tokens
+
+
+@given(st.sampled_from(["msm", "whitespace"]), st.booleans(), ANY)
+def test_splitting_again_changes_nothing(name: str, lower: bool, source: str) -> None:
+    tokenise = view(name, lower=lower)
+    assert tokenise(" ".join(tokenise(source))) == tokenise(source)
+
+
+@given(ANY)
+def test_composed_and_decomposed_characters_are_the_same(source: str) -> None:
+    composed, apart = (unicodedata.normalize(form, source) for form in ("NFC", "NFD"))
+    assert words(composed) == words(apart)
+
+
+@given(ANY)
+def test_tokens_of_formulas_equal_no_word(source: str) -> None:
+    assume("\\" not in source)
+    formula_tokens = latex_tokens(source)
+    assert all(token[0] in "$^_\\" for token in formula_tokens)
+    assert not set(formula_tokens) & set(words(source))
+
+
+@given(ANY)
+def test_latex_adds_tokens_of_formulas_to_the_words(source: str) -> None:
+    assume("text" not in source)
+    assert [token for token in view("latex")(source) if token[0] not in "$^_\\"] == view("text")(source)
+
+
+@given(ANY)
+def test_nothing_of_the_text_is_lost_between_prose_and_formulas(source: str) -> None:
+    parts = list(split_formulas(source))
+    assert parts[-1][1] == ""
+    assert len("".join(prose + latex for prose, latex in parts)) <= len(source)
+    if all(not latex for _, latex in parts):
+        assert parts == [(source, "")]
+
+
+@given(st.text(string.ascii_letters + " ", max_size=60))
+def test_case_is_of_no_consequence_to_words(source: str) -> None:
+    for name in ("text", "latex", "msm", "whitespace"):
+        assert view(name)(source.upper()) == view(name)(source.lower())
+
+
+@given(st.lists(st.sampled_from([*sorted(ENGLISH), "ring", "Field", "prime's"]), max_size=20))
+def test_stop_words_are_left_out_and_nothing_else(chosen: list[str]) -> None:
+    kept = [word.lower().removesuffix("'s") for word in chosen if word.lower() not in ENGLISH]
+    assert view("text", stop="english")(" ".join(chosen).upper()) == kept
+
+
+@given(st.lists(st.text(string.ascii_lowercase, min_size=2, max_size=6), min_size=2, max_size=5))
+def test_a_name_is_its_parts_however_they_are_joined(parts: list[str]) -> None:
+    for name in (".".join(parts), "_".join(parts), "".join(part.title() for part in parts)):
+        assert view("declarations")(name) == parts
+        assert view("declarations", whole=True)(name)[: len(parts) + 1] == [*parts, f"={name}"]
+
+
+# ---- faults
+
+
+@pytest.mark.parametrize(
+    ("mapping", "expected"),
+    [
+        ({"name": "latx"}, "key 'view.name' is 'latx'; did you mean 'latex'?"),
+        ({"name": None}, "key 'view.name' is None; known: declarations, latex, msm, text, whitespace"),
+        ({"name": "text", "stem": "portr"}, "stemmer 'portr' is unknown; did you mean 'porter'?"),
+        ({"name": "text", "stop": "englsh"}, "key 'stop' is 'englsh'; did you mean 'english'?"),
+        ({"name": "text", "lowr": True}, "key 'view' is 'lowr'; did you mean 'lower'?"),
+        ({"name": "text", "lower": "yes"}, "key 'view.lower' is 'yes', expected true or false"),
+        ({"formulas": "absent.function"}, "key 'view.formulas' is 'absent.function', expected the dotted name of a "),
+        ({"formulas": "string.absent"}, "key 'view.formulas' is 'string.absent', expected the dotted name of a "),
+        ({"formulas": "string.digits"}, "key 'view.formulas': string.digits is no function"),
+        ("latex", "key 'view' is 'latex', expected keys and values such as {name: latex}"),
+    ],
+)
+def test_faults_of_a_configuration(mapping: dict[str, object], expected: str) -> None:
+    assert message(lambda: configured(mapping)).startswith(expected)
