@@ -12,7 +12,7 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.files import write_atomic
 from harness.report import figures
-from harness.report.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell
+from harness.report.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell, slug
 from harness.report.parts import provenance_section
 from harness.store import Provenance, key
 
@@ -107,7 +107,7 @@ def sweep_report(
         "for other topics."
     )
     table = Table("points", "Configurations", columns, tuple(rows), (note,), row_headers=len(names))
-    blocks: list[Block] = [table, *_curve(done, names, labels[0])]
+    blocks: list[Block] = [table, *_curves(done, names, labels[0])]
     sections = [Section("What was tried", tuple(blocks))]
     if failed:
         lines = tuple(f"{point.text()}: {point.error}" for point in failed)
@@ -130,12 +130,14 @@ def _value(point: Point, label: str) -> float:
     return -math.inf if value is None else value
 
 
-def _curve(points: Sequence[Point], names: Sequence[str], label: str) -> list[Figure]:
-    """The first measure against the one swept number; none if several keys or words were swept."""
-    if len(names) != 1 or len(points) < 2:
-        return []
-    at = [_natural(point.overrides[names[0]])[0] for point in points]
-    if any(math.isinf(x) for x in at):
-        return []
-    drawn = [(point.overrides[names[0]], x, _value(point, label)) for point, x in zip(points, at, strict=True)]
-    return [Figure("curve", f"{label} against {names[0]}", figures.scatter(drawn, names[0], label))]
+def _curves(points: Sequence[Point], names: Sequence[str], label: str) -> list[Figure]:
+    """The first measure against each swept number; nothing for words."""
+    out = []
+    for name in names if len(points) > 1 else ():
+        at = [_natural(point.overrides.get(name, ""))[0] for point in points]
+        if any(math.isinf(x) for x in at):
+            continue
+        drawn = [(point.overrides[name], x, _value(point, label)) for point, x in zip(points, at, strict=True)]
+        title = f"{label} against {name}"
+        out.append(Figure(f"curve-{slug(name)}", title, figures.scatter(drawn, name, label)))
+    return out

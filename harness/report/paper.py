@@ -289,9 +289,19 @@ def _translations(reproduction: Reproduction) -> Section | None:
     rows = tuple(
         (
             Cell(f"{t.title} ({t.language})"),
-            Cell(str(len(t.checked)), len(t.checked)),
-            Cell(str(len(t.missing)), len(t.missing)),
-            Cell(str(len(t.english_bodies)), len(t.english_bodies)),
+            *(
+                Cell(str(number), number)
+                for number in (
+                    len(t.checked),
+                    len(t.missing),
+                    len(t.english_bodies),
+                    t.formulas,
+                    t.lost,
+                    t.changed,
+                    t.added,
+                    len(t.damaged),
+                )
+            ),
         )
         for t in reproduction.translations
     )
@@ -300,11 +310,16 @@ def _translations(reproduction: Reproduction) -> Section | None:
         Column("judged topics", kind="number"),
         Column("topics missing", kind="number"),
         Column("bodies in English", kind="number"),
+        Column("in English", "formulas", kind="number"),
+        Column("lost", "formulas", kind="number"),
+        Column("changed", "formulas", kind="number"),
+        Column("added", "formulas", kind="number"),
+        Column("topics with other formulas", kind="number"),
     )
     found = [_translation_note(reproduction, t) for t in reproduction.translations if t.english_bodies]
     text = (
         "The topics behind the runs, compared with the English ones: a body counts as English if its letters and "
-        "digits outside formulas are those of the English body.",
+        "digits outside formulas are those of the English body; formulas are compared without blanks and order.",
         *found,
         *(
             ("For such a language a claim of no significant difference from English says little about translation.",)

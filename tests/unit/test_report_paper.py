@@ -162,13 +162,20 @@ def test_translations_and_breakdown(tiny: Tiny) -> None:
         "translations:\n  source: tiny\n  english: eng.tsv\n  languages: {ours: {title: Our, path: ours.tsv}}\n"
     )
     files = {
-        "eng.tsv": "T1\tt\tprove\tx\nT2\tt\tfind\tx\nT3\tt\tshow\tx\n",
-        "ours.tsv": "T1\tt\tprove\tx\nT2\tt\tnajdi\tx\n",
+        "eng.tsv": "T1\tt\tprove\tx\nT2\tt\tfind $a$ and $b$ and $c$\tx\nT3\tt\tshow\tx\n",
+        "ours.tsv": "T1\tt\tprove\tx\nT2\tt\tnajdi $b$ i $d$\tx\n",
     }
     report = report_of(tiny(extra, files))
     assert grid(tables(report)["translations"]) == [
-        ["language", "judged topics", "topics missing", "bodies in English"],
-        ["Our (ours)", "3", "1", "1"],
+        [
+            "language",
+            "judged topics",
+            "topics missing",
+            "bodies in English",
+            *(f"formulas / {what}" for what in ("in English", "lost", "changed", "added")),
+            "topics with other formulas",
+        ],
+        ["Our (ours)", "3", "1", "1", "3", "1", "1", "0", "1"],
     ]
     found = words(report, "Were the topics translated?")
     assert any(line.startswith("1 of the 3 Our topics") for line in found)
