@@ -1,0 +1,148 @@
+"""One type for symbol layout trees (SLT) and operator trees (OPT), and the strings that Tangent writes them as.
+
+    [U!eq,0[V!x],1[O!SUP,0[V!y],1[N!2]]]        OPT: label, then each argument behind its place
+    [V!x[=[V!y,a[N!2]]]]                        SLT: what stands to the right (edge `n`) follows without a comma
+
+Labels hold characters as they are; a string writes comma, brackets and question mark as `&comma;`, `&lsqb;`, `&rsqb;`
+and `&quest;`. Edges of an SLT: `n` next, `a` above, `b` below, `c` and `d` the same before a symbol, `o` over,
+`u` under, `w` within, `e` element of a matrix. Edges of an OPT: the place of the argument, see `place`; also under an
+unordered operator (`U!`), so that a string comes back as it was: who compares such operators ignores the edge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.errors import HarnessError
+
+Nested = tuple[str, Sequence[tuple[str, "Nested"]]]  # (label, [(edge, child), ...])
+
+_NODE = re.compile(r"(?:,([^\[\],]+))?\[([^\[\],]*)|(\])")
+_ENTITIES = {",": "&comma;", "[": "&lsqb;", "]": "&rsqb;", "?": "&quest;"}
+_CHARACTERS = {entity: character for character, entity in _ENTITIES.items()}
+# A label that holds an entity as text gets one more `amp;`, so that it is not read as the character.
+_ESCAPED = re.compile(r"[,\[\]?]|&(?=(?:amp;)*(?:comma|lsqb|rsqb|quest);)")
+_UNESCAPED = re.compile(r"&(?:(?:comma|lsqb|rsqb|quest);|amp;(?=(?:amp;)*(?:comma|lsqb|rsqb|quest);))")
+_PLACES = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """One formula. Nodes in preorder; all three tuples have one entry per node.
+
+    Attributes
+    ----------
+    labels : kind and name in Tangent's convention, such as `V!x`, `N!2`, `O!divide`, `U!plus`, `M!()2x1`, `E!`; in an
+        SLT an operator has no kind (`=`).
+    parents : number of the parent, -1 for the root; `parents[i] < i`.
+    edges : label of the edge from the parent, "" for the root.
+    """
+
+    labels: tuple[str, ...]
+    parents: tuple[int, ...]
+    edges: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def place(number: int) -> str:
+    """The edge of an OPT to argument `number` (from 0): one digit or letter; from the 62nd the number itself."""
+    return _PLACES[number] if number < len(_PLACES) else str(number)
+
+
+def build(nested: Nested) -> Tree:
+    """The tree of (label, [(edge, child), ...])."""
+    labels: list[str] = []
+    parents: list[int] = []
+    edges: list[str] = []
+    waiting: list[tuple[Nested, int, str]] = [(nested, -1, "")]
+    while waiting:
+        (label, below), parent, edge = waiting.pop()
+        number = len(labels)
+        labels.append(label)
+        parents.append(parent)
+        edges.append(edge)
+        waiting.extend([(child, number, name) for name, child in reversed(below)])
+    return Tree(tuple(labels), tuple(parents), tuple(edges))
+
+
+def parse(text: str) -> Tree:
+    """The tree of a Tangent string.
+
+    Raises
+    ------
+    HarnessError
+        Brackets that do not match, an argument without a place, text after the tree.
+    """
+    labels: list[str] = []
+    parents: list[int] = []
+    edges: list[str] = []
+    above = -1
+    at = 0
+    for match in _NODE.finditer(text):
+        edge, label, close = match.groups()
+        if match.start() != at or (above < 0 and (at > 0 or edge is not None or close)):
+            break
+        at = match.end()
+        if close:
+            above = parents[above]
+            continue
+        edges.append(edge if edge is not None else ("n" if labels else ""))
+        parents.append(above)
+        above = len(labels)
+        labels.append(_UNESCAPED.sub(_character, label) if "&" in label else label)
+    if above >= 0 or at != len(text) or not labels:
+        wanted = "expected [label,edge[child],...]"
+        raise HarnessError(f"not a formula tree at character {at + 1} of {len(text)}: {text[at : at + 20]!r}; {wanted}")
+    return Tree(tuple(labels), tuple(parents), tuple(edges))
+
+
+def show(tree: Tree) -> str:
+    """The Tangent string of a tree; `parse(show(tree)) == tree`."""
+    out: list[str] = []
+    path: list[int] = []
+    for number, (label, parent, edge) in enumerate(zip(tree.labels, tree.parents, tree.edges, strict=True)):
+        while path and path[-1] != parent:
+            path.pop()
+            out.append("]")
+        # What stands to the right comes first and without a comma.
+        if number and (edge != "n" or parent != number - 1):
+            out.append(f",{edge}")
+        out.append("[" + _ESCAPED.sub(_entity, label))
+        path.append(number)
+    return "".join(out) + "]" * len(path)
+
+
+def _character(match: re.Match[str]) -> str:
+    return _CHARACTERS.get(match[0], "&")
+
+
+def _entity(match: re.Match[str]) -> str:
+    return _ENTITIES.get(match[0], "&amp;")
+
+
+def children(tree: Tree) -> list[list[int]]:
+    """For each node the numbers of its children, in order."""
+    out: list[list[int]] = [[] for _ in tree.labels]
+    for number, parent in enumerate(tree.parents[1:], 1):
+        out[parent].append(number)
+    return out
+
+
+def sizes(tree: Tree) -> list[int]:
+    """For each node the number of nodes of its subtree; node i's subtree is the nodes i to i + sizes[i] - 1."""
+    out = [1] * len(tree.labels)
+    for number in range(len(out) - 1, 0, -1):
+        out[tree.parents[number]] += out[number]
+    return out
+
+
+def depth(tree: Tree) -> int:
+    """Nodes on the longest path from the root to a leaf."""
+    levels: list[int] = []
+    for parent in tree.parents:
+        levels.append(levels[parent] + 1 if parent >= 0 else 1)
+    return max(levels)

@@ -1,0 +1,188 @@
+"""Formula trees: Tangent strings, tuples, packed stores."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from formula_tools import check, random_trees, trees
+from hypothesis import given
+
+from harness.errors import HarnessError
+from harness.formulas import forest
+from harness.formulas.tree import Nested, Tree, build, children, depth, parse, place, show, sizes
+from harness.formulas.tuples import END, tuple_f1, tuples
+
+# x = [y^2], z as Tangent-S writes it; then a + b as an operator tree.
+LAYOUT = "[V!x[=[M!&lsqb;&rsqb;1x1[&comma;[V!z]],w[V!y,a[N!2]]]]]"
+OPERATORS = "[U!plus,0[V!a],1[O!SUP,0[V!b],1[N!2]]]"
+
+
+def test_a_layout_tree_is_read() -> None:
+    assert parse(LAYOUT) == Tree(
+        ("V!x", "=", "M![]1x1", ",", "V!z", "V!y", "N!2"), (-1, 0, 1, 2, 3, 2, 5), ("", "n", "n", "n", "n", "w", "a")
+    )
+
+
+def test_an_operator_tree_is_read() -> None:
+    tree = parse(OPERATORS)
+    assert tree == Tree(("U!plus", "V!a", "O!SUP", "V!b", "N!2"), (-1, 0, 0, 2, 2), ("", "0", "1", "0", "1"))
+    assert children(tree) == [[1, 2], [], [3, 4], [], []]
+    assert sizes(tree) == [5, 1, 3, 1, 1]
+    assert depth(tree) == 3
+
+
+def test_build_is_what_parse_gives() -> None:
+    nested: Nested = ("U!plus", [("0", ("V!a", [])), ("1", ("O!SUP", [("0", ("V!b", [])), ("1", ("N!2", []))]))])
+    assert build(nested) == parse(OPERATORS)
+
+
+@pytest.mark.parametrize(
+    "text", [LAYOUT, OPERATORS, "[V!x]", "[W!]", "[]", "[V!x[[V!y]]]", "[V!&amp;comma;]", "[V!&lt;]"]
+)
+def test_a_string_comes_back_as_it_was(text: str) -> None:
+    assert show(parse(text)) == text
+
+
+@given(trees())
+def test_a_tree_comes_back_as_it_was(tree: Tree) -> None:
+    check(tree)
+
+
+def test_an_entity_that_is_text_stays_text() -> None:
+    assert show(Tree(("V!&comma;",), (-1,), ("",))) == "[V!&amp;comma;]"
+    assert parse("[V!&comma;]").labels == ("V!,",)
+    assert parse("[V!&amp;comma;]").labels == ("V!&comma;",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[", "]", "[V!x", "[V!x]]", "[V!x][V!y]", "[V!x,[V!y]]", ",0[V!x]", "[V!x,0]", "V!x", " [V!x]", "[V!x] "],
+)
+def test_what_is_no_tree_is_refused(text: str) -> None:
+    with pytest.raises(HarnessError, match="not a formula tree at character") as caught:
+        parse(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_depth_does_not_matter() -> None:
+    deep = 100_000
+    chain = Tree(("V!x",) * deep, tuple(range(-1, deep - 1)), ("", *("n",) * (deep - 1)))
+    assert parse(show(chain)) == chain
+    assert depth(chain) == sizes(chain)[0] == deep
+    nested: Nested = ("V!x", [])
+    for _ in range(5_000):
+        nested = ("V!x", [("n", nested)])
+    assert depth(build(nested)) == 5_001
+
+
+def test_places_are_those_of_tangent() -> None:
+    assert [place(number) for number in (0, 9, 10, 35, 36, 61, 62)] == ["0", "9", "A", "Z", "a", "z", "62"]
+
+
+# ---- tuples -----------------------------------------------------------------------------------------------------
+
+
+def test_tuples_by_hand() -> None:
+    tree = parse("[V!x[=[V!y]],a[N!2]]")  # x^2 = y
+    assert tuples(tree) == [("V!x", "=", "n"), ("=", "V!y", "n"), ("V!x", "V!y", "nn"), ("V!x", "N!2", "a")]
+    assert tuples(tree, window=1) == [("V!x", "=", "n"), ("=", "V!y", "n"), ("V!x", "N!2", "a")]
+    assert tuples(parse("[V!x]"), ends=True) == [("V!x", END, "")]
+
+
+def test_the_order_of_commuting_arguments_is_no_matter() -> None:
+    one, other = parse("[U!plus,0[V!a],1[V!b]]"), parse("[U!plus,0[V!b],1[V!a]]")
+    assert Counter(tuples(one)) == Counter(tuples(other)) == {("U!plus", "V!a", "0"): 1, ("U!plus", "V!b", "0"): 1}
+    minus, swapped = parse("[O!minus,0[V!a],1[V!b]]"), parse("[O!minus,0[V!b],1[V!a]]")
+    assert Counter(tuples(minus)) != Counter(tuples(swapped))
+
+
+@pytest.mark.parametrize("window", [1, 2, 5, None])
+def test_tuples_are_all_pairs_one_above_the_other(window: int | None) -> None:
+    for tree in random_trees(60):
+        wanted: Counter[tuple[str, str, str]] = Counter()
+        for low in range(len(tree)):
+            path: list[str] = []
+            at = low
+            while tree.parents[at] >= 0:
+                unordered = tree.labels[tree.parents[at]].startswith("U!")
+                path.insert(0, "0" if unordered else tree.edges[at])
+                at = tree.parents[at]
+                if window is None or len(path) <= window:
+                    wanted[tree.labels[at], tree.labels[low], "".join(path)] += 1
+        assert Counter(tuples(tree, window)) == wanted
+
+
+def test_f1_of_tuples_by_hand() -> None:
+    # x^2 against x^3: no tuple in common, as the end is below the exponent.
+    assert tuple_f1(parse("[V!x,a[N!2]]"), parse("[V!x,a[N!2]]")) == 1
+    assert tuple_f1(parse("[V!x,a[N!2]]"), parse("[V!x,a[N!3]]")) == 0
+    # x=y against x=z: of (x = n), (= y n), (x y nn), (y end) only the first is common: 2 * 1 / (4 + 4).
+    assert tuple_f1(parse("[V!x[=[V!y]]]"), parse("[V!x[=[V!z]]]")) == pytest.approx(0.25)
+
+
+# ---- stores -----------------------------------------------------------------------------------------------------
+
+
+def test_a_forest_gives_its_trees_back(tmp_path: Path) -> None:
+    made = random_trees(200)
+    packed = forest.pack(made)
+    assert list(packed) == made
+    nodes = sum(map(len, made))
+    assert packed.size == 7 * nodes + 8 * (len(made) + 1)
+    forest.save(packed, tmp_path)
+    again = forest.load(tmp_path)
+    assert list(again) == made
+    assert again.size == packed.size
+    with pytest.raises(IndexError, match="tree 200 of 200"):
+        again[200]
+
+
+def test_an_empty_forest(tmp_path: Path) -> None:
+    forest.save(forest.pack([]), tmp_path)
+    assert list(forest.load(tmp_path)) == []
+
+
+def test_what_the_numbers_cannot_hold_is_refused() -> None:
+    wide = 1 << 16
+    star = Tree(("V!x",) * wide, (-1, *(0,) * (wide - 1)), ("", *("0",) * (wide - 1)))
+    assert forest.pack([star])[0] == star
+    wider = Tree((*star.labels, "V!y"), (*star.parents, 0), (*star.edges, "0"))
+    with pytest.raises(HarnessError, match=r"tree 1: 65,537 nodes, at most 65,536 can be stored"):
+        forest.pack([star, wider])
+    edges = [str(number) for number in range(256)]
+    with pytest.raises(HarnessError, match="tree 0: more than 256 distinct edges"):
+        forest.pack([Tree(("V!x",) * 257, (-1, *(0,) * 256), ("", *edges))])
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "wanted"),
+    [
+        ("offsets", lambda a: a[:-1], "expected rising numbers from 0 to"),
+        ("offsets", lambda a: a + 1, "expected rising numbers from 0 to"),
+        ("labels", lambda a: a + 100, "numbers below"),
+        ("labels", lambda a: a[:-1], "expected rising numbers"),
+        ("edges", lambda a: a[1:], "numbers below"),
+        ("parents", lambda a: a + 100, "earlier nodes of the same tree"),
+        ("parents", lambda a: a[1:], "expected"),
+        ("edges", lambda a: a.astype(np.int64), "expected one dimension of uint8"),
+    ],
+)
+def test_a_damaged_forest_is_refused(tmp_path: Path, name: str, change: object, wanted: str) -> None:
+    forest.save(forest.pack(random_trees(5)), tmp_path)
+    path = tmp_path / f"{name}.npy"
+    np.save(path, change(np.load(path)))  # type: ignore[operator]
+    with pytest.raises(HarnessError, match=wanted):
+        forest.load(tmp_path)
+
+
+def test_a_forest_with_a_file_missing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="no array of a forest"):
+        forest.load(tmp_path)
+    forest.save(forest.pack(random_trees(5)), tmp_path)
+    (tmp_path / forest.NAMES).write_text(json.dumps({"labels": []}))
+    with pytest.raises(HarnessError, match="no names of a forest"):
+        forest.load(tmp_path)
