@@ -1,0 +1,80 @@
+"""LaTeX cut into tokens, in time that grows with its length only.
+
+A token is a command (`\\frac`), a number (`12.5`, `1\\,000`), a run of primes, `:=`, three dots or more as `…`, or
+one character. Text whose braces hold no braces is one token (`\\text{if }`). White space and comments are left out; a
+percent sign in the last line begins no comment: the ends of lines are blanks where LaTeX was written into an attribute
+of HTML. A number is one token although TeX takes its digits one by one: `first_digit` gives what an argument without
+braces takes of it (`\\frac12`, `x^10`). Entities such as `&lt;` are the characters they stand for.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+_TEXT = "text mbox hbox textrm textbf textit textsf texttt textnormal textup"
+TEXT = frozenset("\\" + name for name in _TEXT.split())
+
+_TOKEN = re.compile(
+    rf"((?:{'|'.join(re.escape(name) for name in sorted(TEXT))})(?![A-Za-z])\s*+\{{(?:[^{{}}\\]|\\.)*+\}}"
+    r"|\\(?:operatorname|hspace|vspace|tag)\*"
+    r"|\\(?:[A-Za-z]++|.)"
+    r"|[0-9]++(?:(?:\{,\}|\\,)[0-9]{3}(?![0-9]))*+(?:\.[0-9]++)?|\.[0-9]++|\.(?:\s*+\.){2,}+|'++|:=|[^\s%])"
+    r"|\s++|%",
+    re.DOTALL,
+)
+_COMMENT = re.compile(r"(\\.)|%[^\n]*+\n", re.DOTALL)
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|#[0-9]{2,6});")
+# What people write for the characters that TeX knows: other signs of the same meaning, full-width forms, no ink.
+_SAME = str.maketrans(
+    {
+        "−": "-",
+        "–": "-",
+        "∗": "*",
+        "∣": "|",
+        "∥": "‖",
+        "’": "'",
+        "′": "'",
+        "，": ",",
+        "（": "(",
+        "）": ")",
+        "：": ":",
+        "\u00a0": " ",
+        "\u200b": " ",
+        "\u200e": " ",
+        "\ufeff": " ",
+    }
+)
+
+
+def tokens(latex: str) -> list[str]:
+    """The tokens of a formula without its delimiters (`$`, `\\[`), in order."""
+    above, end, last = latex.rpartition("\n")
+    if "%" in above:
+        latex = _COMMENT.sub(r"\1", above + end) + last
+    if "&" in latex:
+        latex = _ENTITY.sub(lambda match: html.unescape(match[0]), latex)
+    if not latex.isascii():
+        latex = latex.translate(_SAME)
+    found: list[str] = _TOKEN.findall(latex)
+    return ["…" if unit[0] == "." and unit[-1] == "." and len(unit) > 1 else unit for unit in found if unit]
+
+
+def is_text(token: str) -> bool:
+    """Whether a token is text together with its braces."""
+    return token[-1] == "}" and len(token) > 1 and token[1].isalpha()
+
+
+def is_number(token: str) -> bool:
+    """Whether a token is a number, of one digit or more."""
+    return token[-1] in "0123456789" and token[0] in ".0123456789"
+
+
+def number(token: str) -> str:
+    """The number without what sets its digits apart."""
+    return token.replace("{,}", "").replace("\\,", "") if len(token) > 5 else token
+
+
+def first_digit(token: str) -> tuple[str, str]:
+    """What an argument without braces takes of a number, and the rest of it ("" if there is none)."""
+    return token[0], token[1:]
