@@ -26,10 +26,11 @@ from functools import cache, lru_cache
 from typing import Any
 
 from harness.errors import HarnessError, suggestion
+from harness.formulas.delimiters import spans
 from harness.systems import parameters
 from harness.systems.symbols import ABBREVIATIONS, ALPHABETS, ENGLISH, LAYOUT, SAME, UNICODE
 
-VERSION = 1  # raised whenever the same text gives other tokens
+VERSION = 2  # raised whenever the same text gives other tokens
 VIEWS = ("text", "latex", "declarations", "msm", "whitespace")
 STOP_LISTS: Mapping[str, frozenset[str]] = {"english": ENGLISH}
 _REMEMBERED = 1 << 18  # words and identifiers whose tokens are kept, so that each is taken apart once
@@ -38,11 +39,6 @@ Tokenise = Callable[[str], list[str]]
 FormulaTokens = Callable[[str], Iterable[str]]
 _Normalise = Callable[[str], str]
 
-FORMULA = re.compile(
-    r"(?<!\\)\$\$(?P<display>.+?)(?<!\\)\$\$|(?<!\\)\$(?P<inline>.+?)(?<!\\)\$|\\\((?P<round>.+?)\\\)|\\\[(?P<square>.+?)\\\]"
-    r"|\\begin\{(?P<name>[A-Za-z]+\*?)\}(?P<body>.*?)\\end\{(?P=name)\}",
-    re.DOTALL,
-)
 # A letter with its combining marks; those of Arabic and Devanagari are not letters to Python.
 _LETTER = r"[^\W\d_]|[\u0300-\u036f\u064b-\u065f\u0670\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962\u0963]"
 _WORD = re.compile(rf"(?:{_LETTER})+(?:['’\u200c](?:{_LETTER})+)*|\d+(?:\.\d+)?")
@@ -59,10 +55,9 @@ def words(text: str) -> list[str]:
 def split_formulas(text: str) -> Iterator[tuple[str, str]]:
     """The text cut into pairs of prose and the LaTeX that follows it; the last pair has no LaTeX."""
     at = 0
-    for match in FORMULA.finditer(text):
-        latex = next((match[name] for name in ("display", "inline", "round", "square", "body") if match[name]), "")
-        yield text[at : match.start()], latex
-        at = match.end()
+    for start, end, _, latex in spans(text):
+        yield text[at:start], latex
+        at = end
     yield text[at:], ""
 
 

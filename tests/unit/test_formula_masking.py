@@ -1,0 +1,204 @@
+"""Formulas behind placeholders: by hand what a translation can do to them, and the way there and back on any text."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lexical_tools import message
+
+from harness.formulas.masking import Integrity, Masked, mask, unmask
+
+PIECES = [
+    *(
+        "$",
+        "$$",
+        r"\$",
+        "\\",
+        r"\(",
+        r"\)",
+        r"\[",
+        r"\]",
+        r"\begin{a}",
+        r"\end{a}",
+        r"\text{",
+        "}",
+        "$x$",
+        "$$y$$",
+        r"\(z\)",
+    ),
+    *("QZ", "QZ1", "QZ2", "QZ12", "qz", "Q", "Z", "q", "z1", "ＱＺ", "QZ 3", "QZ-", "1", "2", "12", "۱", "१", "٣", "²"),
+    *(" ", "\n", "-", "_", "\u200c", "word ", "0", "01", "QZ001", "QZ1234567890"),
+]
+TEXTS = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text()
+
+
+def integrity(**counts: int | tuple[str, ...]) -> Integrity:
+    """Three formulas, all back as they were, but for what is said."""
+    fields = ("duplicated", "reordered", "altered", "unrepaired", "unknown")
+    return Integrity(**{"formulas": 3, "kept": 3, "missing": (), **dict.fromkeys(fields, 0), **counts})  # type: ignore[arg-type]
+
+
+# ---- there
+
+
+def test_formulas_become_numbers() -> None:
+    masked = mask(r"If $x$ is \(y\), \[z\] and $$u$$ \begin{a}v\end{a}")
+    assert masked.text == "If QZ1 is QZ2, QZ3 and QZ4 QZ5"
+    assert masked.formulas == ("$x$", r"\(y\)", r"\[z\]", "$$u$$", r"\begin{a}v\end{a}")
+    assert masked.numbers == (1, 2, 3, 4, 5)
+    assert mask("cost $5") == Masked("cost $5", (), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("QZ1 and $x$ QZ3 $y$", "QZ1 and QZ2 QZ3 QZ4"),
+        # Whatever spelling could be taken for a placeholder later.
+        ("qz 1 $x$", "qz 1 QZ2"),
+        ("Qz-2, ＱＺ۱ $x$", "Qz-2, ＱＺ۱ QZ3"),
+        ("QZ01 $x$", "QZ01 QZ2"),
+        ("QZ12 $x$", "QZ12 QZ1"),
+        # Only what stays in the text counts, and no number that is too long for one of ours.
+        ("$QZ1$ $y$", "QZ1 QZ2"),
+        ("QZ1000000000 $x$", "QZ1000000000 QZ1"),
+        # Digits go with the formula, letters do not.
+        ("$x$5 $n$th $y$۵", "QZ1 QZ2th QZ3"),
+        ("$x$$y$", "QZ1QZ2"),
+        ("QZ$x$", "QZQZ1"),
+    ],
+)
+def test_numbers_of_the_text_are_skipped(text: str, expected: str) -> None:
+    masked = mask(text)
+    assert masked.text == expected
+    assert unmask(masked.text, masked)[0] == text
+
+
+def test_another_prefix() -> None:
+    masked = mask("QZ1 $x$ MATH2 $y$", "MATH")
+    assert masked.text == "QZ1 MATH1 MATH2 MATH3"
+    assert unmask("math 3, MATH1 QZ3", masked) == (
+        "$y$, $x$ QZ3",
+        Integrity(2, 2, (), duplicated=0, reordered=1, altered=1, unrepaired=0, unknown=0),
+    )
+    for wrong in ("", "qz", "Q1", "ÄÖ"):
+        expected = f"prefix of placeholders is {wrong!r}, expected capital letters A to Z such as 'QZ'"
+        assert message(partial(mask, "$x$", wrong)) == expected
+
+
+# ---- and back
+
+ABC = mask("$a$ b $c$ d $e$")
+
+
+@pytest.mark.parametrize(
+    ("translated", "expected", "found"),
+    [
+        ("QZ1 b QZ2 d QZ3", "$a$ b $c$ d $e$", {}),
+        ("(QZ1)QZ2QZ3.", "($a$)$c$$e$.", {}),
+        ("QZ1ovi xQZ2 QZ3", "$a$ovi x$c$ $e$", {}),
+        # Lost.
+        ("QZ1 QZ3", "$a$ $e$", {"kept": 2, "missing": ("$c$",)}),
+        ("", "", {"kept": 0, "missing": ("$a$", "$c$", "$e$")}),
+        ("Q1 QZ QZ2 QZ3", "Q1 QZ $c$ $e$", {"kept": 2, "missing": ("$a$",)}),
+        # Duplicated.
+        ("QZ1 QZ2 QZ2 QZ3 QZ2", "$a$ $c$ $c$ $e$ $c$", {"duplicated": 2}),
+        # Reordered: as few as must move.
+        ("QZ2 QZ3 QZ1", "$c$ $e$ $a$", {"reordered": 1}),
+        ("QZ3 QZ2 QZ1", "$e$ $c$ $a$", {"reordered": 2}),
+        ("QZ1 QZ3 QZ2 QZ3", "$a$ $e$ $c$ $e$", {"reordered": 1, "duplicated": 1}),
+        # Altered, and repaired.
+        ("QZ 1 qz2 ＱＺ３", "$a$ $c$ $e$", {"altered": 3}),
+        ("QZ۱ QZ२ QZ٣", "$a$ $c$ $e$", {"altered": 3}),
+        ("Q Z 1 QZ-2 Qz_\u200b3", "$a$ $c$ $e$", {"altered": 3}),
+        ("QZ01 QZ2 QZ3", "$a$ $c$ $e$", {"altered": 1}),
+        ("qz1 QZ2 QZ3 qz1", "$a$ $c$ $e$ $a$", {"altered": 2, "duplicated": 1}),
+        # The number stands elsewhere as it should: left as text.
+        ("QZ1 qz1 QZ3", "$a$ qz1 $e$", {"kept": 2, "missing": ("$c$",), "altered": 1, "unrepaired": 1}),
+        # No number of ours.
+        ("QZ12 QZ2 QZ3", "QZ12 $c$ $e$", {"kept": 2, "missing": ("$a$",), "unknown": 1}),
+        ("QZ1 QZ2 QZ3 qz 0", "$a$ $c$ $e$ qz 0", {"unknown": 1}),
+        # Too far apart, or another sign between.
+        ("QZ   1 Q.Z2 QZ3", "QZ   1 Q.Z2 $e$", {"kept": 1, "missing": ("$a$", "$c$")}),
+    ],
+)
+def test_what_a_translation_did(translated: str, expected: str, found: dict[str, int | tuple[str, ...]]) -> None:
+    assert unmask(translated, ABC) == (expected, integrity(**found))
+
+
+def test_a_translation_is_intact_or_it_is_not() -> None:
+    assert unmask(ABC.text, ABC)[1].intact
+    for translated in ("QZ1 QZ2", "QZ2 QZ1 QZ3", "QZ1 QZ2 QZ3 QZ3", "QZ1 QZ2 qz3", "QZ1 QZ2 QZ3 QZ4"):
+        assert not unmask(translated, ABC)[1].intact
+    assert unmask("QZ1", ABC)[1].lost == 2
+
+
+def test_the_number_one_is_not_found_in_twelve() -> None:
+    masked = mask(" ".join(f"$x_{{{n}}}$" for n in range(1, 13)))
+    assert masked.text.endswith("QZ11 QZ12")
+    text, found = unmask("QZ12 QZ1", masked)
+    assert text == "$x_{12}$ $x_{1}$"
+    assert (found.kept, found.lost, found.altered) == (2, 10, 0)
+
+
+def test_placeholders_of_the_text_are_no_news() -> None:
+    masked = mask("QZ1 $x$")
+    assert unmask("QZ1 QZ2", masked)[1].intact
+    text, found = unmask("qz1 QZ2 QZ1 QZ9", masked)
+    assert text == "qz1 $x$ QZ1 QZ9"
+    assert (found.kept, found.altered, found.unknown) == (1, 0, 1)
+
+
+def test_what_stands_in_a_formula_is_put_back_as_it_was() -> None:
+    masked = mask(r"$\1 \g<0> QZ2$ and $QZ1$")
+    assert unmask("QZ2 QZ1", masked)[0] == r"$QZ1$ $\1 \g<0> QZ2$"
+
+
+@given(TEXTS)
+def test_masking_and_unmasking_is_the_identity(text: str) -> None:
+    masked = mask(text)
+    back, found = unmask(masked.text, masked)
+    assert back == text
+    assert found.intact
+    assert found.formulas == len(masked.formulas) == len(set(masked.numbers))
+
+
+@given(TEXTS, TEXTS)
+def test_every_formula_is_kept_or_missing_whatever_a_translation_says(text: str, translated: str) -> None:
+    masked = mask(text)
+    back, found = unmask(translated, masked)
+    assert found.kept + found.lost == found.formulas == len(masked.formulas)
+    assert found.reordered < max(found.kept, 1)
+    assert found.unrepaired <= found.altered
+    if not masked.formulas:
+        assert back == translated
+
+
+@given(st.integers(1, 15), st.integers(0, 2**32))
+def test_counts_of_a_shuffled_translation(formulas: int, seed: int) -> None:
+    masked = mask(" ".join(f"$x_{n}$" for n in range(formulas)))
+    rng = random.Random(seed)
+    drawn = [rng.randrange(formulas) for _ in range(rng.randrange(2 * formulas))]
+    text, found = unmask(" ".join(f"QZ{n + 1}" for n in drawn), masked)
+    assert text == " ".join(masked.formulas[n] for n in drawn)
+    assert set(found.missing) == set(masked.formulas) - {masked.formulas[n] for n in drawn}
+    assert found.duplicated == len(drawn) - len(set(drawn))
+    # Longest ascent, the slow way.
+    order = list(dict.fromkeys(drawn))
+    longest: list[int] = []
+    for at, number in enumerate(order):
+        longest.append(1 + max((longest[i] for i in range(at) if order[i] < number), default=0))
+    assert found.reordered == len(order) - max(longest, default=0)
+
+
+@pytest.mark.parametrize("unit", ["QZ1 ", "QZ", "Q", "QZ_", "$x$", "$x$ QZ2 ", "1", "$x$1"])
+def test_long_texts(unit: str) -> None:
+    text = unit * (200_000 // len(unit))
+    masked = mask(text)
+    back, found = unmask(masked.text, masked)
+    assert back == text
+    assert found.intact
+    assert found.formulas == text.count("$") // 2
