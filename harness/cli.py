@@ -59,14 +59,21 @@ def _evaluate(
     corpus: str | None,
 ) -> tuple[Evaluation, dict[str, str]]:
     """Runs read, checked and scored; and the checksum of each file."""
+    from harness import config
     from harness.collections import load_collection, read_keys
     from harness.collections.corpus import load_corpus
+    from harness.metadata import beside, made_on
     from harness.produce import present
     from harness.workflow import evaluate, read_runs
 
     collection = load_collection(collection_name)
     wanted = None if measures is None else _measures(measures)
     mapping = None if keys in (None, "none") else read_keys(Path(keys), *_key_columns(Path(keys)))
+    if corpus is None:
+        for path in paths:
+            name = made_on(beside(path))
+            if name in config.names("corpus") and load_corpus(name).files():
+                say(f"{path}: was made on corpus {name}; --corpus {name} cuts the judgments to what that holds")
     held = None if corpus is None else load_corpus(corpus)
     keyed = keys == "none" or (held is not None and held.ids_are_keys)
     scorer = collection.scorer(edition, protocol, measures=wanted, keys=mapping, ids_are_keys=keyed)
@@ -206,7 +213,13 @@ def compare(
         raise HarnessError("compare: needs two runs or more")
     label = evaluation.scores[0].protocol.label
     tested = [m for m in evaluation.scores[0].measures if not m.startswith("Judged")]
-    comparison = stats.compare(evaluation.scores, baseline, measures=tested, alpha=alpha, family=family, seed=seed)
+    clusters = evaluation.collection.clusters()
+    compared = evaluation.scores if clusters is None else [scores.by_cluster(clusters) for scores in evaluation.scores]
+    comparison = stats.compare(compared, baseline, measures=tested, alpha=alpha, family=family, seed=seed)
+    if clusters is not None:
+        name = evaluation.collection.config["cluster"]
+        said = f"{comparison.correction}; topics that share their {name} are averaged first, n counts such groups"
+        comparison = replace(comparison, correction=said)
     _print_means(evaluation.scores)
     out("")
     rows = [["a", "b", "measure", "n", "a - b", "95% interval", "d", "p", "Bonferroni", "Holm", "random."]]

@@ -10,13 +10,14 @@ from pathlib import Path
 from harness import config
 from harness.fetch import reachable
 from harness.files import cache_root
+from harness.formulas import latexml
 from harness.systems import anserini, missing_module
 
 
 def findings() -> list[list[str]]:
     """Rows of (check, state, what to do); what to do is empty where nothing is amiss."""
     rows = [["Python", platform.python_version(), ""], _cache(), _mirror(), _network(), _conf()]
-    return [*rows, *_anserini(), *_extras()]
+    return [*rows, *_anserini(), *_latexml(), *_extras()]
 
 
 def _cache() -> list[str]:
@@ -56,6 +57,16 @@ def _anserini() -> Iterator[list[str]]:
     for line in lacking:
         what, _, command = line.partition(": ")
         yield ["Anserini", what, command]
+
+
+def _latexml() -> Iterator[list[str]]:
+    """Perl and LaTeXML, which read formulas as those of ARQMath were read."""
+    lacking = latexml.missing()
+    if not lacking:
+        yield ["LaTeXML", latexml.version(), ""]
+    for line in lacking:
+        what, _, command = line.partition(": ")
+        yield ["LaTeXML", what, command]
 
 
 def _extras() -> Iterator[list[str]]:

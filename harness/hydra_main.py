@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -62,6 +63,7 @@ def main(command: str, arguments: Sequence[str]) -> None:
     sweep = {} if named == "null" else config.load("sweep", named)[0]
     if sweep and not {"-m", "--multirun"} & set(arguments):
         arguments = ["--multirun", *arguments]
+    os.environ["HARNESS_VARIED"] = json.dumps(_varied(arguments))
     # The points of a sweep find each other by this, also when a launcher runs them in other processes.
     content = {"command": command, "arguments": sorted(arguments), "sweep": sweep}
     os.environ["HARNESS_SWEEP"] = content_key(content)[:12]
@@ -94,6 +96,16 @@ def main(command: str, arguments: Sequence[str]) -> None:
         raise HarnessError(f"{command}: {where}{_line(error)}") from None
     if command == "run" and {"-m", "--multirun"} & set(arguments):
         _summarise(arguments)
+
+
+def _varied(arguments: Sequence[str]) -> list[str]:
+    """The keys that are given several values."""
+    found = []
+    for match in filter(None, map(OVERRIDE.fullmatch, arguments)):
+        outside = re.sub(r"\[[^\]]*\]|\{[^}]*\}|'[^']*'|\"[^\"]*\"", "", match["value"])
+        if "," in outside or re.search(r"\b(?:choice|range|interval|glob|sort|shuffle|tag)\(", outside):
+            found.append(match["key"])
+    return found
 
 
 def _failed_point(cfg: DictConfig, error: HarnessError) -> bool:

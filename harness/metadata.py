@@ -103,6 +103,14 @@ def claimed(path: Path) -> tuple[str, str, str]:
         return "", "", ""
 
 
+def made_on(path: Path) -> str:
+    """The corpus that a side file names; empty if it names none or there is no such file."""
+    try:
+        return str(yaml.safe_load(path.read_text(encoding="utf-8"))["data"]["corpus"]["name"])
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError):
+        return ""
+
+
 def _seeds(value: object, path: str = "") -> dict[str, Any]:
     """Every seed in a configuration, by its key."""
     if not isinstance(value, Mapping):

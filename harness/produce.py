@@ -25,7 +25,7 @@ from harness.trec import TAG, Qrels, Run, read_run, run_text
 
 Say = Callable[[str], None]
 # What decides a run besides its configuration and its data; reports and commands do not.
-_CODE = ("systems/**/*.py", "collections/*.py", "formulas/*.py", "topics.py", "trec.py", "columns.py", "tables.py")
+_CODE = ("systems/**/*.py", "collections/*.py", "formulas/*.py", "topics.py", "measures.py", "trec.py", "columns.py")
 _LIBRARIES = ("numpy", "scipy", "bm25s", "snowballstemmer", "latex2mathml")
 
 
@@ -35,12 +35,18 @@ def quiet(_: str) -> None:
 
 @dataclass(frozen=True)
 class Produced:
-    """A run, its file, and whether it had been made before."""
+    """A run, its file, and whether it had been made before.
+
+    Attributes
+    ----------
+    key : the hash of all that decides its content; `basis` of all but the system's configuration.
+    """
 
     run: Run
     path: Path
     key: str
     reused: bool
+    basis: str
 
 
 def produce(
@@ -50,6 +56,7 @@ def produce(
     output: Path,
     *,
     configuration: Mapping[str, Any] | None = None,
+    reuse: bool = True,
     training: Qrels | None = None,
     pool: Pool | None = None,
     allow_test_judgments: bool = False,
@@ -60,8 +67,8 @@ def produce(
 
     Parameters
     ----------
-    configuration : what the system was built from. With it, a run of the same configuration, data and code that lies
-        at its place is taken as it is.
+    configuration : what the system was built from.
+    reuse : take a run of the same configuration, data and code that lies at its place; needs `configuration`.
     training : judgments of other topics than the collection's.
     pool : topic -> the documents to rank.
     allow_test_judgments : let the training judgments hold topics of the collection; the run's name then says so.
@@ -91,13 +98,14 @@ def produce(
         "suffix": suffix,
     }
     key = store.key(spec)
+    basis = store.key({name: part for name, part in spec.items() if name not in ("system", "reads", "suffix")})
     folder = output / collection.name
     named = str((configuration or {}).get("name") or "")
-    for mark in ("", MARK) if named else ():
+    for mark in ("", MARK) if named and reuse else ():
         path = folder / f"{named}{suffix}{mark}.run"
         if layout := _made_before(path, key):
             say(f"{path}: made before by the same configuration")
-            return Produced(read_run(path, format=layout), path, key, reused=True)
+            return Produced(read_run(path, format=layout), path, key, reused=True, basis=basis)
     called = named or str(getattr(system, "name", None) or "")
     label = called if TAG.fullmatch(called) else type(system).__name__
     say(f"running {label} on {collection.name}")
@@ -111,7 +119,7 @@ def produce(
     path = folder / f"{name}.run"
     checksum = sha256(content.encode())
     write_all({path: content, metadata.beside(path): metadata.text(name, checksum, layout, collection.name, made)})
-    return Produced(read_run(path, format=layout), path, key, reused=False)
+    return Produced(read_run(path, format=layout), path, key, reused=False, basis=basis)
 
 
 def _made_before(path: Path, key: str) -> str:

@@ -184,6 +184,17 @@ class Scores:
         out: Floats = self.values[:, self.measures.index(measure)]
         return out
 
+    def by_cluster(self, clusters: Mapping[str, str]) -> Scores:
+        """Scores whose topics are the clusters: the mean of each cluster's topics that count, NaN where none does."""
+        names = tuple(dict.fromkeys(clusters[topic] for topic in self.topics))
+        row = np.array([names.index(clusters[topic]) for topic in self.topics])
+        counts = ~np.isnan(self.values)
+        sums, n = (np.zeros((len(names), len(self.measures))) for _ in range(2))
+        np.add.at(sums, row, np.where(counts, self.values, 0.0))
+        np.add.at(n, row, counts)
+        with np.errstate(invalid="ignore"):
+            return replace(self, topics=names, values=sums / n, missing=())
+
     def n(self, measure: str) -> int:
         """How many topics the mean of this measure stands on."""
         return int(np.count_nonzero(~np.isnan(self.column(measure))))

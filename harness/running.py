@@ -6,6 +6,8 @@ chosen there, and the reported topics see the chosen one alone.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -25,7 +27,7 @@ from harness.report.comparison import comparison_report, headline
 from harness.scoring import Scorer
 from harness.store import key, provenance
 from harness.sweep import Point, best_of, read_points, sweep_report, write_point
-from harness.systems import build_system
+from harness.systems import MARK, build_system
 from harness.trec import TAG
 from harness.workflow import evaluate, inputs
 
@@ -54,6 +56,11 @@ def task(collection_name: str, edition: str | None, protocol: str | None, corpus
     corpus = None if corpus_name is None else load_corpus(corpus_name)
     keyed = corpus is not None and corpus.ids_are_keys
     scorer = collection.scorer(edition, protocol, ids_are_keys=keyed)
+    if strange := set(scorer.qrels.topics) - collection.topics().ids():
+        raise HarnessError(
+            f"collection {collection.name}: the judgments hold topic {min(strange)!r}, which is not among its topics "
+            f"({len(strange)} such topics)"
+        )
     keys = collection.keys() if scorer.protocol.deduplicate and not keyed else None
     if corpus is None:
         return Task(collection, None, scorer, None, keys)
@@ -91,9 +98,18 @@ def report(settings: Mapping[str, Any], suffix: str = "", remarks: Sequence[str]
     evaluation = replace(evaluate(found.collection, found.scorer, [produced.run]), coverage=found.coverage)
     if found.corpus is not None:
         evaluation = replace(evaluation, corpus_notes=found.corpus.notes)
+    if settings["training"]:
+        remarks = (f"Learnt from the judgments of {', '.join(settings['training'])}.", *remarks)
+    if produced.run.name.endswith(MARK):
+        said = (
+            "Something here was learnt from judgments of the very topics that are ranked: every number is optimistic."
+        )
+        remarks = (said, *remarks)
     if settings["rerank"]:
         remarks = ("The system ranked the judged documents of each topic, nothing else.", *remarks)
     source = inputs(found.collection, found.scorer, {str(produced.path): produced.run})
+    if found.corpus is not None:
+        source = replace(source, files={**source.files, f"corpus {found.corpus.name}": found.corpus.digest()})
     page = comparison_report(evaluation, None, source, remarks=remarks)
     if said := evaluation.coverage_sentence():
         out(said)
@@ -111,19 +127,25 @@ def point(settings: Mapping[str, Any], overrides: Mapping[str, str], folder: Pat
         named = [(name, edition or None) for name, _, edition in (entry.partition("/") for entry in settings["tune"])]
     scored: list[Scores] = []
     files: dict[str, str] = {}
+    basis, said = [], []
     for name, edition in named:
         found = _task(settings, name, edition)
         produced = _produce(settings, found, run_suffix(overrides))
         scored.append(found.scorer(produced.run))
         files[str(produced.path)] = produced.run.sha256
+        basis += [produced.basis, found.scorer.qrels.sha256]
+        if found.corpus is not None and found.coverage is not None and not found.coverage.complete:
+            said.append(f"{name}: {found.coverage.sentence(found.scorer.protocol, found.corpus.notes)}.")
     protocol = scored[0].protocol
     means = {protocol.label(measure): _pooled(scored, measure) for measure in scored[0].measures}
     n = sum(scores.n(scored[0].measures[0]) for scores in scored)
-    made = Point(overrides, files, means, n, settings=settings)
+    digest = key({"basis": basis})
+    made = Point(overrides, files, means, n, settings=settings, basis=digest, said=tuple(said))
     write_point(folder, made)
     first = means[protocol.label(scored[0].measures[0])]
     where = ", ".join(name for name, _ in named)
-    out(f"{made.text()}: {protocol.label(scored[0].measures[0])} {first:.4f} on {where} (n = {n})")
+    shown = "undefined" if first is None else f"{first:.4f}"
+    out(f"{made.text()}: {protocol.label(scored[0].measures[0])} {shown} on {where} (n = {n})")
     return float("nan") if first is None else first
 
 
@@ -138,8 +160,9 @@ def _pooled(scored: Sequence[Scores], measure: str) -> float | None:
 def run_suffix(overrides: Mapping[str, str]) -> str:
     """What tells the runs of a sweep's points apart: `-k1=0.9-b=0.4`; a digest stands for what fits no file name."""
     parts = []
+    varied = set(json.loads(os.environ.get("HARNESS_VARIED", "[]"))) - {"system", "collection"}
     for name, value in overrides.items():
-        if "." in name:
+        if "." in name or name in varied:
             plain = value if TAG.fullmatch(f"x{value}") else key({"value": value})[:8]
             parts.append(f"-{name.rpartition('.')[2]}={plain}")
     suffix = "".join(parts)
@@ -191,7 +214,8 @@ def _produce(settings: Mapping[str, Any], found: Task, suffix: str) -> Produced:
         found.collection,
         found.corpus,
         Path(settings["runs"]),
-        configuration=settings["system"] if settings["reuse"] else None,
+        configuration=settings["system"],
+        reuse=settings["reuse"],
         training=training,
         pool=judged_pool(found.scorer.qrels, found.keys) if settings["rerank"] else None,
         allow_test_judgments=settings["allow_test_judgments"],

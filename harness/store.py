@@ -22,7 +22,7 @@ from harness.errors import HarnessError
 from harness.files import cache_root, sha256, write_atomic
 
 SPEC = "spec.json"
-_LIBRARIES = ("numpy", "scipy", "hydra-core")
+_LIBRARIES = ("numpy", "scipy", "bm25s", "snowballstemmer", "hydra-core")
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,9 @@ def _build(folder: Path, kind: str, name: str, spec: Mapping[str, Any], build: C
             making.rename(folder)
         except OSError as error:
             shutil.rmtree(making, ignore_errors=True)
-            raise HarnessError(f"{folder}: cannot be written: {error.strerror or error}") from None
+            # NumPy says how much it could write, not why not all.
+            why = error.strerror or f"disk full, or files may not grow so large ({error})"
+            raise HarnessError(f"{error.filename or folder}: {why}") from None
         except BaseException:
             shutil.rmtree(making, ignore_errors=True)
             raise
@@ -155,7 +157,10 @@ def artefacts() -> list[Artefact]:
     for path in store_root().glob(f"*/*/{SPEC}"):
         folder = path.parent
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        spec = json.loads(path.read_text(encoding="utf-8"))["spec"]
+        try:
+            spec = dict(json.loads(path.read_text(encoding="utf-8"))["spec"])
+        except (ValueError, KeyError, TypeError):
+            spec = {"damaged": str(path)}  # listed and deleted like any other
         out.append(Artefact(folder.parent.name, folder.name, folder, spec, size, path.stat().st_mtime))
     return sorted(out, key=lambda artefact: (artefact.used, artefact.key))
 

@@ -28,6 +28,8 @@ class Point:
     means : label of a measure -> mean over the topics of all of them; n : topics behind the first of them.
     error : why it failed, in one line.
     settings : the whole configuration, so that the point can be made again without the command line.
+    basis : a digest of data, code and judgments behind it; points of a sweep with another one are out of date.
+    said : what must be said before the numbers, such as how much of the judgments a corpus holds.
     """
 
     overrides: Mapping[str, str]
@@ -36,6 +38,8 @@ class Point:
     n: int = 0
     error: str = ""
     settings: Mapping[str, Any] | None = None
+    basis: str = ""
+    said: tuple[str, ...] = ()
 
     def text(self) -> str:
         """What is swept in one line: the system and its parameters, or all overrides where these are not among them."""
@@ -50,13 +54,17 @@ def write_point(folder: Path, point: Point) -> None:
 
 
 def read_points(folder: Path) -> list[Point]:
-    """All points of a sweep, in the order of their overrides."""
+    """The points of a sweep, in the order of their overrides; those of data or code that changed since are left out."""
     points = []
-    for path in sorted(folder.glob("*.json")):
+    # The latest one tells what data and code are now: a sweep that goes on writes every point again.
+    for path in sorted(folder.glob("*.json"), key=lambda path: (path.stat().st_mtime_ns, path)):
         try:
-            points.append(Point(**json.loads(path.read_text(encoding="utf-8"))))
-        except (ValueError, TypeError) as error:
+            read = json.loads(path.read_text(encoding="utf-8"))
+            points.append(Point(**{**read, "said": tuple(read["said"])}))
+        except (ValueError, TypeError, KeyError) as error:
             raise HarnessError(f"{path}: not a point of a sweep: {error}") from None
+    now = next((point.basis for point in reversed(points) if point.basis), "")
+    points = [point for point in points if point.basis in ("", now)]
     return sorted(points, key=lambda point: [_natural(value) for _, value in sorted(point.overrides.items())])
 
 
@@ -108,7 +116,8 @@ def sweep_report(
     )
     table = Table("points", "Configurations", columns, tuple(rows), (note,), row_headers=len(names))
     blocks: list[Block] = [table, *_curves(done, names, labels[0])]
-    sections = [Section("What was tried", tuple(blocks))]
+    said = tuple(dict.fromkeys(line for point in done for line in point.said))
+    sections = [Section("What was tried", (*((Text(said),) if said else ()), *blocks))]
     if failed:
         lines = tuple(f"{point.text()}: {point.error}" for point in failed)
         sections.append(Section("What failed", (Text(lines),)))

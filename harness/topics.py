@@ -35,7 +35,7 @@ class Topic:
     id : as in the judgments.
     title, body : text with LaTeX in `$...$`; markup removed.
     tags : subject tags.
-    formulas : in order of appearance, title first.
+    formulas : in order of appearance, title first; of a topic that asks for a formula, that one alone.
     language : ISO 639-3 code.
     attributes : what slices are made of, such as category, difficulty, dependency.
     """
@@ -230,7 +230,7 @@ def plain(markup: str) -> tuple[str, tuple[Formula, ...]]:
 
 
 def arqmath_xml(data: bytes, path: str, language: str = "eng") -> Topics:
-    """Topics in the organisers' XML: `Topic` with `number`, `Title`, `Question`, `Tags`.
+    """Topics in the organisers' XML: `Topic` with `number`, `Title`, `Question`, `Tags`; of Task 2 also the formula.
 
     Document types and entities are refused: they have no place in a topics file and can be made to explode.
     """
@@ -253,6 +253,8 @@ def arqmath_xml(data: bytes, path: str, language: str = "eng") -> Topics:
                 if element.tag == "Topic":
                     topics.append((number, _from_xml(element, language)))
         parser.close()
+    except (LookupError, ValueError) as error:
+        raise format_error(path, 1, f"encoding that is not known here: {error}; expected UTF-8") from None
     except ElementTree.ParseError as error:
         raise format_error(path, error.position[0], f"not valid XML: {str(error).partition(':')[0]}") from None
     return unique(topics, path)
@@ -263,7 +265,10 @@ def _from_xml(element: Element, language: str) -> Topic:
     title, in_title = plain(parts.get("Title", ""))
     body, in_body = plain(parts.get("Question", ""))
     tags = tuple(tag.strip() for tag in parts.get("Tags", "").split(",") if tag.strip())
-    return Topic(element.get("number", ""), title, body, tags, in_title + in_body, language)
+    formulas = in_title + in_body
+    if asked := parts.get("Formula_Id", "").strip():  # of Task 2: the one formula that is searched for
+        formulas = (Formula(asked, parts.get("Latex", "").strip()),)
+    return Topic(element.get("number", ""), title, body, tags, formulas, language)
 
 
 def crossmath_tsv(data: bytes, path: str, language: str) -> Topics:

@@ -21,7 +21,7 @@ from harness.trec import Qrels, parse_qrels
 _KEYS = ("name", "title", "licence", "protocol", "editions", "topics")
 Lines = list[tuple[int, str]]
 _TYPES = {"editions": dict, "topics": dict, "attributes": dict, "keys": dict, "notes": list}
-_OPTIONAL = ("default_edition", "attributes", "keys", "pool", "corpus", "notes")
+_OPTIONAL = ("default_edition", "attributes", "keys", "pool", "corpus", "notes", "cluster")
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,16 @@ class Collection:
                 topics.attributes_csv(read_bytes(path), str(path), str(entry["key"]), entry["columns"])
             )
         return out
+
+    def clusters(self) -> dict[str, str] | None:
+        """Topic -> what it shares with topics that are no independent sample of it; None if topics are independent."""
+        name = self.config.get("cluster")
+        if name is None:
+            return None
+        found = {topic.id: topic.attributes.get(str(name)) for topic in self.topics()}
+        if lacking := [topic for topic, value in found.items() if value is None]:
+            raise HarnessError(f"{self.where}: key 'cluster': topic {lacking[0]} has no attribute {name!r}")
+        return {topic: str(value) for topic, value in found.items()}
 
     def keys(self) -> dict[str, str] | None:
         """Document -> key of de-duplication, or None if the collection needs none."""

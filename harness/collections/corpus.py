@@ -184,6 +184,8 @@ def _document(row: Mapping[str, Any], corpus: Corpus) -> Document:
         if value is not None and name == "formulas":
             formulas = tuple(Formula(str(f["id"]), str(f["latex"]), str(f.get("visual_id", ""))) for f in value)
         elif value is not None:
+            if isinstance(value, dict | bool) or (isinstance(value, list) and {type(v) for v in value} - {str}):
+                raise TypeError(f"column {column!r} is {value!r:.60}, expected text, a number or a list of texts")
             parts.setdefault(name, []).append(" ".join(value) if isinstance(value, list) else str(value))
     words = {name: " ".join(values) for name, values in parts.items()}
     title, body, tags = (words.get(name, "") for name in ("title", "body", "tags"))

@@ -63,6 +63,8 @@ def rows(path: Path, wanted: Callable[[dict[str, str]], bool] = lambda _: True) 
                 yield from found
                 found.clear()
             parser.Parse(b"", True)
+        except (LookupError, ValueError) as error:
+            raise format_error(path, 1, f"encoding that is not known here: {error}; expected UTF-8") from None
         except expat.ExpatError as error:
             raise format_error(path, error.lineno, f"not valid XML: {expat.ErrorString(error.code)}") from None
     yield from found

@@ -40,6 +40,19 @@ def trees(path: Path) -> Iterator[tuple[int, str, str]]:
             raise format_error(path, number, "expected Q and a topic, E and a tree, or R, visual id, 0, tree, scores")
 
 
+def queries(path: Path) -> dict[str, str]:
+    """Topic -> its own tree; topics whose `E` is missing are left out."""
+    out: dict[str, str] = {}
+    topic = ""
+    for _, line in lines(path):
+        kind, _, text = line.decode("utf-8", "replace").partition("\t")
+        if kind == "Q":
+            topic = text
+        elif kind == "E" and (tree := _unquoted(text)).startswith("["):
+            out.setdefault(topic, tree)
+    return out
+
+
 def _unquoted(tree: str) -> str:
     if len(tree) > 3 and tree.startswith(QUOTE) and tree.endswith(QUOTE):
         return tree[2:-2].replace(QUOTE * 2, '"')

@@ -210,7 +210,9 @@ def _groups(evaluation: Evaluation, alpha: float) -> Section | None:
     counted = [{topic for topic, value in column if not math.isnan(value)} for column in columns_of]
     if any(len(a & b) < 2 for a, b in combinations(counted, 2)):
         return None
-    pairs = compare(evaluation.scores, measures=[measure], alpha=alpha)
+    clusters = evaluation.collection.clusters()
+    scores = evaluation.scores if clusters is None else [each.by_cluster(clusters) for each in evaluation.scores]
+    pairs = compare(scores, measures=[measure], alpha=alpha)
     letters = groups_not_different(pairs, measure, "holm")
     means = {scores.run: scores.mean(measure) for scores in evaluation.scores}
     rows = tuple((Cell(run), number_cell(means[run], 3), Cell(shown)) for run, shown in letters.items())
@@ -251,7 +253,7 @@ def _where(evaluation: Evaluation) -> Section | None:
         counted = {value: sum(t.attributes.get(name) == value for t in judged) for value in values}
         columns = (Column("run"), *(Column(f"{v} (n = {counted[v]})", name, "number") for v in values))
         caption = f"{first.protocol.label(measure)} by {name}"
-        blocks.append(Table(f"slice-{slug(name)}", caption, columns, tuple(rows), ("No tests: slices are small.",)))
+        blocks.append(Table(f"slice-{slug(name)}", caption, columns, tuple(rows), ("Not tested.",)))
     return Section("Where", tuple(blocks)) if blocks else None
 
 

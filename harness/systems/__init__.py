@@ -135,6 +135,18 @@ def load_system(name: str) -> System:
     return build_system(mapping, where)
 
 
+def check_cycle(name: object, above: tuple[str, ...] = ()) -> None:
+    """Raise HarnessError if a system would be an input of its own, by the keys `runs` and `system`."""
+    if not isinstance(name, str) or name not in config.names("system"):
+        return
+    if name in above:
+        raise HarnessError(f"system {name}: is made from itself ({' <- '.join((*above, name))})")
+    mapping, _ = config.load("system", name)
+    runs = mapping.get("runs")
+    for part in (mapping.get("system"), *(runs if isinstance(runs, list | tuple) else ())):
+        check_cycle(part, (*above, name))
+
+
 def reads(system: System) -> dict[str, Any]:
     """What a system's run depends on besides its own configuration: run files by checksum, other systems.
 

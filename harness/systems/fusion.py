@@ -25,7 +25,7 @@ from harness.columns import Bools, Floats, Index
 from harness.errors import HarnessError, suggestion
 from harness.files import read_bytes, sha256
 from harness.measures import discounts
-from harness.systems import MARK, Pool, load_system, reads
+from harness.systems import MARK, Pool, check_cycle, load_system, reads
 from harness.topics import Topics
 from harness.trec import Ids, Qrels, Run, pair_hashes, read_run
 
@@ -356,7 +356,8 @@ class Fusion:
 
     def reads(self) -> dict[str, Any]:
         """Checksums of the run files, and the systems that make the other runs."""
-        _check_cycle(self.runs)
+        for run in self.runs:
+            check_cycle(run)
         files = [*self.runs, *(file for entry in self.training_runs or () for file in _files(entry))]
         systems = config.names("system")
         return {
@@ -385,7 +386,8 @@ class Fusion:
         if self.method == "rbc" or ("weights" in keys and self.weights is None):
             learned, leaked = self._learn(topics, training)
             values |= learned
-        _check_cycle(self.runs)
+        for run in self.runs:
+            check_cycle(run)
         systems = config.names("system")
         runs = []
         for run in self.runs:
@@ -430,15 +432,6 @@ def _texts(value: object) -> bool:
 
 def _files(entry: str | Sequence[str]) -> Sequence[str]:
     return [entry] if isinstance(entry, str) else entry
-
-
-def _check_cycle(runs: object, above: tuple[str, ...] = ()) -> None:
-    """Raise HarnessError if a system would be an input of its own."""
-    for run in runs if isinstance(runs, list | tuple) else ():
-        if run in above:
-            raise HarnessError(f"system {run}: is fused from itself ({' <- '.join((*above, run))})")
-        if run in config.names("system"):
-            _check_cycle(config.load("system", run)[0].get("runs"), (*above, run))
 
 
 def _joined(runs: Sequence[Run]) -> Run:

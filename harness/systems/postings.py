@@ -94,7 +94,8 @@ class Tokens:
             }
             return Tokens(np.load(folder / "ids.npy"), _unpacked(np.load(folder / "words.npy")), fields)
         except (OSError, ValueError, EOFError) as error:
-            raise HarnessError(f"{folder}: not the tokens of a corpus: {error}") from None
+            remedy = "delete this folder, and it is made anew"
+            raise HarnessError(f"{folder}: not the tokens of a corpus: {error}; {remedy}") from None
 
 
 def _packed(names: Iterable[str]) -> npt.NDArray[np.uint8]:

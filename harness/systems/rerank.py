@@ -13,7 +13,7 @@ import numpy as np
 from harness import config
 from harness.collections.corpus import Corpus
 from harness.errors import HarnessError
-from harness.systems import MARK, Pool, System, build_system, load_system, reads
+from harness.systems import MARK, Pool, System, build_system, check_cycle, load_system, reads
 from harness.topics import Topics
 from harness.trec import Qrels, Run
 
@@ -71,20 +71,9 @@ class RerankPool:
     @cached_property
     def _system(self) -> System:
         if isinstance(self.system, str):
-            _check_cycle(self.system)
+            check_cycle(self.system)
             return load_system(self.system)
         if not isinstance(self.system, Mapping):
             expected = "expected the name of a system, or a configuration with '_target_'"
             raise HarnessError(f"key 'system' is {self.system!r}, {expected}")
         return build_system(self.system, "system")
-
-
-def _check_cycle(name: str) -> None:
-    """Raise HarnessError if a system re-ranks itself."""
-    above: list[str] = []
-    step: object = name
-    while isinstance(step, str) and step in config.names("system"):
-        if step in above:
-            raise HarnessError(f"system {step}: re-ranks itself ({' <- '.join([*above, step])})")
-        above.append(step)
-        step = config.load("system", step)[0].get("system")

@@ -14,7 +14,7 @@ from harness.collections.corpus import Corpus, Document
 from harness.errors import HarnessError
 from harness.files import read_bytes, sha256
 from harness.meter import queries
-from harness.systems import Pool
+from harness.systems import MARK, Pool
 from harness.topics import Topic, Topics
 from harness.trec import Qrels, Run, read_run
 
@@ -135,4 +135,9 @@ class External:
     ) -> Run:
         """Read the file, checked against the topics."""
         path = Path(str(self.path)).expanduser()
-        return read_run(path, name=self.name, format=self.format, known_topics=topics.ids())
+        run = read_run(path, format=self.format, known_topics=topics.ids())
+        if self.name is None:
+            return run
+        # What was learnt from test judgments stays so under another name.
+        marked = run.name.endswith(MARK) and not self.name.endswith(MARK)
+        return read_run(path, name=self.name + (MARK if marked else ""), format=self.format)

@@ -290,4 +290,4 @@ def test_an_interrupt(place: Place) -> None:
     assert process.wait(60) == 130
     assert rest.endswith("harness: stopped; what was written is whole\n")
     assert "Traceback" not in rest
-    assert all(path.endswith(".run") for path in place.files("runs"))
+    assert all(path.endswith((".run", ".ir-metadata.yml")) for path in place.files("runs"))

@@ -14,6 +14,8 @@ import pytest
 import yaml
 from tools import Place, run_text
 
+from harness.files import sha256_file
+
 MINI = ("collection=mini-task1", "corpus=mini-answers")
 GRID = ("system=bm25", "system.k1=0.2,0.5,0.8,1.1,1.4,1.7,2,2.3,2.6,2.9", "system.b=0,0.2,0.4,0.6,0.8,1")
 
@@ -38,6 +40,11 @@ def said_of(lines: list[str], pattern: str) -> dict[str, float]:
 
 def runs(place: Place) -> dict[str, bytes]:
     return {name: content for name, content in place.files("runs").items() if name.endswith(".run")}
+
+
+def made(place: Place) -> int:
+    """How many runs are there, by their names: while a sweep goes on, files come and go."""
+    return len(list((place.here / "runs").glob("*/*.run")))
 
 
 def summary(place: Place) -> dict[str, bytes]:
@@ -131,11 +138,11 @@ def test_a_sweep_that_was_killed_ends_with_the_same_bytes(tmp_path: Path) -> Non
     rng = random.Random(5)
     kills = 0
     while kills < 5:
-        before = len(runs(killed))
+        before = made(killed)
         process = killed.start(*arguments)
         target = before + rng.randrange(1, 10)
         deadline = time.monotonic() + 60
-        while len(runs(killed)) < target and process.poll() is None and time.monotonic() < deadline:
+        while made(killed) < target and process.poll() is None and time.monotonic() < deadline:
             time.sleep(rng.random() / 100)
         assert process.poll() is None, "the sweep ended before it could be killed"
         process.send_signal(signal.SIGKILL)
@@ -164,6 +171,44 @@ def test_points_that_were_computed_are_not_computed_again(place: Place) -> None:
     assert (more.err.count("running bm25"), more.err.count("made before")) == (1, 2)
     fresh = place.run(*arguments, "reuse=false")
     assert fresh.err.count("running") == 2
+
+
+def test_points_of_other_data_are_not_counted(place: Place) -> None:
+    from harness.collections.corpus import load_corpus
+
+    documents = [document for _, document in zip(range(60), load_corpus("mini-answers"), strict=False)]
+
+    def corpus(bodies: bool) -> None:
+        rows = [{"id": d.id, "title": d.title, "body": d.body if bodies else ""} for d in documents]
+        place.write("part.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+
+    corpus(bodies=True)
+    fields = "fields: {id: id, title: title, body: body}"
+    place.write("conf/corpus/part.yaml", f"name: part\ntitle: P\nlicence: C\nfile: {{file: part.jsonl}}\n{fields}\n")
+    arguments = ("run", "-m", "collection=mini-task1", "corpus=part", "system=overlap", "formats=[json,md]")
+    first = place.good(*arguments, "system.depth=5,50").splitlines()
+    corpus(bodies=False)
+    (folder,) = (place.here / "reports" / "sweeps").iterdir()
+    for path in folder.glob("*.json"):  # as if the sweep had then tried other points
+        record = json.loads(path.read_text())
+        record["overrides"]["system.depth"] += "0"
+        path.rename(folder / f"0{path.name}")
+        (folder / f"0{path.name}").write_text(json.dumps(record))
+    second = place.good(*arguments, "system.depth=5,50").splitlines()
+    assert first[-2].startswith("2 configurations") and second[-2].startswith("2 configurations")
+    assert first[-2] != second[-2]
+    report = (folder / "report" / "report.md").read_text()
+    assert "judged and present" in report.partition("|")[0]
+
+
+def test_points_that_differ_in_a_switch_are_kept_apart(place: Place) -> None:
+    place.good("run", "-m", *MINI, "system=overlap", "rerank=true,false", "formats=[json]")
+    assert {Path(name).name for name in runs(place)} == {"overlap-rerank=True.run", "overlap-rerank=False.run"}
+    for point in points(place):
+        files = point["files"]
+        assert isinstance(files, dict)
+        for name, checksum in files.items():
+            assert sha256_file(place.here / name) == checksum
 
 
 def test_tuning_and_reporting_use_different_topics(place: Place) -> None:

@@ -271,7 +271,7 @@ def test_a_system_fused_from_itself_is_refused(conf: Callable[[str, str, str], P
     conf("system", "inner", text.format("outer"))
     conf("system", "outer", text.format("inner"))
     assert message(lambda: load_system("outer")(TOPICS, None, WORK)) == (
-        "system inner: is fused from itself (inner <- outer <- inner)"
+        "system inner: is made from itself (inner <- outer <- inner)"
     )
     conf("system", "fine", text.format("shuffle"))
     topics, answers = load_collection("mini-task1").topics(), load_corpus("mini-answers")

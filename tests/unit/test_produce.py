@@ -254,6 +254,22 @@ def test_the_content_of_run_files_is_in_the_key(tmp_path: Path, mini: Collection
     assert again("fusion-rrf", tmp_path, {"runs": [str(theirs), "overlap"]}).key != fused.key
 
 
+def test_a_run_made_again_on_request_has_the_same_key_and_side_file(tmp_path: Path) -> None:
+    first = again("overlap", tmp_path)
+    second = again("overlap", tmp_path, reuse=False)
+    assert (second.reused, second.key) == (False, first.key)
+    assert yaml.safe_load(beside(second.path).read_text())["method"]["retrieval"][0]["depth"] == 1000
+    assert again("overlap", tmp_path).reused
+
+
+def test_a_mark_survives_another_name(tmp_path: Path, mini: Collection) -> None:
+    theirs = tmp_path / "theirs.run"
+    topic = next(iter(mini.topics())).id
+    theirs.write_text(f"{topic}\tQ0\ta1007\t1\t2.0\tlearnt+test-judgments\n")
+    made = again("external", tmp_path, {"path": str(theirs), "name": "clean"})
+    assert made.run.name == "clean+test-judgments"
+
+
 # Training judgments
 
 

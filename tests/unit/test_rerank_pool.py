@@ -150,7 +150,7 @@ def test_more_faults(conf: Conf) -> None:
     mine = "title: T\n_target_: harness.systems.rerank.RerankPool\nsystem: {}\n"
     conf("system", "mine", mine.format("yours"))
     conf("system", "yours", mine.format("mine"))
-    assert message(lambda: RerankPool("mine")) == "system mine: re-ranks itself (mine <- yours <- mine)"
+    assert message(lambda: RerankPool("mine")) == "system mine: is made from itself (mine <- yours <- mine)"
     assert message(lambda: RerankPool("overlap", 5)) == "key 'name' is 5, expected text"  # type: ignore[arg-type]
     assert " is blocked: needs " in message(lambda: RerankPool("compubert"))
     where = config.names("system")["rerank-pool"]

@@ -155,6 +155,8 @@ def test_a_store_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pyt
 def test_provenance_names_versions_and_no_host() -> None:
     made = provenance({"file": "0" * 64}, ["harness", "score", "a b.run"])
     assert made.command == "harness score 'a b.run'"
-    assert {"mathir-harness", "Python", "numpy", "scipy", "hydra-core"} == set(made.versions)
+    assert {"mathir-harness", "Python", "numpy", "scipy", "bm25s", "snowballstemmer", "hydra-core"} == set(
+        made.versions
+    )
     assert os.uname().nodename not in made.machine
     assert made.files == {"file": "0" * 64}
