@@ -1,0 +1,301 @@
+"""Structural search at scale: size, build and speed of the index of system `tree` on many formulas.
+
+The formulas are the distinct operator trees of the corpora arqmath1-formulas and mse-pages, then as many copies of them
+with other letters as are wanted: in a copy every letter is replaced by another one throughout, frequent letters mostly
+by frequent ones, so that each copy has letters as the real formulas have them. Copies share all paths with wildcards,
+which flatters the vocabulary and lengthens the lists; the distinct real formulas alone are measured too.
+
+Queries are formulas of the collection drawn at random, each expected to find itself first. Every figure is of one
+process with one thread, wall-clock and CPU seconds.
+
+With `--pya0`, the engine of Approach0 (package `pya0`) and the system index the same LaTeX of mse-pages, copies made in
+the same way on the LaTeX, from the text to the saved index, and answer the same queries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.collections.corpus import Document, load_corpus
+from harness.formulas import forest
+from harness.formulas.forest import Forest
+from harness.formulas.operators import read_latex
+from harness.systems import formulas
+from harness.systems.structural import Index, Query, Structural, build
+from harness.topics import Formula
+
+ROOT = Path(__file__).resolve().parent.parent
+CORPORA = ("arqmath1-formulas", "mse-pages")
+SEED = 7
+QUERIES = 200
+FEW = 20  # queries answered with the whole index read
+TOP = 10
+SYSTEM = Structural()
+_LETTER = re.compile(r"V!\w")
+_TOKEN = re.compile(r"\\(?:begin|end|text\w*|mathrm|operatorname)\s*\{[^{}]*\}|\\[A-Za-z]+|\\.|([A-Za-z])", re.DOTALL)
+
+
+def real() -> Forest:
+    """The distinct trees of both corpora."""
+    return forest.pack(dict.fromkeys(chain.from_iterable(_trees(name) for name in CORPORA)))
+
+
+def _trees(name: str) -> Forest:
+    return formulas.read(load_corpus(name), "opt").trees
+
+
+def copies(trees: Forest, wanted: int) -> Forest:
+    """The trees, and copies with other letters until there are enough."""
+    rng = np.random.default_rng(SEED)
+    letters = np.array([n for n, name in enumerate(trees.label_names) if _LETTER.fullmatch(name)])
+    often = np.bincount(trees.labels, minlength=len(trees.label_names))[letters]
+    letters, often = letters[np.argsort(-often, kind="stable")], np.sort(often)[::-1]
+    labels, sizes = [trees.labels], np.diff(trees.offsets)
+    while sum(map(len, labels)) // len(trees.labels) * len(trees) < wanted:
+        other = np.arange(len(trees.label_names), dtype=np.uint32)
+        drawn = letters[np.argsort(-(np.log(often + 1) + rng.gumbel(size=len(often))), kind="stable")]
+        other[letters] = drawn
+        labels.append(other[trees.labels])
+    times = len(labels)
+    offsets = np.concatenate(([0], np.cumsum(np.tile(sizes, times))))[: wanted + 1]
+    nodes = int(offsets[-1])
+    kept = (np.concatenate(labels)[:nodes], np.tile(trees.parents, times)[:nodes], np.tile(trees.edges, times)[:nodes])
+    return Forest(trees.label_names, trees.edge_names, offsets, *kept)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Wall-clock and CPU seconds so far."""
+
+    wall: float
+    cpu: float
+
+    @staticmethod
+    def now() -> Clock:
+        """What has passed by now."""
+        return Clock(time.perf_counter(), time.process_time())
+
+    def since(self, begin: Clock) -> tuple[float, float]:
+        """Seconds, wall-clock and CPU."""
+        return self.wall - begin.wall, self.cpu - begin.cpu
+
+
+def timed(work: Callable[[Any], Any], items: list[Any]) -> tuple[list[Any], np.ndarray]:
+    """What the work gives for each item, and its seconds: shape (items, 2), wall-clock and CPU."""
+    out, spent = [], []
+    for item in items:
+        begin = Clock.now()
+        out.append(work(item))
+        spent.append(Clock.now().since(begin))
+    return out, np.array(spent)
+
+
+def scale(name: str, trees: Forest) -> Iterator[tuple[str, str]]:
+    """Rows of the table for one set of formulas."""
+    begin = Clock.now()
+    index = build(trees, SYSTEM.height)
+    with tempfile.TemporaryDirectory() as folder:
+        index.save(Path(folder))
+        wall, cpu = Clock.now().since(begin)
+        forest_folder = Path(folder) / "trees"
+        forest_folder.mkdir()
+        forest.save(trees, forest_folder)
+        sizes = [sum(f.stat().st_size for f in at.glob("*") if f.is_file()) for at in (Path(folder), forest_folder)]
+        index = Index.load(Path(folder), forest.load(forest_folder), SYSTEM.height)
+        yield "formulas", name
+        yield "trees; nodes of a tree", f"{len(trees):,}; {len(trees.labels) / len(trees):.1f}"
+        yield "distinct paths; paths of all trees", f"{len(index.path):,}; {int(index.often.sum(dtype=np.int64)):,}"
+        yield "build, s: wall; CPU", f"{wall:.0f}; {cpu:.0f}"
+        yield "index, MB; trees, MB", f"{sizes[0] / 1e6:.0f}; {sizes[1] / 1e6:.0f}"
+        rng = np.random.default_rng(SEED)
+        wanted = np.sort(rng.choice(len(trees), QUERIES, replace=False))
+        asked = [Query.of(trees[int(number)], index) for number in wanted]
+        yield from speed(index, wanted, asked, [trees[int(number)] for number in wanted])
+
+
+def speed(index: Index, wanted: np.ndarray, asked: list[Query], trees: list[Any]) -> Iterator[tuple[str, str]]:
+    """Rows about queries."""
+    timed(lambda query: SYSTEM.search(query, index), asked[:FEW])  # what is on the disk comes into memory
+    _, spent = timed(lambda query: index.candidates(query, SYSTEM.candidates, SYSTEM.budget), asked)
+    wall, cpu = len(asked) / spent.sum(axis=0)
+    yield "candidate stage, queries a second: wall; CPU", f"{wall:.0f}; {cpu:.0f}"
+    found, spent = timed(lambda tree: SYSTEM.search(Query.of(tree, index), index), trees)
+    medians, slow = np.median(spent, axis=0) * 1e3, np.percentile(spent, 95, axis=0) * 1e3
+    yield "whole query, median ms: wall; CPU", f"{medians[0]:.1f}; {medians[1]:.1f}"
+    yield "whole query, 95th percentile ms: wall; CPU", f"{slow[0]:.1f}; {slow[1]:.1f}"
+    first = sum(
+        bool((scores[numbers == number] == scores.max()).any())
+        for number, (numbers, scores) in zip(wanted, found, strict=True)
+    )
+    yield "queries that find themselves with the best score", f"{first} of {len(asked)}"
+    exhaustive = replace(SYSTEM, budget=1 << 40)
+    shares = []
+    for query, (numbers, scores) in islice(zip(asked, found, strict=True), FEW):
+        all_numbers, all_scores = exhaustive.search(query, index)
+        best = set(all_numbers[np.lexsort((all_numbers, -all_scores))[:TOP]].tolist())
+        shares.append(len(best & set(numbers[np.lexsort((numbers, -scores))[:TOP]].tolist())) / max(1, len(best)))
+    yield f"first {TOP} in common with the whole index read ({FEW} queries)", f"{np.mean(shares):.3f}"
+
+
+# ---- side by side with pya0 ---------------------------------------------------------------------------------------
+
+
+def latex(wanted: int) -> list[str]:
+    """Distinct LaTeX of mse-pages, and copies with other letters."""
+    found = list(dict.fromkeys(f.latex for doc in load_corpus("mse-pages") for f in doc.formulas if f.latex))
+    often = Counter(letter for text in found for letter in _TOKEN.findall(text) if letter)
+    letters = [letter for letter, _ in often.most_common()]
+    rng = random.Random(SEED)
+    out = list(found)
+    while len(out) < wanted:
+        drawn = sorted(letters, key=lambda letter: -(np.log(often[letter]) - np.log(-np.log(rng.random()))))
+        out += _renamed(found, dict(zip(letters, drawn, strict=True)))
+    return list(dict.fromkeys(out))[:wanted]
+
+
+def _renamed(texts: list[str], other: dict[str, str]) -> list[str]:
+    return [_TOKEN.sub(lambda match: other[match[1]] if match[1] else match[0], text) for text in texts]
+
+
+def side_harness(texts: list[str], folder: Path) -> Callable[[str], list[str]]:
+    """System tree."""
+    documents = (Document(str(n), formulas=(Formula(str(n), text),)) for n, text in enumerate(texts))
+    known = formulas.encode(documents, "opt")
+    known.save(folder)
+    build(known.trees, SYSTEM.height).save(folder)
+    index = Index.load(folder, forest.load(folder), SYSTEM.height)
+
+    def answer(text: str) -> list[str]:
+        trees, scores = SYSTEM.search(Query.of(read_latex(text).tree, index), index)
+        docs = known.documents(trees, scores)
+        best = np.lexsort((np.arange(len(docs)), -docs))[:TOP]
+        return [str(number) for number in best if docs[number] > 0]
+
+    return answer
+
+
+def side_pya0(texts: list[str], folder: Path) -> Callable[[str], list[str]]:
+    """Approach0's engine, as its manual uses it."""
+    pya0 = importlib.import_module("pya0")
+    at = str(folder / "pya0")
+    index = pya0.index_open(at, option="w")
+    writer = pya0.index_writer(index)
+    for number, text in enumerate(texts):
+        pya0.writer_add_doc(writer, content=f"[imath]{text}[/imath]", url=str(number))
+    pya0.writer_flush(writer)
+    pya0.writer_close(writer)
+    pya0.index_close(index)
+    index = pya0.index_open(at, option="r")
+
+    def answer(text: str) -> list[str]:
+        reply = json.loads(pya0.search(index, [{"str": text, "type": "tex"}], verbose=False, topk=TOP))
+        return [str(hit["docid"] - 1) for hit in reply.get("hits", [])]  # numbers from 1, in the order of writing
+
+    return answer
+
+
+SIDES = {"harness": side_harness, "pya0": side_pya0}
+
+
+def run_side(name: str, texts: list[str], folder: Path) -> None:
+    """In the side's own process: print its figures as JSON."""
+    begin = Clock.now()
+    answer = SIDES[name](texts, folder)
+    spent = Clock.now().since(begin)
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    numbers = random.Random(SEED).sample(range(len(texts)), QUERIES)
+    for number in numbers[:FEW]:
+        answer(texts[number])
+    found, each = timed(lambda number: answer(texts[number]), numbers)
+    first = sum(bool(docs) and docs[0] == str(number) for number, docs in zip(numbers, found, strict=True))
+    among = sum(str(number) in docs for number, docs in zip(numbers, found, strict=True))
+    figures = {"index": spent, "size": size, "each": np.median(each, axis=0).tolist(), "first": first, "among": among}
+    figures["total"] = each.sum(axis=0).tolist()
+    print(json.dumps(figures))
+
+
+def side_by_side(wanted: int) -> Iterator[tuple[str, ...]]:
+    """Rows of the table of sides."""
+    texts = latex(wanted)
+    yield (
+        f"{len(texts):,} formulas in LaTeX",
+        "index, s: wall; CPU",
+        "size, MB",
+        "queries a second: wall; CPU",
+        "median ms: wall; CPU",
+        "itself first",
+        f"itself in {TOP}",
+    )
+    for name in SIDES:
+        if name == "pya0" and importlib.util.find_spec("pya0") is None:
+            yield (f"{name} (not installed)", *["-"] * 6)
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "texts.json").write_text(json.dumps(texts))
+            single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+            command = [sys.executable, "-m", "bench.structural", "--side", name, "--folder", folder]
+            done = subprocess.run(
+                command, cwd=ROOT, stdout=subprocess.PIPE, env=os.environ | single, text=True, check=False
+            )
+        if done.returncode:
+            yield (f"{name} (ended with {done.returncode})", *["-"] * 6)
+            continue
+        line = next(line for line in reversed(done.stdout.splitlines()) if line.startswith('{"index"'))
+        found = json.loads(line)
+        rates = [QUERIES / seconds for seconds in found["total"]]
+        yield (
+            name,
+            f"{found['index'][0]:.0f}; {found['index'][1]:.0f}",
+            f"{found['size'] / 1e6:.0f}",
+            f"{rates[0]:.0f}; {rates[1]:.0f}",
+            f"{found['each'][0] * 1e3:.1f}; {found['each'][1] * 1e3:.1f}",
+            f"{found['first']} of {QUERIES}",
+            f"{found['among']} of {QUERIES}",
+        )
+
+
+def main() -> None:
+    """Print Markdown tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--formulas", type=int, default=1_000_000)
+    parser.add_argument("--pya0", type=int, default=0, metavar="FORMULAS", help="side by side on so many formulas")
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.side:
+        texts = json.loads((arguments.folder / "texts.json").read_text())
+        own = arguments.folder / "own"
+        own.mkdir()
+        run_side(arguments.side, texts, own)
+        return
+    if arguments.pya0:
+        rows: list[tuple[str, ...]] = list(side_by_side(arguments.pya0))
+    else:
+        trees = real()
+        sides = [list(scale("real", trees)), list(scale("real and copies", copies(trees, arguments.formulas)))]
+        rows = [(a[0], a[1], b[1]) for a, b in zip(*sides, strict=True)]
+    print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
+    for row in rows[1:]:
+        print("| " + " | ".join(row) + " |")
+
+
+if __name__ == "__main__":
+    main()

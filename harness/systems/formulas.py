@@ -1,0 +1,276 @@
+"""What structural systems stand on: the formulas of a corpus as packed trees, those of topics, and runs made of both.
+
+A document holds any number of formulas: a formula that is a document has one, a post has several. Equal trees are kept
+once, so a system scores trees, and `Formulas.documents` says what that is worth to the documents.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness import store
+from harness.collections import tangent
+from harness.collections.corpus import Corpus, Document
+from harness.columns import Floats
+from harness.console import say
+from harness.errors import HarnessError
+from harness.files import sha256, sha256_file
+from harness.formulas import forest, layout, operators
+from harness.formulas.counts import ERROR, Counts, Reading, failed
+from harness.formulas.forest import Forest
+from harness.formulas.tree import Tree, parse, show
+from harness.systems import Pool, parameters
+from harness.systems.postings import Numbers, Offsets, rank
+from harness.topics import Topic, Topics
+from harness.trec import Ids, Run
+
+KINDS = ("opt", "slt")  # operator trees, symbol layout trees
+AGGREGATES = ("best", "sum")
+POST = "post"  # the column of a corpus of formulas that names the post each one stands in
+VERSION = 1  # raised whenever the same trees give other files
+NO_TREE = "the corpus has no tree of it"
+ALONE = "nothing but an error"
+NO_STRING = "not a Tangent string"
+_NAMED = 5  # reasons of faults that are named in a line
+_READERS: dict[str, Callable[[str], Reading]] = {"opt": operators.read_latex, "slt": layout.read_latex}
+
+
+@dataclass(frozen=True, eq=False)
+class Formulas:
+    """The formulas of a corpus as trees of one kind.
+
+    Attributes
+    ----------
+    ids : bytes, shape (documents,). In the order of the corpus, documents without a formula too.
+    posts : bytes, shape (documents,), or None. The post each formula stands in, if the corpus keeps it.
+    start : int64, shape (documents + 1,). Where each document's formulas begin in `tree`, and their end.
+    tree : int32, shape (formulas,). The number in `trees`; -1 for a formula of which nothing could be read. The same
+        formulas in the same order for every kind of tree.
+    trees : the distinct trees, in the order of their first appearance.
+    counts : formulas read, and those that failed wholly or in part by reason.
+    """
+
+    ids: Ids
+    posts: Ids | None
+    start: Offsets
+    tree: Numbers
+    trees: Forest
+    counts: Counts
+
+    @cached_property
+    def document(self) -> Numbers:
+        """The document of each formula, int32, shape (formulas,)."""
+        return np.repeat(np.arange(len(self.ids), dtype=np.int32), np.diff(self.start))
+
+    def documents(self, trees: Offsets, scores: Floats, aggregate: str = "best") -> Floats:
+        """What scored trees are worth to the documents: shape (documents,), 0 for those without any of them.
+
+        Parameters
+        ----------
+        trees : numbers in `trees`, none twice.
+        scores : of these trees, same shape, not negative.
+        aggregate : the `best` of a document's formulas or the `sum` over all of them.
+        """
+        first, where = self._places
+        lengths = first[trees + 1] - first[trees]
+        at = np.arange(int(lengths.sum())) + np.repeat(first[trees] - np.cumsum(lengths) + lengths, lengths)
+        document = self.document[where[at]]
+        out = np.zeros(len(self.ids))
+        if aggregate == "best":
+            np.maximum.at(out, document, np.repeat(scores, lengths))
+        else:
+            np.add.at(out, document, np.repeat(scores, lengths))
+        return out
+
+    @cached_property
+    def _places(self) -> tuple[Offsets, Offsets]:
+        """Formulas sorted by tree, and where each tree's formulas begin among them."""
+        where = np.argsort(self.tree, kind="stable")
+        first = np.searchsorted(self.tree[where], np.arange(len(self.trees) + 1))
+        return first, where
+
+    def save(self, folder: Path) -> None:
+        """Write them into a folder that exists."""
+        forest.save(self.trees, folder)
+        for name in ("ids", "start", "tree"):
+            np.save(folder / f"document-{name}.npy", getattr(self, name))
+        if self.posts is not None:
+            np.save(folder / "document-posts.npy", self.posts)
+        counts = {"read": self.counts.read, "failed": dict(self.counts.failed)}
+        (folder / "counts.json").write_text(json.dumps(counts), encoding="utf-8")
+
+    @staticmethod
+    def load(folder: Path) -> Formulas:
+        """The inverse of `save`. Raises HarnessError if a file is missing or damaged."""
+        try:
+            ids, start, tree = (np.load(folder / f"document-{name}.npy") for name in ("ids", "start", "tree"))
+            posts = folder / "document-posts.npy"
+            counts = json.loads((folder / "counts.json").read_text(encoding="utf-8"))
+            known = np.load(posts) if posts.exists() else None
+            return Formulas(
+                ids, known, start, tree, forest.load(folder), Counts(int(counts["read"]), dict(counts["failed"]))
+            )
+        except (OSError, ValueError, EOFError, KeyError) as error:
+            raise HarnessError(f"{folder}: not the formulas of a corpus: {error}") from None
+
+
+def read(corpus: Corpus, kind: str) -> Formulas:
+    """The formulas of a corpus, from the store if they have been read before; says how many could not be read.
+
+    Parameters
+    ----------
+    kind : one of `KINDS`. Tangent strings come from the documents' column of this name, other trees from their LaTeX.
+
+    Raises
+    ------
+    HarnessError
+        The corpus has no formulas.
+    """
+    made_from = spec(corpus, kind)
+    found = Formulas.load(store.get_or_build("formulas", made_from, lambda folder: encode(corpus, kind).save(folder)))
+    _say(f"corpus {corpus.name}: {len(found.tree):,} formulas, {len(found.trees):,} distinct trees", kind, found.counts)
+    return found
+
+
+def spec(corpus: Corpus, kind: str) -> dict[str, Any]:
+    """What the formulas of a corpus are kept under; for the specifications of what is made from them."""
+    return {
+        "corpus": corpus.name,
+        "digest": corpus.digest(),
+        "columns": [list(corpus.fields), list(corpus.keep)],
+        "kind": parameters.choice("kind", kind, KINDS),
+        "versions": [VERSION, _code()],
+    }
+
+
+@cache
+def _code() -> str:
+    """A SHA-256 of the code that reads formulas: trees kept are those that it would read."""
+    files = sorted(Path(forest.__file__).parent.glob("*.py"))
+    return sha256("\n".join(f"{file.name} {sha256_file(file)}" for file in files).encode())
+
+
+def encode(corpus: Iterable[Document], kind: str) -> Formulas:
+    """Read the documents and the trees of their formulas. Raises HarnessError if no formula could be read."""
+    ids: list[bytes] = []
+    posts: list[bytes] = []
+    start, tree = array("q", [0]), array("i")
+    numbers: dict[bytes, int] = {}
+    known: dict[tuple[bool, str], tuple[int, str]] = {}
+    reasons: Counter[str] = Counter()
+
+    def distinct() -> Iterator[Tree]:
+        for document in corpus:
+            for source in _sources(document, kind):
+                if source not in known:
+                    reading = _tangent(source[1]) if source[0] else _READERS[kind](source[1])
+                    number = -1
+                    if not _nothing(reading.tree):
+                        digest = hashlib.blake2b(show(reading.tree).encode(), digest_size=16).digest()
+                        if digest not in numbers:
+                            yield reading.tree
+                        number = numbers.setdefault(digest, len(numbers))
+                    known[source] = (number, reading.reason or (ALONE if number < 0 else ""))
+                number, reason = known[source]
+                tree.append(number)
+                reasons[reason] += 1
+            start.append(len(tree))
+            ids.append(document.id.encode())
+            posts.append(document.columns.get(POST, "").encode())
+
+    trees = forest.pack(distinct())
+    if not len(trees):
+        why = "; ".join(f"{reason}: {number:,}" for reason, number in reasons.most_common()) or "no document has any"
+        raise HarnessError(f"no formula of the corpus could be read ({why})")
+    read = reasons.pop("", 0)
+    return Formulas(
+        np.array(ids, dtype=np.bytes_),
+        np.array(posts, dtype=np.bytes_) if any(posts) else None,
+        np.array(start, np.int64),
+        np.array(tree, np.int32),
+        trees,
+        Counts(read, dict(reasons.most_common())),
+    )
+
+
+def queries(topics: Topics, corpus: Corpus, kind: str) -> dict[str, tuple[Tree, ...]]:
+    """The distinct formulas that each topic asks with, in order; says how many could not be read.
+
+    Where the corpus has trees of the topics too (Tangent's files), those are taken, else the topics' LaTeX is read.
+    """
+    parameters.choice("kind", kind, KINDS)
+    given = tangent.queries(corpus.paths[KINDS.index(kind)]) if corpus.reader == "tangent" else {}
+    reasons: Counter[str] = Counter()
+    out: dict[str, tuple[Tree, ...]] = {}
+    for topic in topics:
+        if topic.id in given:
+            readings = [_tangent(given[topic.id])]
+        else:
+            readings = [_READERS[kind](formula.latex) for formula in topic.formulas]
+        reasons.update(reading.reason for reading in readings)
+        out[topic.id] = tuple(dict.fromkeys(reading.tree for reading in readings if not _nothing(reading.tree)))
+    read = reasons.pop("", 0)
+    without = sum(not trees for trees in out.values())
+    what = f"topics: {read + reasons.total():,} formulas, {without} of {len(out)} topics without any"
+    _say(what, kind, Counts(read, dict(reasons.most_common())))
+    return out
+
+
+def ranked(
+    name: str,
+    topics: Topics,
+    formulas: Formulas,
+    score: Callable[[Topic], Floats],
+    depth: int,
+    pool: Pool | None = None,
+) -> Run:
+    """A run: the best documents of each topic, with their posts as context where the corpus knows them.
+
+    Parameters
+    ----------
+    score : topic -> scores of all documents, shape (documents,); those with 0 are not returned unless in the pool.
+    """
+    run = rank(name, topics, formulas.ids, lambda topic: (score(topic), 0.0), depth, pool)
+    if formulas.posts is None:
+        return run
+    order = np.argsort(formulas.ids, kind="stable")
+    row = order[np.searchsorted(formulas.ids[order], run.doc)]
+    return replace(run, context=formulas.posts[row])
+
+
+def _sources(document: Document, kind: str) -> list[tuple[bool, str]]:
+    """Whether it is a Tangent string, and the string or LaTeX, of each formula."""
+    if any(name in document.columns for name in KINDS):
+        return [(True, document.columns.get(kind, ""))]
+    return [(False, formula.latex) for formula in document.formulas]
+
+
+def _tangent(text: str) -> Reading:
+    if not text:
+        return failed(NO_TREE)
+    try:
+        return Reading(parse(text))
+    except HarnessError:
+        return failed(NO_STRING)
+
+
+def _nothing(tree: Tree) -> bool:
+    return tree.labels == (ERROR,)
+
+
+def _say(what: str, kind: str, counts: Counts) -> None:
+    """One line with the most frequent reasons; all of them are in `Formulas.counts`."""
+    named = [f"{reason}: {number:,}" for reason, number in list(counts.failed.items())[:_NAMED]]
+    if len(counts.failed) > _NAMED:
+        named.append(f"{len(counts.failed) - _NAMED} more reasons: {sum(list(counts.failed.values())[_NAMED:]):,}")
+    say(f"{what} ({kind}); read without fault: {counts.read:,}; with one: {', '.join(named) or 'none'}")

@@ -1,0 +1,147 @@
+"""Tokens of formulas beside words, and BM25 that weighs them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from formula_tools import mutated
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lexical_tools import corpus_of, found, message, topics_of
+
+from harness.systems import load_system, text
+from harness.systems.formula_tokens import (
+    FormulaBM25,
+    operator_paths,
+    pairs_and_paths,
+    symbol_pairs,
+    wide_symbol_pairs,
+)
+from harness.systems.lexical import BM25
+
+FUNCTIONS = (symbol_pairs, wide_symbol_pairs, operator_paths, pairs_and_paths)
+VIEW = {"name": "latex", "formulas": "harness.systems.formula_tokens.symbol_pairs"}
+
+
+@pytest.mark.parametrize(
+    ("function", "latex", "tokens"),
+    [
+        (symbol_pairs, "x", ["#V!x,0!,"]),
+        (symbol_pairs, "x^2", ["#V!x,N!2,a", "#N!2,0!,"]),
+        (symbol_pairs, "x+1", ["#V!x,+,n", "#+,N!1,n", "#N!1,0!,"]),
+        (wide_symbol_pairs, "x+1", ["#V!x,+,n", "#+,N!1,n", "#V!x,N!1,nn", "#N!1,0!,"]),
+        (operator_paths, "x+1", ["#V!𝑥", "#V!𝑥<U!plus", "#N!1", "#N!1<U!plus"]),
+        (operator_paths, "x", ["#V!𝑥"]),
+        (pairs_and_paths, "x", ["#V!x,0!,", "#V!𝑥"]),
+    ],
+)
+def test_tokens_by_hand(function: Callable[[str], tuple[str, ...]], latex: str, tokens: list[str]) -> None:
+    assert sorted(function(latex)) == sorted(tokens)
+
+
+def test_paths_have_at_most_three_edges() -> None:
+    assert max(token.count("<") for token in operator_paths(r"\sqrt{\sqrt{\sqrt{\sqrt{x}}}}")) == 3
+
+
+@pytest.mark.parametrize("latex", ["", r"\\", " "])
+def test_what_cannot_be_read_has_no_tokens(latex: str) -> None:
+    assert [function(latex) for function in FUNCTIONS] == [()] * 4
+
+
+def test_what_can_be_read_around_an_error_has_tokens() -> None:
+    tokens = pairs_and_paths(r"x+\unknowncommand+y")
+    assert "#V!x,+,n" in tokens
+    assert "#V!𝑥<U!plus" in tokens
+    assert not any(re.search(r"E!(?![^,<])", token) for token in tokens)  # an unknown command keeps its name
+
+
+@given(st.text(max_size=40))
+@settings(max_examples=100, deadline=None)
+def test_tokens_are_printable_and_equal_no_word(some: str) -> None:
+    check(some)
+
+
+def test_tokens_of_broken_latex() -> None:
+    pieces = [
+        "\\",
+        "{",
+        "}",
+        "$",
+        "&",
+        "x",
+        "2",
+        "\\text{a b}",
+        "\\frac",
+        "^",
+        "_",
+        "\n",
+        "\u3000",
+        "\udcff",
+        "é",
+        "〈",
+    ]
+    for latex in mutated([r"\frac{a}{b}", r"\text{if } x>0", r"\begin{cases}a&b\\c&d\end{cases}"], pieces, 500, seed=1):
+        check(latex)
+
+
+def check(latex: str) -> None:
+    tokens = {token for function in FUNCTIONS for token in function(latex)}
+    for token in tokens:
+        assert token.startswith("#")
+        assert token.isprintable()
+        assert token.split() == [token]
+        token.encode()
+    assert not tokens & {*text.words(latex), *text.latex_tokens(latex), *text.identifiers(latex)}
+
+
+def test_a_view_has_them_beside_words() -> None:
+    tokens = text.configured({**VIEW, "name": "text"})("the square $x^2$ and $y$")
+    assert tokens == ["the", "square", "#V!x,N!2,a", "#N!2,0!,", "and", "#V!y,0!,"]
+    assert text.configured(VIEW)("$y$") == ["$y", "#V!y,0!,"]
+    versions = text.version(VIEW)
+    assert versions is not None
+    assert json.loads(json.dumps(versions)) == versions  # kept in the store, under the code that read the formulas
+
+
+DOCUMENTS = {
+    "words": "a square of a number",
+    "formula": "we have $x^2+1$ here",
+    "both": "a square such as $x^2+1$",
+    "other": "nothing of the kind $z$",
+}
+
+
+def test_alpha_weighs_formulas_against_words(tmp_path: Path) -> None:
+    corpus, topics = corpus_of(tmp_path, DOCUMENTS), topics_of(A="square $x^2+1$")
+
+    def run(alpha: float) -> dict[str, float]:
+        view = {**VIEW, "name": "text"}
+        return found(FormulaBM25(alpha=alpha, view=view, document={"body": 1}), topics, corpus, tmp_path)["A"]
+
+    assert set(run(0)) == {"words", "both"}
+    assert set(run(1)) == {"formula", "both"}
+    assert set(run(0.5)) == {"words", "formula", "both"}
+    for doc in ("words", "formula", "both"):
+        one, none = run(1).get(doc, 0), run(0).get(doc, 0)
+        assert run(0.3)[doc] == pytest.approx(0.3 * one + 0.7 * none, rel=1e-6)
+    view = {**VIEW, "name": "text"}
+    plain = found(BM25(view=view, document={"body": 1}), topics, corpus, tmp_path)["A"]
+    assert run(0.5) == {doc: pytest.approx(score / 2) for doc, score in plain.items()}
+    assert list(run(0.5)) == list(plain)
+
+
+def test_errors_are_one_line() -> None:
+    assert message(lambda: FormulaBM25(alpha=2)).startswith("key 'alpha' is 2, expected a number from 0 to 1")
+    assert message(lambda: FormulaBM25(view={"formulas": "harness.systems.formula_tokens.none"})).startswith(
+        "key 'view.formulas' is"
+    )
+
+
+def test_the_shipped_configuration() -> None:
+    system = load_system("bm25-formulas")
+    assert isinstance(system, FormulaBM25)
+    assert text.configured(system.view)("$x$") == ["$x", "#V!x,0!,"]

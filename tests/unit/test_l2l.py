@@ -1,0 +1,207 @@
+"""L2L: paths between leaves against a reading node by node, sequences, and what the ranking must keep to."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Hashable
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from formula_tools import random_trees, trees
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lexical_tools import found, message
+from test_tangent import LATEX, asking, dice, formula_corpus, operator_trees, read, shuffled
+
+from harness.collections.corpus import Corpus
+from harness.formulas import forest
+from harness.formulas.tree import Tree, parse
+from harness.systems import load_system
+from harness.systems.l2l import L2L, leaf_paths, sequences
+from harness.systems.tangent import Dice, Features, nodes
+
+EVERY = 10**9
+
+
+@pytest.fixture
+def latex_corpus(tmp_path: Path) -> Corpus:
+    return formula_corpus(tmp_path)
+
+
+def paths(tree: Tree, arm: int | None = None) -> list[Hashable]:
+    """The paths between leaves: labels up to the highest node, that node, labels of the other arm."""
+    inner = set(tree.parents)
+    leaves = [node for node in range(len(tree)) if node not in inner]
+
+    def up(node: int) -> list[int]:
+        out = [node]
+        while tree.parents[out[-1]] >= 0:
+            out.append(tree.parents[out[-1]])
+        return out
+
+    if len(leaves) == 1:
+        return [tuple(tree.labels[node] for node in up(leaves[0]))]
+    out: list[Hashable] = []
+    for one, two in combinations(leaves, 2):
+        left, right = up(one), up(two)
+        top = next(node for node in left if node in right)
+        arms = [tuple(tree.labels[node] for node in way[: way.index(top)]) for way in (left, right)]
+        if arm is None or max(map(len, arms)) <= arm:
+            out.append((tree.labels[top], *(sorted(arms) if tree.labels[top].startswith("U!") else arms)))
+    return out
+
+
+def features(some: list[Tree], most: int = EVERY) -> Features:
+    packed = forest.pack(some)
+    return leaf_paths(packed, nodes(packed), most)
+
+
+def numbers(found: Features, trees: int) -> list[list[int]]:
+    """The features of each tree."""
+    return [sorted(found[1][found[0] == tree].tolist()) for tree in range(trees)]
+
+
+@given(st.lists(trees(), min_size=1, max_size=4))
+@settings(max_examples=30, deadline=None)
+def test_paths_are_those_between_all_leaves(some: list[Tree]) -> None:
+    found, expected = numbers(features(some), len(some)), [paths(tree) for tree in some]
+    # The same path has the same number and the other way round.
+    assert [Counter(Counter(each).values()) for each in found] == [Counter(Counter(each).values()) for each in expected]
+    index, bags = Dice.of(features(some), len(some)), expected
+    for tree, bag in zip(some, bags, strict=True):
+        np.testing.assert_allclose(index.score(features([tree])), dice(bag, bags), atol=1e-12)
+
+
+def test_paths_of_many_trees() -> None:
+    some = random_trees(40, seed=1) + operator_trees(40, seed=2)
+    index, bags = Dice.of(features(some), len(some)), [paths(tree) for tree in some]
+    for tree in some[::5]:
+        np.testing.assert_allclose(index.score(features([tree])), dice(paths(tree), bags), atol=1e-12)
+
+
+@pytest.mark.parametrize("most", [1, 3, 10, 40])
+def test_large_trees_keep_their_short_paths(most: int) -> None:
+    some = random_trees(60, seed=3) + operator_trees(60, seed=4, size=40)
+    found = numbers(features(some, most), len(some))
+    for tree, kept in zip(some, found, strict=True):
+        by_arm = [len(paths(tree, arm)) for arm in range(1, len(tree) + 1)]
+        fitting = [number for number in by_arm if number <= most]
+        expected = max(fitting, default=0) or next((number for number in by_arm if number), 1)
+        assert len(kept) == expected
+
+
+def test_a_large_sum_without_neighbouring_leaves_has_paths() -> None:
+    tree = parse("[U!plus" + "".join(f",{place}[O!sin,0[V!x]]" for place in "0123456789") + "]")
+    assert len(features([tree], most=5)[0]) == 45
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=40, deadline=None)
+def test_the_order_of_unordered_arguments_changes_nothing(seed: int) -> None:
+    some, rng = operator_trees(8, seed), random.Random(seed)
+    mixed = [shuffled(tree, rng) for tree in some]
+    for most in (4, EVERY):
+        assert numbers(features(some, most), 8) == numbers(features(mixed, most), 8)
+
+
+def test_the_order_of_ordered_arguments_does() -> None:
+    one, two, three = numbers(
+        features([parse(f"[{op},0[V!x],1[V!y]]") for op in ("O!minus", "U!plus")] + [parse("[O!minus,0[V!y],1[V!x]]")]),
+        3,
+    )
+    assert one != two
+    assert one != three
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 5])
+def test_sequences_are_the_runs_of_labels(length: int) -> None:
+    some = random_trees(40, seed=5)
+
+    def runs(tree: Tree) -> list[Hashable]:
+        row = ["<"] * (length - 1) + list(tree.labels) + [">"] * (length - 1)
+        return [tuple(row[at : at + length]) for at in range(len(row) - length + 1)]
+
+    index = Dice.of(sequences(nodes(forest.pack(some)), length), len(some))
+    bags = [runs(tree) for tree in some]
+    for tree in some[::4]:
+        scores = index.score(sequences(nodes(forest.pack([tree])), length))
+        np.testing.assert_allclose(scores, dice(runs(tree), bags), atol=1e-12)
+
+
+@pytest.mark.parametrize("part", ["paths", "sequence", "symbols"])
+def test_similarities_are_symmetric_and_1_for_the_formula_itself(part: str) -> None:
+    some = list(dict.fromkeys(operator_trees(40, seed=6)))
+    system, known = L2L(), read(some)
+    index = system.index(part, known.trees)
+    scores = np.array([system.documents(part, (tree,), known, index) for tree in some])
+    np.testing.assert_allclose(scores, scores.T, atol=1e-12)
+    np.testing.assert_allclose(scores.diagonal(), 1)
+    assert scores.max() <= 1 + 1e-12
+    assert 0 < (scores > 1 - 1e-12).mean() < 0.5
+
+
+def test_names_of_variables_on_paths(latex_corpus: Corpus, tmp_path: Path) -> None:
+    """Without names the formula in other letters has the same paths; with them it has not."""
+    for names, best in ((False, {"a", "b"}), (True, {"b"})):
+        run = found(L2L(weights={"paths": 1}, names=names), asking(A=[LATEX["b"]]), latex_corpus, tmp_path)["A"]
+        assert {doc for doc, score in run.items() if score == 1} == best
+
+
+def test_a_run(latex_corpus: Corpus, tmp_path: Path) -> None:
+    topics = asking(**{f"T{name}": [latex] for name, latex in LATEX.items()})
+    run = found(L2L(), topics, latex_corpus, tmp_path)
+    assert {topic[1:] for topic in run} == set(LATEX)
+    for topic, docs in run.items():
+        assert next(iter(docs)) == topic[1:]
+        assert docs[topic[1:]] == pytest.approx(1)
+        assert sum(score == 1 for score in docs.values()) == 1
+    assert set(list(run["Ta"])[:3]) == {"a", "b", "e"}
+    assert found(L2L(), topics, latex_corpus, tmp_path) == run
+
+
+def test_the_score_is_the_mean_of_the_similarities(latex_corpus: Corpus, tmp_path: Path) -> None:
+    topics = asking(A=[LATEX["e"]])
+    alone = [
+        found(L2L(weights={part: 2}), topics, latex_corpus, tmp_path)["A"] for part in ("paths", "sequence", "symbols")
+    ]
+    for doc, score in found(L2L(), topics, latex_corpus, tmp_path)["A"].items():
+        assert score == pytest.approx(sum(run.get(doc, 0) for run in alone) / 3, abs=1e-6)
+
+
+def test_topics_without_a_match_have_no_answer(latex_corpus: Corpus, tmp_path: Path) -> None:
+    topics = asking(A=[LATEX["a"]], B=["77"], C=[], D=[LATEX["a"], "77"])
+    run = found(L2L(), topics, latex_corpus, tmp_path)
+    assert set(run) == {"A", "D"}
+    # What nothing has counts in the query's length, more in some similarities than in others.
+    assert set(run["A"]) == set(run["D"])
+    assert next(iter(run["D"])) == "a"
+    assert 0.5 < run["D"]["a"] < 1
+
+
+def test_the_pool_alone_is_ranked(latex_corpus: Corpus, tmp_path: Path) -> None:
+    run = found(L2L(), asking(A=[LATEX["a"]]), latex_corpus, tmp_path, {"A": frozenset({"b", "f", "unknown"})})
+    assert list(run["A"]) == ["b", "f"]
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: L2L(weights={"path": 1}), "key 'weights' is 'path'"),
+        (lambda: L2L(weights={"paths": -1}), "key 'weights.paths' is -1"),
+        (lambda: L2L(weights={"paths": 0}), "key 'weights': expected one above 0"),
+        (lambda: L2L(weights={}), "key 'weights' is {}, expected weights such as"),
+        (lambda: L2L(most=0), "key 'most' is 0"),
+        (lambda: L2L(run=0), "key 'run' is 0"),
+        (lambda: L2L(aggregate="mean"), "key 'aggregate' is 'mean'"),
+        (lambda: L2L()(asking(A=["x"]), None, Path()), "system l2l: needs a corpus"),
+    ],
+)
+def test_errors_are_one_line(make: Callable[[], object], said: str) -> None:
+    assert message(make).startswith(said)
+
+
+def test_the_shipped_configuration() -> None:
+    assert load_system("l2l") == L2L()

@@ -1,0 +1,426 @@
+"""Structural search: against a plain implementation, what must hold for all formulas, and runs by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lexical_tools import message
+
+from harness import topics as topic_files
+from harness.collections import tangent
+from harness.collections.corpus import Corpus, Document, load_corpus
+from harness.formulas import forest
+from harness.formulas.counts import Counts
+from harness.formulas.tree import Nested, Tree, build, children, parse, place, sizes
+from harness.systems import formulas, load_system, paths, structural
+from harness.systems.structural import Index, Query, Structural, parts
+from harness.topics import Formula, Topic, Topics
+
+WHOLE = 1 << 40  # a budget that reads every list
+INNER = ("U!plus", "U!times", "O!divide", "O!SUP", "F!sin")
+LEAVES = ("V!x", "V!y", "V!z", "N!1", "N!2", "C!infinity", "U!plus")
+
+
+def operator_tree(rng: random.Random, size: int) -> Tree:
+    def nested(size: int) -> Nested:
+        if size == 1:
+            return rng.choice(LEAVES), []
+        below: list[tuple[str, Nested]] = []
+        left = size - 1
+        while left > 0:
+            part = rng.randint(1, left)
+            below.append((place(len(below)), nested(part)))
+            left -= part
+        return rng.choice(INNER), below
+
+    return build(nested(size))
+
+
+def some_trees(number: int, seed: int) -> list[Tree]:
+    rng = random.Random(seed)
+    return list(dict.fromkeys(operator_tree(rng, rng.randint(1, 14)) for _ in range(number)))
+
+
+seeds = st.integers(0, 10**6)
+
+
+def part_of(tree: Tree, node: int) -> Tree:
+    """The subtree below a node."""
+    end = node + sizes(tree)[node]
+    parents = (-1, *(parent - node for parent in tree.parents[node + 1 : end]))
+    return Tree(tree.labels[node:end], parents, ("", *tree.edges[node + 1 : end]))
+
+
+def shuffled(tree: Tree, rng: random.Random, kind: str = "U!") -> Tree:
+    """The tree with the arguments of all operators of a kind in another order."""
+    below = children(tree)
+
+    def nested(node: int) -> Nested:
+        order = below[node].copy()
+        if tree.labels[node].startswith(kind):
+            rng.shuffle(order)
+        return tree.labels[node], [(place(n), nested(child)) for n, child in enumerate(order)]
+
+    return build(nested(0))
+
+
+# ---- a plain implementation: paths as tuples of words --------------------------------------------------------------
+
+
+def plain_paths(tree: Tree, height: int) -> list[tuple[int, int, int, tuple[str, ...], tuple[str, ...]]]:
+    """Of each path: begin, end, edges, with wildcard, with symbol."""
+    below, out = children(tree), []
+    for node, label in enumerate(tree.labels):
+        leaf = not below[node]
+        wildcard = f"{label.split('!')[0]}!*" if leaf else f"inner {label}"
+        symbol = label if leaf else f"inner {label}"
+        walked: tuple[str, ...] = ()
+        at, edges = node, 0
+        while True:
+            if leaf or edges <= height:
+                out.append((node, at, edges, (wildcard, *walked), (symbol, *walked)))
+            if at == 0:
+                break
+            above = tree.parents[at]
+            walked += (tree.labels[above], "" if tree.labels[above].startswith("U!") else tree.edges[at])
+            at, edges = above, edges + 1
+    return out
+
+
+def plain_short(tree: Tree, height: int) -> Counter[tuple[str, ...]]:
+    found: Counter[tuple[str, ...]] = Counter()
+    leaf = [not below for below in children(tree)]
+    for node, _, edges, wildcard, symbol in plain_paths(tree, height):
+        if edges <= height:
+            found[wildcard] += 1 if leaf[node] else 2
+            found[symbol] += leaf[node]
+    return +found
+
+
+def plain_score(query: Tree, tree: Tree, trees: Sequence[Tree], system: Structural) -> float:
+    often = Counter(path for each in trees for path in plain_short(each, system.height))
+
+    def weight(path: tuple[str, ...]) -> float:
+        return math.sqrt(math.log(1 + len(trees) / max(1, often[path])))
+
+    ours, theirs = plain_short(query, system.height), plain_short(tree, system.height)
+    shared = sum(weight(path) * count for path, count in (ours & theirs).items())
+    total = sum(weight(path) * count for bag in (ours, theirs) for path, count in bag.items())
+    leaves = sum(not below for below in children(query))
+    bags: list[dict[tuple[int, bool], Counter[tuple[str, ...]]]] = [{}, {}]
+    for bag, each in zip(bags, (query, tree), strict=True):
+        leaf = [not below for below in children(each)]
+        for node, top, _, wildcard, symbol in plain_paths(each, 0):
+            if leaf[node]:
+                bag.setdefault((top, True), Counter())[wildcard] += 1
+                bag.setdefault((top, False), Counter())[symbol] += 1
+    best = max(
+        (1 - system.credit) * (bags[0][a, True] & bags[1][b, True]).total()
+        + system.credit * (bags[0][a, False] & bags[1][b, False]).total()
+        for a in range(len(query))
+        for b in range(len(tree))
+    )
+    return system.share * best / leaves + (1 - system.share) * 2 * shared / total
+
+
+@pytest.mark.parametrize(
+    "system", [Structural(budget=WHOLE), Structural(height=1, share=0.6, credit=0.8, budget=WHOLE)]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_are_those_of_a_plain_implementation(system: Structural, seed: int) -> None:
+    trees = some_trees(40, seed)
+    index = structural.build(forest.pack(trees), system.height)
+    for query in [*trees[:3], *some_trees(3, seed + 100)]:
+        numbers, scores = system.search(Query.of(query, index), index)
+        expected = [plain_score(query, trees[number], trees, system) for number in numbers.tolist()]
+        assert scores.tolist() == pytest.approx(expected, abs=2e-6)
+        common = [bool(plain_short(query, system.height) & plain_short(tree, system.height)) for tree in trees]
+        assert numbers.tolist() == np.flatnonzero(common).tolist()
+
+
+# ---- what holds for all formulas -----------------------------------------------------------------------------------
+
+
+@given(seeds)
+@settings(max_examples=20)
+def test_a_formula_finds_itself_first(seed: int) -> None:
+    trees = some_trees(30, seed)
+    index = structural.build(forest.pack(trees), 2)
+    written = [paths.canonical(tree) for tree in trees]
+    for number, tree in enumerate(trees[:10]):
+        numbers, scores = Structural().search(Query.of(tree, index), index)
+        best = numbers[scores == scores.max()].tolist()
+        assert scores.max() == 1
+        assert best == [n for n, text in enumerate(written) if text == written[number]]
+
+
+def test_formulas_with_the_same_paths_are_not_the_same() -> None:
+    query, other = (
+        parse(f"[U!times,0[U!plus,0[V!a],1[V!{b}]],1[U!plus,0[V!{c}],1[V!d]]]") for b, c in (("b", "c"), ("c", "b"))
+    )
+    index = structural.build(forest.pack([query, other]), 2)
+    found = parts(asked := Query.of(query, index), index, np.arange(2), 0.3)
+    assert found.overlap.tolist() == pytest.approx([1, 1])
+    assert found.structure.tolist() == [1, 1]
+    _, scores = Structural().search(asked, index)
+    assert scores[0] == 1 > scores[1] > 0.99
+
+
+@given(seeds, st.data())
+@settings(max_examples=40)
+def test_a_part_of_a_formula_has_the_full_structural_match(seed: int, data: st.DataObject) -> None:
+    trees = some_trees(8, seed)
+    number = data.draw(st.integers(0, len(trees) - 1))
+    node = data.draw(st.integers(0, len(trees[number]) - 1))
+    index = structural.build(forest.pack(trees), 2)
+    found = parts(Query.of(part_of(trees[number], node), index), index, np.array([number]), 0.3)
+    assert (found.structure[0], found.symbols[0]) == (1, 1)
+    assert found.overlap[0] == pytest.approx(1) if node == 0 else found.overlap[0] < 1
+
+
+@given(seeds, st.permutations(["x", "y", "z", "u", "v"]), st.floats(0, 1))
+@settings(max_examples=40)
+def test_renamed_variables_keep_the_match_with_wildcards(seed: int, names: list[str], credit: float) -> None:
+    trees = some_trees(12, seed)
+    index = structural.build(forest.pack(trees), 2)
+    other = {f"V!{old}": f"V!{new}" for old, new in zip("xyz", names, strict=False)}
+    query = trees[0]
+    renamed = Tree(tuple(other.get(label, label) for label in query.labels), query.parents, query.edges)
+    numbers = np.arange(len(trees))
+    before, after = (parts(Query.of(tree, index), index, numbers, 0.0) for tree in (query, renamed))
+    assert before.structure.tolist() == after.structure.tolist()
+    assert after.structure[0] == 1
+    # Whatever the same symbols are worth, no structure is lost to the formula itself.
+    assert parts(Query.of(renamed, index), index, numbers[:1], credit).structure[0] == 1
+
+
+@given(seeds)
+@settings(max_examples=40)
+def test_the_order_of_unordered_arguments_means_nothing(seed: int) -> None:
+    trees = some_trees(15, seed)
+    index = structural.build(forest.pack(trees), 2)
+    other = shuffled(trees[-1], random.Random(seed))
+    results = [Structural().search(Query.of(tree, index), index) for tree in (trees[-1], other)]
+    assert results[0][0].tolist() == results[1][0].tolist()
+    assert results[0][1].tolist() == pytest.approx(results[1][1].tolist(), abs=1e-12)
+    assert results[1][1].max() == 1
+
+
+def test_the_order_of_ordered_arguments_counts() -> None:
+    query, other = parse("[O!divide,0[V!a],1[V!b]]"), parse("[O!divide,0[V!b],1[V!a]]")
+    index = structural.build(forest.pack([query, other]), 2)
+    found = parts(Query.of(query, index), index, np.arange(2), 0.3)
+    assert (found.structure.tolist(), found.symbols.tolist()) == ([1, 1], [1, 0])
+    assert found.overlap[1] < found.overlap[0]
+
+
+# ---- the index -----------------------------------------------------------------------------------------------------
+
+
+def lists(index: Index) -> dict[int, list[tuple[int, int]]]:
+    """Path -> tree and count."""
+    which, tree, count = index.read(np.arange(len(index.path)))
+    out: dict[int, list[tuple[int, int]]] = {}
+    for entry in zip(index.path[which].tolist(), tree.tolist(), count.tolist(), strict=True):
+        out.setdefault(entry[0], []).append(entry[1:])
+    return out
+
+
+def test_blocks_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trees = forest.pack(some_trees(50, 3))
+    whole = structural.build(trees, 2)
+    monkeypatch.setattr(structural, "BLOCK", 7)
+    in_blocks = structural.build(trees, 2)
+    in_blocks.save(tmp_path)
+    loaded = Index.load(tmp_path, trees, 2)
+    for index in (in_blocks, loaded):
+        assert lists(index) == lists(whole)
+        assert index.weight.tolist() == pytest.approx(whole.weight.tolist(), rel=1e-6)
+    assert whole.often.tolist() == [len(entries) for entries in lists(whole).values()]
+    (tmp_path / "gaps.npy").write_bytes(b"?")
+    assert "not an index of paths" in message(lambda: Index.load(tmp_path, trees, 2))
+
+
+@given(st.lists(st.dictionaries(st.integers(0, 2**32 - 1), st.integers(1, 15), min_size=1, max_size=9), min_size=1))
+def test_lists_of_trees_come_back_from_their_bytes(entries: list[dict[int, int]]) -> None:
+    wanted = [sorted(each.items()) for each in entries]
+    flat = [pair for each in wanted for pair in each]
+    tree, count = np.array([t for t, _ in flat], np.uint32), np.array([c for _, c in flat], np.uint8)
+    gaps, end = structural._encoded(tree, count, np.cumsum([len(each) for each in wanted]))
+    nothing = forest.pack([parse("[V!x]")])
+    numbers = np.arange(len(wanted))
+    some = np.zeros(len(wanted))
+    often = np.array([len(each) for each in wanted], np.int32)
+    index = Index(nothing, 0, numbers.astype(np.uint64), end, often, gaps, some.astype(np.float32))
+    assert list(lists(index).values()) == wanted
+    order = numbers[::-1]  # lists are read in any order
+    which, trees, _ = index.read(order)
+    assert [trees[which == n].tolist() for n in numbers] == [[t for t, _ in wanted[m]] for m in order]
+
+
+def test_a_budget_reads_the_rarest_paths_and_candidates_are_the_best() -> None:
+    trees = [parse(f"[U!plus,0[V!x],1[V!{name}]]") for name in "abcdefgh"]
+    index = structural.build(forest.pack(trees), 2)
+    query = Query.of(trees[2], index)
+    # What only the formula itself has comes first; a list is read as a whole.
+    assert index.candidates(query, 10, 1).tolist() == [2]
+    assert index.candidates(query, 10, WHOLE).tolist() == list(range(8))
+    # The others tie: the first of them.
+    assert index.candidates(query, 3, WHOLE).tolist() == [0, 1, 2]
+    assert index.candidates(Query.of(parse("[O!minus,0[N!1]]"), index), 10, WHOLE).tolist() == []
+
+
+# ---- formulas of corpora and topics --------------------------------------------------------------------------------
+
+POSTS: Mapping[str, Sequence[str]] = {"p1": ["x+y", "x+y", r"\frac{a}{b}"], "p2": [], "p3": ["y+x", "}"]}
+
+
+def posts_of(folder: Path, posts: Mapping[str, Sequence[str]] = POSTS) -> Corpus:
+    path = folder / "posts.jsonl"
+    rows = [
+        {"id": name, "formulas": [{"id": f"{name}.{n}", "latex": latex} for n, latex in enumerate(texts)]}
+        for name, texts in posts.items()
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return Corpus("posts", "Posts", "CC0", path, (("id", "id"), ("formulas", "formulas")))
+
+
+def topics_with(**latex: Sequence[str]) -> Topics:
+    return Topics(
+        tuple(
+            Topic(name, name, formulas=tuple(Formula(f"q{n}", text) for n, text in enumerate(texts)))
+            for name, texts in latex.items()
+        )
+    )
+
+
+def test_formulas_of_a_corpus_are_kept_once_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = posts_of(tmp_path)
+    for _ in range(2):  # the second time from the store
+        known = formulas.read(corpus, "opt")
+        assert known.ids.tolist() == [b"p1", b"p2", b"p3"]
+        assert known.start.tolist() == [0, 3, 3, 5]
+        assert known.tree.tolist() == [0, 0, 1, 2, -1]
+        assert known.counts.read == 4
+        assert sum(known.counts.failed.values()) == 1
+        assert known.posts is None
+        said = capsys.readouterr().err
+        assert "corpus posts: 5 formulas, 3 distinct trees (opt); read without fault: 4; with one: " in said
+    numbers, scores = np.array([0, 2]), np.array([0.5, 0.25])
+    assert known.documents(numbers, scores).tolist() == [0.5, 0, 0.25]
+    assert known.documents(numbers, scores, "sum").tolist() == [1.0, 0, 0.25]
+    assert formulas.read(corpus, "slt").tree.tolist() == [0, 0, 1, 2, -1]
+
+
+def test_a_corpus_without_formulas_is_refused(tmp_path: Path) -> None:
+    told = message(lambda: formulas.read(posts_of(tmp_path, {"p": [], "q": []}), "opt"))
+    assert told == "no formula of the corpus could be read (no document has any)"
+    assert "key 'kind' is 'mathml'" in message(lambda: formulas.read(posts_of(tmp_path), "mathml"))
+
+
+def test_strings_of_tangent_and_trees_that_are_missing() -> None:
+    documents = [
+        Document("1", columns={"opt": "[V!x]", "slt": "[V!x]"}),
+        Document("2", columns={"slt": "[V!y]"}),
+        Document("3", columns={"opt": "[V!x", "slt": "[V!y]"}),
+        Document("4", columns={"opt": "[E!]"}),
+    ]
+    known = formulas.encode(documents, "opt")
+    reasons = {formulas.NO_TREE: 1, formulas.NO_STRING: 1, formulas.ALONE: 1}
+    assert (known.tree.tolist(), known.counts) == ([0, -1, -1, -1], Counts(1, reasons))
+    assert formulas.encode(documents, "slt").tree.tolist() == [0, 1, 1, -1]
+
+
+def test_topics_ask_with_the_trees_of_the_corpus_or_their_latex(tmp_path: Path) -> None:
+    for name, tree in (("opt", "[U!plus,0[V!a],1[V!b]]"), ("slt", "[V!a[+[V!b]]]")):
+        (tmp_path / name).write_text(f"Q\tT1\nE\t{tree}\nR\t7\t0\t{tree}\t[1.0]\nQ\tT2\n")
+    corpus = Corpus("t", "T", "none", (tmp_path / "opt", tmp_path / "slt"), reader="tangent")
+    assert tangent.queries(tmp_path / "opt") == {"T1": "[U!plus,0[V!a],1[V!b]]"}
+    asked = formulas.queries(topics_with(T1=["x"], T2=["x", "x", "}", "2"]), corpus, "opt")
+    assert asked["T1"] == (parse("[U!plus,0[V!a],1[V!b]]"),)
+    assert [tree.labels for tree in asked["T2"]] == [("V!𝑥",), ("N!2",)]
+
+
+def test_the_formula_of_a_task_2_topic_is_the_one_that_is_asked_for() -> None:
+    text = (
+        '<Topics><Topic number="B.1"><Formula_Id>q_2</Formula_Id><Latex>a &lt; b</Latex>'
+        "<Title>&lt;span class='math-container' id='q_1'&gt;$c$&lt;/span&gt;</Title></Topic></Topics>"
+    )
+    (topic,) = topic_files.arqmath_xml(text.encode(), "t.xml")
+    assert topic.formulas == (Formula("q_2", "a < b"),)
+
+
+# ---- runs ----------------------------------------------------------------------------------------------------------
+
+
+def test_posts_count_with_their_best_formula_or_the_sum(tmp_path: Path) -> None:
+    corpus, topics = posts_of(tmp_path), topics_with(T=["x+y"], U=["x+y", r"\frac{a}{b}"])
+    best, total = (replace(Structural(), aggregate=how)(topics, corpus, tmp_path).to_dict() for how in ("best", "sum"))
+    assert best["T"] == {"p1": 1.0, "p3": 1.0}
+    assert total["T"]["p1"] == pytest.approx(2 + best_of_fraction(corpus))
+    assert total["T"]["p3"] == 1.0
+    # Of several formulas each counts by the weight of its paths.
+    assert best["U"]["p1"] > best["U"]["p3"] > 0
+
+
+def best_of_fraction(corpus: Corpus) -> float:
+    """What the formula a/b alone is worth to x+y."""
+    known = formulas.read(corpus, "opt")
+    index = structural.build(known.trees, 2)
+    numbers, scores = Structural().search(Query.of(known.trees[0], index), index)
+    return float(scores[numbers == 1].sum())
+
+
+def test_a_run_keeps_the_posts_of_formulas(tmp_path: Path) -> None:
+    path = tmp_path / "formulas.jsonl"
+    rows = [{"id": "f1", "latex": "x^2", "post": "p9"}, {"id": "f2", "latex": "x^3", "post": "p8"}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    corpus = Corpus("f", "F", "CC0", path, (("id", "id"), ("latex", "latex")), keep=("post",))
+    run = Structural()(topics_with(T=["x^3"]), corpus, tmp_path)
+    assert run.context is not None
+    assert list(zip(run.doc.tolist(), run.context.tolist(), strict=True)) == [(b"f2", b"p8"), (b"f1", b"p9")]
+
+
+def test_pools_hold_what_is_ranked(tmp_path: Path) -> None:
+    run = Structural()(topics_with(T=["x+y"]), posts_of(tmp_path), tmp_path, pool={"T": frozenset({"p2", "p3"})})
+    assert run.to_dict() == {"T": {"p3": 1.0, "p2": 0.0}}
+
+
+@pytest.mark.parametrize("name", ["tree", "structural"])
+def test_the_configured_systems_find_the_formulas_of_the_mini_collection(name: str, tmp_path: Path) -> None:
+    corpus = load_corpus("mini-formulas")
+    asked = {document.id: document.formulas[0].latex for document in islice(corpus, 0, None, 12)}
+    topics = topics_with(**{key: [latex] for key, latex in asked.items()})
+    run = load_system(name)(topics, corpus, tmp_path)
+    best: dict[str, set[str]] = {
+        topic: {doc for doc, score in docs.items() if score == max(docs.values())}
+        for topic, docs in run.to_dict().items()
+    }
+    assert set(best) == set(asked)
+    assert all(topic in docs for topic, docs in best.items())
+    again = load_system(name)(topics, corpus, tmp_path)
+    assert again.to_dict() == run.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"height": -1}, "key 'height' is -1, expected a whole number from 0 up"),
+        ({"candidates": 0}, "key 'candidates' is 0, expected a whole number from 1 up"),
+        ({"share": 1.5}, "key 'share' is 1.5, expected a number from 0 to 1"),
+        ({"aggregate": "mean"}, "key 'aggregate' is 'mean'; known: best, sum"),
+    ],
+)
+def test_parameters_are_checked(wrong: Mapping[str, object], told: str) -> None:
+    assert message(lambda: Structural(**wrong)) == told  # type: ignore[arg-type]

@@ -1,0 +1,360 @@
+"""Tangent: tuples counted at once for many trees, the largest common subtree, and what the ranking must keep to."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from formula_tools import random_trees, trees
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lexical_tools import found, message
+
+from harness.collections.corpus import Corpus, Document
+from harness.formulas import forest
+from harness.formulas.tree import Nested, Tree, build, children, parse, show
+from harness.formulas.tuples import tuples
+from harness.systems import formulas, load_system
+from harness.systems.tangent import Candidates, Dice, Tangent, View, aligned, common, nodes, pairs, wildcards
+from harness.topics import Formula, Topic, Topics
+
+LABELS = ("V!x", "V!y", "V!z", "N!2", "U!plus", "O!minus", "O!SUP")
+
+
+def dice(query: Sequence[Hashable], documents: Sequence[Sequence[Hashable]]) -> list[float]:
+    """Dice of multisets weighted by ln(1 + N / n), written out."""
+    bags = [Counter(document) for document in documents]
+    seen = Counter(feature for bag in bags for feature in bag)
+    asked = Counter(query)
+    weight = {f: math.log1p(len(bags) / max(seen[f], 1)) for f in {*seen, *asked}}
+
+    def mass(bag: Counter[Hashable]) -> float:
+        return sum(weight[f] * n for f, n in bag.items())
+
+    return [2 * mass(asked & bag) / (mass(asked) + mass(bag)) for bag in bags]
+
+
+def operator_trees(number: int, seed: int, size: int = 12) -> list[Tree]:
+    """Trees of few labels whose arguments stand at the places 0, 1, 2."""
+    rng = random.Random(seed)
+
+    def nested(left: int) -> Nested:
+        below: list[tuple[str, Nested]] = []
+        while left > 1 and len(below) < 3:
+            part = rng.randint(1, left - 1)
+            below.append((str(len(below)), nested(part)))
+            left -= part
+        return rng.choice(LABELS[4:] if below else LABELS[:4]), below
+
+    return [build(nested(rng.randint(1, size))) for _ in range(number)]
+
+
+def shuffled(tree: Tree, rng: random.Random) -> Tree:
+    """The tree with the arguments of unordered operators in another order."""
+    below = children(tree)
+
+    def nested(node: int) -> Nested:
+        parts = [(tree.edges[child], nested(child)) for child in below[node]]
+        if tree.labels[node].startswith("U!"):
+            arguments = [part for _, part in parts]
+            rng.shuffle(arguments)
+            parts = [(str(place), part) for place, part in enumerate(arguments)]
+        return tree.labels[node], parts
+
+    return build(nested(0))
+
+
+def read(some: Sequence[Tree], kind: str = "opt") -> formulas.Formulas:
+    return formulas.encode([Document(f"d{n}", columns={kind: show(tree)}) for n, tree in enumerate(some)], kind)
+
+
+def shared(one: str, other: str, credit: float = 0.0) -> float:
+    packed = forest.pack([parse(other)])
+    return float(common(parse(one), Candidates.of(packed, nodes(packed), np.zeros(1, np.int64)), credit)[0])
+
+
+# ---- tuples -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, None])
+def test_trees_are_scored_by_dice_of_their_tuples(window: int | None) -> None:
+    documents, asked = random_trees(60, seed=1), random_trees(15, seed=2)
+    index = Dice.of(pairs(nodes(forest.pack(documents)), window), len(documents))
+    bags = [tuples(tree, window, ends=True) for tree in documents]
+    for tree in (*asked, *documents[:5]):
+        expected = dice(tuples(tree, window, ends=True), bags)
+        np.testing.assert_allclose(index.score(pairs(nodes(forest.pack([tree])), window)), expected, atol=1e-12)
+
+
+@given(st.lists(trees(), min_size=1, max_size=5))
+@settings(max_examples=25, deadline=None)
+def test_dice_of_any_trees(some: list[Tree]) -> None:
+    index = Dice.of(pairs(nodes(forest.pack(some))), len(some))
+    bags = [tuples(tree, ends=True) for tree in some]
+    scores = np.array([index.score(pairs(nodes(forest.pack([tree])))) for tree in some])
+    np.testing.assert_allclose(scores, [dice(bag, bags) for bag in bags], atol=1e-12)
+    np.testing.assert_allclose(scores, scores.T, atol=1e-12)
+    np.testing.assert_allclose(scores.diagonal(), 1)
+
+
+def test_wildcards_make_all_variables_alike() -> None:
+    texts = ("[V!x[=[V!y]]]", "[V!a[=[V!a]]]", "[N!1[=[V!a]]]")
+    renamed = [tuples(parse(re.sub("V!.", "V!", text)), ends=True) for text in texts]
+    all_ = wildcards(nodes(forest.pack(map(parse, texts))))
+    scores = Dice.of(pairs(all_), 3).score(pairs(wildcards(nodes(forest.pack([parse(texts[0])])))))
+    assert scores.tolist() == pytest.approx(dice(renamed[0], renamed))
+    assert scores[1] == 1 > scores[2]
+
+
+def test_unknown_features_count_in_the_length_of_the_query() -> None:
+    index = Dice.of(pairs(nodes(forest.pack([parse("[V!x]"), parse("[V!y]")]))), 2)
+    # One tuple of each weighs ln 3; the query has another two that nothing has.
+    assert index.score(pairs(nodes(forest.pack([parse("[V!x[+]]")])))).tolist() == [0, 0]
+    asked = pairs(nodes(forest.pack([parse("[O!f,0[V!x],1[V!x]]")])))
+    assert index.score(asked) == pytest.approx([2 * 1 / (1 + 4), 0])
+
+
+# ---- largest common subtree -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "credit", "paired"),
+    [
+        ("[V!x]", "[V!x]", 0, 1),
+        ("[V!x]", "[V!y]", 0, 0),
+        ("[V!x]", "[V!y]", 0.5, 0.5),
+        ("[V!x]", "[N!2]", 0.5, 0),
+        ("[O!minus,0[V!x],1[N!2]]", "[O!minus,0[N!2],1[V!x]]", 0, 1),
+        ("[U!plus,0[V!x],1[N!2]]", "[U!plus,0[N!2],1[V!x]]", 0, 3),
+        # Each argument is paired once.
+        ("[U!plus,0[V!x],1[V!x]]", "[U!plus,0[V!x],1[V!y]]", 0, 2),
+        # A part of the tree, not at its root.
+        ("[U!plus,0[V!x],1[N!2]]", "[O!minus,0[U!plus,0[V!x],1[N!2]],1[V!y]]", 0, 3),
+        # The parts at x and at 2 are not connected: = is not paired.
+        ("[U!eq,0[V!x],1[N!2]]", "[U!lt,0[V!x],1[N!2]]", 0, 1),
+        # x for a both times; a cannot stand for y too, nor y for another than the first.
+        ("[U!plus,0[O!SUP,0[V!x],1[N!2]],1[V!x]]", "[U!plus,0[O!SUP,0[V!a],1[N!2]],1[V!a]]", 0.5, 4),
+        ("[U!plus,0[O!SUP,0[V!x],1[N!2]],1[V!y]]", "[U!plus,0[O!SUP,0[V!a],1[N!2]],1[V!a]]", 0.5, 3.5),
+        ("[O!minus,0[V!x],1[V!y]]", "[O!minus,0[V!y],1[V!y]]", 0.5, 2),
+        ("[O!minus,0[V!x],1[V!y]]", "[O!minus,0[V!y],1[V!x]]", 0.5, 2),
+        # The larger argument takes its partner first.
+        ("[U!plus,0[V!x],1[O!SUP,0[V!x],1[N!2]]]", "[U!plus,0[O!SUP,0[V!x],1[N!2]],1[V!x]]", 0, 5),
+    ],
+)
+def test_common_subtree_by_hand(one: str, other: str, credit: float, paired: float) -> None:
+    assert shared(one, other, credit) == pytest.approx(2 * paired / (len(parse(one)) + len(parse(other))))
+
+
+def largest(one: Tree, other: Tree) -> int:
+    """The largest common part where every edge stands once, by trying all pairs of tops."""
+    mine, theirs = children(one), children(other)
+
+    def size(a: int, b: int) -> int:
+        if one.labels[a] != other.labels[b]:
+            return 0
+        by_edge = {other.edges[child]: child for child in theirs[b]}
+        return 1 + sum(size(child, by_edge[one.edges[child]]) for child in mine[a] if one.edges[child] in by_edge)
+
+    return max(size(a, b) for a in range(len(one)) for b in range(len(other)))
+
+
+def test_common_subtree_is_the_largest() -> None:
+    some = [build(_ordered(tree)) for tree in operator_trees(60, seed=3)]
+    packed = forest.pack(some)
+    for query in some[:20]:
+        expected = [2 * largest(query, tree) / (len(query) + len(tree)) for tree in some]
+        for chosen in (np.arange(60), np.array([3, 59])):
+            scores = aligned(query, packed, nodes(packed), chosen, 0.0)
+            np.testing.assert_allclose(scores, np.array(expected)[chosen])
+
+
+def _ordered(tree: Tree) -> Nested:
+    """The same tree with ordered operators alone."""
+    below = children(tree)
+
+    def nested(node: int) -> Nested:
+        return tree.labels[node].replace("U!", "O!"), [(tree.edges[child], nested(child)) for child in below[node]]
+
+    return nested(0)
+
+
+def test_many_trees_are_aligned_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = operator_trees(20, seed=4)
+    packed = forest.pack(some)
+    at_once = [aligned(tree, packed, nodes(packed), np.arange(20), 0.8) for tree in some]
+    monkeypatch.setattr("harness.systems.tangent._CELLS", 100)
+    for tree, expected in zip(some, at_once, strict=True):
+        assert aligned(tree, packed, nodes(packed), np.arange(20), 0.8).tolist() == expected.tolist()
+
+
+@given(trees(), st.sampled_from([0.0, 0.5, 0.9]))
+@settings(max_examples=100, deadline=None)
+def test_a_tree_covers_itself(tree: Tree, credit: float) -> None:
+    assert shared(show(tree), show(tree), credit) == pytest.approx(1)
+
+
+# ---- the system -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weights", [{"tuples": 1}, {"tuples": 1, "variables": 1, "subtree": 1}])
+def test_a_formula_finds_itself_first(weights: dict[str, float]) -> None:
+    system = Tangent(weights=weights)
+    some = list(dict.fromkeys(operator_trees(80, seed=5)))
+    view = system.view(read(some))
+    for number, tree in enumerate(some):
+        scores = system.trees(tree, view)
+        assert scores[number] == pytest.approx(1)
+        assert scores.max() <= 1 + 1e-12
+        equal = {place for place in range(len(some)) if scores[place] > 1 - 1e-9}
+        # Others only if they differ in the order of unordered arguments (tuples alone may know less).
+        assert number in equal
+        if "subtree" in weights:
+            assert {_sorted(some[place]) for place in equal} == {_sorted(tree)}
+
+
+def _sorted(tree: Tree) -> str:
+    below = children(tree)
+
+    def form(node: int) -> tuple[str, Any]:
+        if tree.labels[node].startswith("U!"):
+            return tree.labels[node], sorted(("", form(child)) for child in below[node])
+        return tree.labels[node], [(tree.edges[child], form(child)) for child in below[node]]
+
+    return repr(form(0))
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=40, deadline=None)
+def test_the_order_of_unordered_arguments_changes_nothing(seed: int) -> None:
+    some = operator_trees(12, seed)
+    system = Tangent()
+    view = system.view(read(some))
+    rng = random.Random(seed)
+    for tree in some[:3]:
+        assert system.trees(shuffled(tree, rng), view).max() == pytest.approx(1)
+    mixed = [shuffled(tree, rng) for tree in some]
+    index, other = (Dice.of(pairs(nodes(forest.pack(each))), len(some)) for each in (some, mixed))
+    for one, two in zip(some, mixed, strict=True):
+        scores = index.score(pairs(nodes(forest.pack([one]))))
+        np.testing.assert_allclose(other.score(pairs(nodes(forest.pack([two])))), scores)
+
+
+def test_renamed_variables_keep_the_score_of_wildcards() -> None:
+    some = operator_trees(40, seed=6)
+    names = {"V!x": "V!a", "V!y": "V!b", "V!z": "V!c"}
+    view = Tangent().view(read(some))
+    assert isinstance(view, View)
+    assert view.variables is not None
+    for tree in some:
+        renamed = Tree(tuple(names.get(label, label) for label in tree.labels), tree.parents, tree.edges)
+        one, two = (view.variables.score(pairs(wildcards(nodes(forest.pack([t]))))) for t in (tree, renamed))
+        assert one.tolist() == two.tolist()
+
+
+LATEX = {
+    "a": r"x^2+y^2=z^2",
+    "b": r"a^2+b^2=c^2",
+    "c": r"\int_0^1 f(x)\,dx",
+    "d": r"x+1",
+    "e": r"x^2+y^2=z^2+1",
+    "f": r"\frac{x}{2}",
+}
+
+
+def formula_corpus(folder: Path) -> Corpus:
+    """A corpus whose documents are formulas."""
+    path = folder / "formulas.jsonl"
+    path.write_text("".join(json.dumps({"id": name, "latex": latex}) + "\n" for name, latex in LATEX.items()))
+    return Corpus("f", "F", "CC0", path, (("id", "id"), ("latex", "latex")))
+
+
+@pytest.fixture
+def latex_corpus(tmp_path: Path) -> Corpus:
+    return formula_corpus(tmp_path)
+
+
+def asking(**topics: Sequence[str]) -> Topics:
+    """Topics by id that ask with formulas."""
+    return Topics(
+        tuple(
+            Topic(name, "", formulas=tuple(Formula(f"q{n}", latex) for n, latex in enumerate(some)))
+            for name, some in topics.items()
+        )
+    )
+
+
+@pytest.mark.parametrize("representation", ["opt", "slt", "both"])
+def test_a_run(latex_corpus: Corpus, tmp_path: Path, representation: str) -> None:
+    system = Tangent(representation=representation)
+    run = found(system, asking(A=[LATEX["a"]], B=[LATEX["c"]]), latex_corpus, tmp_path)
+    assert list(run["A"])[:3] == ["a", "e", "b"] or list(run["A"])[:3] == ["a", "b", "e"]
+    assert run["A"]["a"] == pytest.approx(1)
+    assert next(iter(run["B"])) == "c"
+    assert found(system, asking(A=[LATEX["a"]], B=[LATEX["c"]]), latex_corpus, tmp_path) == run
+
+
+def test_topics_without_a_match_have_no_answer(latex_corpus: Corpus, tmp_path: Path) -> None:
+    topics = asking(A=[LATEX["a"]], B=["77"], C=[], D=[LATEX["a"], "77"])
+    run = found(Tangent(), topics, latex_corpus, tmp_path)
+    assert set(run) == {"A", "D"}
+    assert list(run["A"]) == list(run["D"])
+    assert 0.5 < run["D"]["a"] < 1
+
+
+def test_the_pool_alone_is_ranked(latex_corpus: Corpus, tmp_path: Path) -> None:
+    pool = {"A": frozenset({"b", "c", "unknown"})}
+    run = found(Tangent(), asking(A=[LATEX["a"]]), latex_corpus, tmp_path, pool)
+    assert list(run["A"]) == ["b", "c"]
+
+
+def test_formulas_of_a_topic_count_by_their_tuples(latex_corpus: Corpus, tmp_path: Path) -> None:
+    """A topic of two formulas: each document the sum of what they give alone, the longer one counting more."""
+    system = Tangent(representation="opt")
+    topics = asking(A=[LATEX["a"]], B=[LATEX["d"]], C=[LATEX["a"], LATEX["d"]])
+    run = found(system, topics, latex_corpus, tmp_path)
+    share = (run["C"]["a"] - run["B"]["a"]) / (1 - run["B"]["a"])
+    assert 0.5 < share < 1
+    for doc, score in run["C"].items():
+        both = share * run["A"].get(doc, 0) + (1 - share) * run["B"].get(doc, 0)
+        assert score == pytest.approx(both, abs=1e-6)
+
+
+def test_few_candidates_are_aligned(latex_corpus: Corpus, tmp_path: Path) -> None:
+    parts = [
+        found(Tangent("opt", candidates=n, weights=weights), asking(A=[LATEX["b"]]), latex_corpus, tmp_path)["A"]
+        for n, weights in ((6, {"tuples": 1, "subtree": 1}), (1, {"tuples": 1, "subtree": 1}), (1, {"tuples": 1}))
+    ]
+    assert parts[1]["b"] == parts[0]["b"] == pytest.approx(1)
+    assert parts[1]["a"] == pytest.approx(parts[2]["a"] / 2)
+    assert parts[0]["a"] > parts[1]["a"]
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Tangent(representation="both trees"), "key 'representation' is 'both trees'"),
+        (lambda: Tangent(window=0), "key 'window' is 0, expected a whole number from 1 up"),
+        (lambda: Tangent(weights={"subtree": 1}), "key 'weights': expected 'tuples' or 'variables' above 0"),
+        (lambda: Tangent(weights={"tuple": 1}), "key 'weights' is 'tuple'"),
+        (lambda: Tangent(weights={"tuples": -1}), "key 'weights.tuples' is -1"),
+        (lambda: Tangent(weights=3), "key 'weights' is 3, expected parts and weights"),  # type: ignore[arg-type]
+        (lambda: Tangent(credit=1), "key 'credit' is 1, expected a number from 0 to 0.99"),
+        (lambda: Tangent(candidates=0), "key 'candidates' is 0"),
+        (lambda: Tangent(aggregate="mean"), "key 'aggregate' is 'mean'"),
+        (lambda: Tangent()(asking(A=["x"]), None, Path()), "system tangent: needs a corpus"),
+    ],
+)
+def test_errors_are_one_line(make: Callable[[], object], said: str) -> None:
+    assert message(make).startswith(said)
+
+
+def test_the_shipped_configuration() -> None:
+    assert load_system("tangent") == Tangent()
