@@ -21,6 +21,7 @@ from harness.errors import HarnessError
 from harness.files import sha256, sha256_file, write_all
 from harness.meter import measuring
 from harness.systems import MARK, Pool, System, reads
+from harness.topics import Topics
 from harness.trec import TAG, Qrels, Run, read_run, run_text
 
 Say = Callable[[str], None]
@@ -80,23 +81,8 @@ def produce(
         Training judgments share a topic with the collection; the system fails; the run cannot be written.
     """
     topics = collection.topics()
-    shared = topics.ids() & set(training.topics) if training is not None else frozenset()
-    if shared and not allow_test_judgments:
-        raise HarnessError(
-            f"training: the judgments hold topic {min(shared)!r}, which is to be ranked ({len(shared)} such topics); "
-            "train on other topics, or say allow_test_judgments=true, which marks the run"
-        )
-    spec = {
-        "system": None if configuration is None else {k: v for k, v in configuration.items() if k != "title"},
-        "reads": reads(system),
-        "code": _code(type(system).__module__),
-        "topics": sha256(repr([asdict(topic) for topic in topics]).encode()),
-        "corpus": None if corpus is None else {"name": corpus.name, "digest": corpus.digest()},
-        "columns": None if corpus is None else [list(corpus.fields), list(corpus.keep)],
-        "training": None if training is None else training.sha256,
-        "pool": None if pool is None else sha256(repr(sorted((t, sorted(d)) for t, d in pool.items())).encode()),
-        "suffix": suffix,
-    }
+    shared = _shared(topics, training, allow_test_judgments)
+    spec = _spec(system, configuration, topics, corpus, training, pool, suffix)
     key = store.key(spec)
     basis = store.key({name: part for name, part in spec.items() if name not in ("system", "reads", "suffix")})
     folder = output / collection.name
@@ -120,6 +106,40 @@ def produce(
     checksum = sha256(content.encode())
     write_all({path: content, metadata.beside(path): metadata.text(name, checksum, layout, collection.name, made)})
     return Produced(read_run(path, format=layout), path, key, reused=False, basis=basis)
+
+
+def _shared(topics: Topics, training: Qrels | None, allowed: bool) -> frozenset[str]:
+    """The topics that the training judgments hold and that are to be ranked; an error unless that is allowed."""
+    shared = topics.ids() & set(training.topics) if training is not None else frozenset()
+    if shared and not allowed:
+        raise HarnessError(
+            f"training: the judgments hold topic {min(shared)!r}, which is to be ranked ({len(shared)} such topics); "
+            "train on other topics, or say allow_test_judgments=true, which marks the run"
+        )
+    return shared
+
+
+def _spec(
+    system: System,
+    configuration: Mapping[str, Any] | None,
+    topics: Topics,
+    corpus: Corpus | None,
+    training: Qrels | None,
+    pool: Pool | None,
+    suffix: str,
+) -> dict[str, Any]:
+    """All that decides a run's content."""
+    return {
+        "system": None if configuration is None else {k: v for k, v in configuration.items() if k != "title"},
+        "reads": reads(system),
+        "code": _code(type(system).__module__),
+        "topics": sha256(repr([asdict(topic) for topic in topics]).encode()),
+        "corpus": None if corpus is None else {"name": corpus.name, "digest": corpus.digest()},
+        "columns": None if corpus is None else [list(corpus.fields), list(corpus.keep)],
+        "training": None if training is None else training.sha256,
+        "pool": None if pool is None else sha256(repr(sorted((t, sorted(d)) for t, d in pool.items())).encode()),
+        "suffix": suffix,
+    }
 
 
 def _made_before(path: Path, key: str) -> str:
