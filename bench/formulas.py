@@ -2,7 +2,8 @@
 
 The official trees are those of LaTeXML in the topic files of 2021 and 2022 (jpfyoder/pt-arqmath, read from the folder
 HARNESS_MIRROR); the file of 2020 was made without amsmath and is no truth. Pairs whose official tree holds an error are
-left out. `distinct` counts each LaTeX once. Prints one table; `--markdown` for bench/results.
+left out. `distinct` counts each LaTeX once. LaTeXML is left out where it is not installed, and takes minutes.
+Prints one table; `--markdown` for bench/results.
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ import csv
 import io
 import os
 import platform
+import resource
 import tarfile
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from unittest import mock
 
 from harness.errors import HarnessError
+from harness.formulas import latexml
 from harness.formulas.counts import Reading, failed
 from harness.formulas.layout import read_latex
 from harness.formulas.mathml import read_content, read_presentation
@@ -109,12 +114,29 @@ def measure(parser: Parser, pairs: list[tuple[str, Tree]]) -> tuple[float, float
         start = time.process_time()
         readings = [parser.read(latex) for latex, _ in pairs]
         best = min(best, time.process_time() - start)
+    return (*agreement(readings, pairs), len(pairs) / best, sum(bool(reading.reason) for reading in readings))
+
+
+def agreement(readings: list[Reading], pairs: list[tuple[str, Tree]]) -> tuple[float, float, float]:
+    """Shares of identical trees over all and over distinct LaTeX, mean tuple F1."""
     same = [reading.tree == tree for reading, (_, tree) in zip(readings, pairs, strict=True)]
     f1 = [tuple_f1(reading.tree, tree) for reading, (_, tree) in zip(readings, pairs, strict=True)]
     distinct = {latex: each for (latex, _), each in zip(pairs, same, strict=True)}
-    missed = sum(bool(reading.reason) for reading in readings)
     n = len(pairs)
-    return sum(same) / n, sum(distinct.values()) / len(distinct), sum(f1) / n, n / best, missed
+    return sum(same) / n, sum(distinct.values()) / len(distinct), sum(f1) / n
+
+
+def measure_latexml(pairs: list[tuple[str, Tree]], kind: str) -> tuple[float, float, float, float, int]:
+    """The same of LaTeXML without its cache: each LaTeX once, CPU time of its processes, minutes."""
+    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, HARNESS_CACHE=folder):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        distinct = list(dict.fromkeys(latex for latex, _ in pairs))
+        read = latexml.reader(distinct, kind.lower())
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    readings = [read(latex) for latex, _ in pairs]
+    missed = sum(bool(reading.reason) for reading in readings)
+    return (*agreement(readings, pairs), len(distinct) / seconds, missed)
 
 
 def main() -> None:
@@ -126,11 +148,14 @@ def main() -> None:
     table = [("tree", "parser", "topics", "pairs", "identical", "distinct", "tuple F1", "formulas/s", "failed")]
     for year in YEARS[1:]:
         official = official_pairs(mirror, year)
-        for each in PARSERS:
-            pairs = [(pair.latex, tree) for pair in official if (tree := truth(pair, each.kind)) is not None]
-            same, distinct, f1, speed, missed = measure(each, pairs)
-            shown = (f"{same:.1%}", f"{distinct:.1%}", f"{f1:.3f}", f"{speed:,.0f}", str(missed))
-            table.append((each.kind, each.name, str(year), f"{len(pairs):,}", *shown))
+        for kind in ("SLT", "OPT"):
+            pairs = [(pair.latex, tree) for pair in official if (tree := truth(pair, kind)) is not None]
+            rows = [(each.name, measure(each, pairs)) for each in PARSERS if each.kind == kind]
+            if not latexml.missing():
+                rows.append((f"LaTeXML {latexml.version()}", measure_latexml(pairs, kind)))
+            for name, (same, distinct, f1, speed, missed) in rows:
+                shown = (f"{same:.1%}", f"{distinct:.1%}", f"{f1:.3f}", f"{speed:,.0f}", str(missed))
+                table.append((kind, name, str(year), f"{len(pairs):,}", *shown))
     if arguments.markdown:
         print("| " + " | ".join(table[0]) + " |\n|" + "---|" * len(table[0]))
         for row in table[1:]:
@@ -138,7 +163,9 @@ def main() -> None:
     else:
         for row in table:
             print("  ".join(field.ljust(18) for field in row))
-    print(f"\none core, CPU time, best of three; Python {platform.python_version()}, {platform.machine()}")
+    print(
+        f"\none core, CPU time, best of three (LaTeXML: once); Python {platform.python_version()}, {platform.machine()}"
+    )
 
 
 if __name__ == "__main__":

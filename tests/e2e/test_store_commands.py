@@ -142,3 +142,51 @@ def test_a_corpus_without_any_judged_document_is_refused(place: Place) -> None:
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert done.err.startswith("harness: corpus mini-theorems: holds none of the 320 judged documents (such as 'a")
     assert not place.files("runs")
+
+
+def test_judgments_of_topics_that_the_collection_lacks_are_refused(place: Place) -> None:
+    place.write("qrels", "T1 0 a1001 1\nT9 0 a1001 2\n")
+    place.write("topics", '{"id": "T1", "title": "sums"}\n')
+    mapping = {
+        "name": "mine",
+        "title": "x",
+        "licence": "y",
+        "protocol": "trec_eval",
+        "topics": {"reader": "jsonl", "file": "topics"},
+        "editions": {"all": {"title": "x", "qrels": {"file": "qrels"}, "topics": 2, "judgments": 2}},
+    }
+    place.write("conf/collection/mine.yaml", yaml.safe_dump(mapping))
+    done = place.run("run", "collection=mine", "corpus=mini-answers", "system=overlap")
+    assert (done.code, done.err) == (
+        2,
+        "harness: collection mine: the judgments hold topic 'T9', which is not among its topics (1 such topics)\n",
+    )
+
+
+@pytest.mark.parametrize("encoding", ["foo", "shift_jis"])
+def test_posts_in_an_encoding_that_is_not_known(place: Place, encoding: str) -> None:
+    place.write("posts.xml", POSTS.replace("utf-8", encoding))
+    done = place.run("fetch", "arqmath-posts", "--from", "posts.xml")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert done.err.startswith("harness: posts.xml:1: ")
+
+
+def test_a_damaged_artefact_can_be_listed_and_deleted(place: Place) -> None:
+    place.good("run", *MINI, "system=bm25", "formats=[json]")
+    (spec,) = place.cache.rglob("spec.json")
+    spec.write_text("{")
+    assert "1 artefacts" in place.good("store", "ls")
+    assert place.good("store", "gc", "--days", "0").startswith("1 artefacts deleted")
+    assert not spec.exists()
+
+
+def test_a_run_of_a_part_is_not_scored_on_the_whole_without_a_word(place: Place) -> None:
+    place.good("run", *MINI, "system=overlap", "formats=[json]")
+    assert place.run("score", "runs/mini-task1/overlap.run", "-c", "mini-task1").err == ""
+    side = place.here / "runs/mini-task1/overlap.ir-metadata.yml"
+    side.write_text(side.read_text().replace("name: mini-answers", "name: mse-pages"))
+    said = place.run("score", "runs/mini-task1/overlap.run", "-c", "mini-task1").err
+    assert said == (
+        "runs/mini-task1/overlap.run: was made on corpus mse-pages; "
+        "--corpus mse-pages cuts the judgments to what that holds\n"
+    )

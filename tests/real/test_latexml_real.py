@@ -1,0 +1,85 @@
+"""LaTeXML as it is installed here: against the official formulas, and with LaTeX that means harm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.formulas import official_pairs, truth
+from harness.formulas.latexml import convert, missing, read
+from harness.formulas.tree import show
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(bool(missing()), reason="LaTeXML is not installed: apt-get install latexml"),
+]
+
+
+def opt(latex: str) -> str:
+    return show(read(convert([latex])[0], "opt").tree)
+
+
+@pytest.mark.parametrize("kind", ["SLT", "OPT"])
+def test_official_trees(mirror: Path, kind: str) -> None:
+    pairs = [
+        (pair.latex, tree) for pair in official_pairs(mirror, 2022)[:150] if (tree := truth(pair, kind)) is not None
+    ]
+    found = [read(markup, kind.lower()) for markup in convert([latex for latex, _ in pairs])]
+    same = sum(reading.tree == tree for reading, (_, tree) in zip(found, pairs, strict=True))
+    assert same >= 0.95 * len(pairs) > 100
+
+
+def test_a_bad_formula_harms_no_other() -> None:
+    bad = ["x}", "{x", r"\begin{matrix} a", r"\end{document}", r"\foo", r"$", r"\def\x{y}", r"\let\frac\sqrt", "% a"]
+    mixed = [each for latex in bad for each in (latex, r"\frac{x}{2}")]
+    found = convert(mixed)
+    assert {show(read(each, "opt").tree) for each in found[1::2]} == {"[O!divide,0[V!𝑥],1[N!2]]"}
+    assert [each.reason for each in found[1::2]] == [""] * len(bad)
+    assert found[mixed.index(r"\foo")].reason == "undefined"
+
+
+def test_endless_formulas_are_ended() -> None:
+    latex = [r"\def\a{\a}\a", "x", r"\def\a{\a\a}\a", r"\loop\iftrue\repeat", "y"]
+    found = convert(latex, seconds=5)
+    assert [bool(each.reason) for each in found] == [True, False, True, True, False]
+    assert show(read(found[4], "opt").tree) == "[V!𝑦]"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        r"\input{%s}",
+        r"\input %s ",
+        r"\csname input\endcsname{%s}",
+        r"\csname @@input\endcsname %s ",
+        r"\csname inp\expandafter\endcsname\csname ut\endcsname{%s}",
+        r"\begin{input}{%s}\end{input}",
+        r"\include{%s}",
+        r"\openin5=%s \read5 to\x \x",
+        r"\csname openin\endcsname5=%s \csname read\endcsname5 to\x \x",
+        r"\makeatletter\@input{%s}",
+        r"\InputIfFileExists{%s}{}{}",
+        r"^^5cinput{%s}",
+        r"\usepackage{listings}\lstinputlisting{%s}",
+        r"\csname usepackage\endcsname{verbatim}\verbatiminput{%s}",
+        r"\bibliography{%s}",
+    ],
+)
+def test_files_are_not_read(tmp_path: Path, command: str) -> None:
+    for name in ("s.tex", "s.sty", "s.sty.ltxml", "s.bbl"):
+        (tmp_path / name).write_text("q+31415", encoding="utf-8")
+    found = convert([command % (tmp_path / "s.tex"), command % (tmp_path / "s")])
+    assert not any("31415" in each.presentation + each.content for each in found)
+
+
+def test_files_are_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "out.tex"
+    convert([rf"\immediate\openout5={path} \immediate\write5{{x}}\immediate\closeout5 x"])
+    convert([rf"\begin{{filecontents}}{{{path}}}" + "\nx\n" + r"\end{filecontents}"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unicode() -> None:
+    assert opt("é+∞") != "[E!]"
+    assert opt("α") == opt(r"\alpha")

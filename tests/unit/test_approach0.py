@@ -1,0 +1,218 @@
+"""Approach0: the producer with an engine in its place that breaks off as told, the whole with the real one."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lexical_tools import found, message
+
+from harness import store
+from harness.collections.corpus import Corpus
+from harness.systems import approach0, load_system
+from harness.systems.approach0 import Approach0
+from harness.topics import Formula, Topic, Topics
+
+# Stands in the engine's place: a document scores by how many of the query's formulas stand in it.
+FAKE = """
+import os, pathlib
+def parse(latex):
+    if latex == "segfault": os._exit(139)
+    return ("syntax error, unexpected x", None) if latex == "bad" else ("OK", ())
+def index_open(path, option):
+    folder = pathlib.Path(path)
+    folder.mkdir(exist_ok=True)
+    print("creating index path")
+    return folder
+def index_writer(folder): return folder
+def writer_add_doc(folder, content, url):
+    if "breakindex" in content: os._exit(139)
+    number = len(list(folder.iterdir())) + 1
+    (folder / str(number)).write_text(content)
+    return number
+def writer_flush(folder): pass
+def writer_maintain(folder, force): return True
+def writer_close(folder): pass
+def index_close(folder): pass
+def search(folder, keywords, topk, verbose, log):
+    hits = []
+    for path in folder.iterdir():
+        text = path.read_text()
+        score = sum("[imath]" + each["str"] + "[/imath]" in text for each in keywords)
+        if any(each["str"] == "breaksearch" for each in keywords): os._exit(139)
+        if score: hits.append((score, int(path.name)))
+    hits.sort(reverse=True)
+    rows = ['{"docid": %d, "rank": %d, "score": %.3f, "field_url": "","field_content": "\\\\q"}' % (n, at, s)
+            for at, (s, n) in enumerate(hits[:topk], 1)]
+    return '{"ret_code": 0, "hits": [' + ", ".join(rows) + "]}"
+"""
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine's place is taken."""
+    package = tmp_path / "site" / "pya0"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('the package is not to be loaded')")
+    (package / "_pya0.py").write_text(FAKE)
+    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+    known = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda name: "0.0.1" if name == "pya0" else known(name))
+
+
+def corpus_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, documents: Mapping[str, tuple[str, ...]]) -> Corpus:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text(repr(documents))
+    corpus = Corpus("c", "C", "CC0", path)
+
+    def read(_: Corpus) -> object:
+        from harness.collections.corpus import Document
+
+        return (
+            Document(name, formulas=tuple(Formula(str(n), latex) for n, latex in enumerate(formulas)))
+            for name, formulas in documents.items()
+        )
+
+    monkeypatch.setattr(Corpus, "__iter__", read)
+    return corpus
+
+
+def topics_of(**formulas: tuple[str, ...]) -> Topics:
+    return Topics(
+        tuple(
+            Topic(name, "", formulas=tuple(Formula(str(n), latex) for n, latex in enumerate(each)))
+            for name, each in formulas.items()
+        )
+    )
+
+
+DOCUMENTS = {"d1": ("a", "b"), "d2": ("b",), "d3": (), "d4": ("c", "bad")}
+
+
+@pytest.mark.usefixtures("engine")
+def test_scores_are_of_the_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
+    topics = topics_of(t1=("a", "b", "a"), t2=("c",), t3=("z",), t4=())
+    assert found(Approach0(), topics, corpus, tmp_path) == {"t1": {"d1": 2.0, "d2": 1.0}, "t2": {"d4": 1.0}}
+
+
+@pytest.mark.usefixtures("engine")
+def test_pool_and_depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
+    topics = topics_of(t1=("a", "b"))
+    pool = {"t1": frozenset(("d2", "d3", "elsewhere"))}
+    assert found(Approach0(), topics, corpus, tmp_path, pool) == {"t1": {"d2": 1.0, "d3": 0.0}}
+    assert found(Approach0(depth=1), topics, corpus, tmp_path) == {"t1": {"d1": 2.0}}
+
+
+@pytest.mark.usefixtures("engine")
+def test_what_cannot_be_parsed_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = {**DOCUMENTS, "d5": ("segfault", "b"), "d6": ("segfault",)}
+    corpus = corpus_of(monkeypatch, tmp_path, documents)
+    run = found(Approach0(), topics_of(t1=("b", "bad"), t2=("segfault",)), corpus, tmp_path)
+    assert run == {"t1": {"d1": 1.0, "d2": 1.0, "d5": 1.0}}
+    said = capsys.readouterr().err
+    assert "5 distinct formulas; parsed by Approach0: 3; not: syntax error: 1, broke off: 1" in said
+    assert "3 distinct formulas, 1 topics without any; parsed by Approach0: 1" in said
+
+
+@pytest.mark.usefixtures("engine")
+def test_document_that_breaks_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = corpus_of(monkeypatch, tmp_path, {"d0": ("breakindex",), **DOCUMENTS, "d9": ("b", "breakindex")})
+    run = found(Approach0(), topics_of(t1=("b",)), corpus, tmp_path)
+    assert run == {"t1": {"d1": 1.0, "d2": 1.0}}
+    said = capsys.readouterr().err
+    assert "broke off at document d0," in said
+    assert "broke off at document d9," in said
+
+
+@pytest.mark.usefixtures("engine")
+def test_topic_that_breaks_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
+    run = found(Approach0(), topics_of(t1=("breaksearch",), t2=("b",), t3=("breaksearch",)), corpus, tmp_path)
+    assert run == {"t2": {"d1": 1.0, "d2": 1.0}}
+    assert "broke off at topic t3," in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("engine")
+def test_index_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
+    first = found(Approach0(), topics_of(t1=("b",)), corpus, tmp_path)
+    monkeypatch.setattr(approach0, "build", lambda corpus, folder: pytest.fail("built again"))
+    assert found(Approach0(), topics_of(t1=("b",)), corpus, tmp_path) == first
+    assert [artefact.kind for artefact in store.artefacts()] == ["approach0-index"]
+
+
+@pytest.mark.usefixtures("engine")
+def test_marks_of_formulas_in_a_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = corpus_of(monkeypatch, tmp_path, {"d1": ("a[/imath]\n\tb[imath] c\0",)})
+    assert found(Approach0(), topics_of(t1=("a b c",)), corpus, tmp_path) == {"t1": {"d1": 1.0}}
+
+
+@pytest.mark.usefixtures("engine")
+def test_corpus_without_formulas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = corpus_of(monkeypatch, tmp_path, {"d1": (), "d2": ("bad",)})
+    said = message(lambda: Approach0()(topics_of(t=("a",)), corpus, tmp_path))
+    assert said == "corpus c: has no formula that Approach0 can read, which reads LaTeX"
+
+
+def test_engine_that_does_not_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "pya0"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "_pya0.py").write_text("raise ImportError('libmpi.so: cannot open')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    said = message(lambda: approach0.search(tmp_path, {"t": ["a"]}, 1))
+    assert said == (
+        "Approach0 does not start: ImportError: libmpi.so: cannot open; pip install 'mathir-harness[approach0]'"
+    )
+
+
+def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
+    monkeypatch.setattr(metadata, "version", lacking)
+    said = message(lambda: Approach0()(topics_of(t=("a",)), corpus, tmp_path))
+    assert said == "pya0 is not installed: pip install 'mathir-harness[approach0]'"
+
+
+def test_parameters() -> None:
+    assert message(lambda: Approach0(depth=0)).startswith("key 'depth' is 0")
+    assert isinstance(load_system("approach0"), Approach0)
+
+
+needs_pya0 = pytest.mark.skipif(
+    importlib.util.find_spec("pya0") is None, reason="pya0 is not installed: pip install 'mathir-harness[approach0]'"
+)
+
+
+@needs_pya0
+def test_real_engine_finds_each_formula_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    latex = [r"\frac{a}{b}+x^2", r"\int_0^1 f(x) dx", r"\sqrt{y^2+1}", r"\sum_{n=1}^\infty \frac{1}{n^2}", "e^{i t}"]
+    corpus = corpus_of(monkeypatch, tmp_path, {f"d{n}": (each,) for n, each in enumerate(latex)})
+    topics = topics_of(**{f"t{n}": (each,) for n, each in enumerate(latex)}, broken=(r"\foo{{",))
+    run = found(Approach0(), topics, corpus, tmp_path)
+    assert {topic: max(docs, key=lambda name: docs[name]) for topic, docs in run.items()} == {
+        f"t{n}": f"d{n}" for n in range(len(latex))
+    }
+
+
+@needs_pya0
+def test_real_engine_adds_up_formulas_of_a_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = {"both": (r"\sqrt{y^2+1}", "e^{i t}"), "one": ("e^{i t}",), "none": ()}
+    corpus = corpus_of(monkeypatch, tmp_path, documents)
+    run = found(Approach0(), topics_of(t=(r"\sqrt{y^2+1}", "e^{i t}")), corpus, tmp_path)
+    assert list(run["t"]) == ["both", "one"]
+    assert np.all(np.diff(list(run["t"].values())) < 0)
