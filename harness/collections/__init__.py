@@ -161,7 +161,8 @@ class Collection:
             if keys is None:
                 raise HarnessError(
                     f"collection {self.name}: protocol {chosen.name} maps documents to keys, and the collection has no "
-                    "map; give it with --keys FILE, or say --keys none if the runs name keys"
+                    "map; give it with --keys FILE, or say --keys none if the runs name keys; "
+                    "'harness run' needs a corpus whose ids are keys"
                 )
         return Scorer(self.qrels(edition), chosen, collection=self.name, keys=keys, measures=measures)
 

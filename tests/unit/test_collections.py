@@ -184,7 +184,8 @@ def test_a_protocol_that_maps_documents_needs_a_map(make: Callable[..., Path]) -
     mine = load_collection("mine")
     assert message(lambda: mine.scorer(None, "arqmath-task2")) == (
         "collection mine: protocol arqmath-task2 maps documents to keys, and the collection has no map; "
-        "give it with --keys FILE, or say --keys none if the runs name keys"
+        "give it with --keys FILE, or say --keys none if the runs name keys; "
+        "'harness run' needs a corpus whose ids are keys"
     )
     run = Run.from_dict("r", {"T1": {"x1": 2.0, "x2": 1.0}})
     scores = mine.scorer(None, "arqmath-task2", keys={"x1": "d1", "x2": "d1"}, measures=("P@1", "nDCG"))(run)
@@ -325,7 +326,10 @@ def test_documents_of_a_corpus(tmp_path: Path) -> None:
         ("[]", "not a document: TypeError: list indices must be integers or slices, not str"),
         ("{}", "not a document: KeyError: 'id'"),
         ("{", "not a document: JSONDecodeError: Expecting property name enclosed in double quotes"),
-        ('{"id": "d", "tags": [1]}', "not a document: TypeError: sequence item 0: expected str instance, int found"),
+        (
+            '{"id": "d", "tags": [1]}',
+            "not a document: TypeError: column 'tags' is [1], expected text, a number or a list of texts",
+        ),
         (b'{"id": "\xe9"}', "not a document: UnicodeDecodeError: 'utf-8' codec can't decode byte 0xe9"),
         ("[" * 100_000, "not a document: RecursionError: maximum recursion depth exceeded"),
         ('{"id": ""}', "document id '' is empty or holds blanks or unprintable characters"),
