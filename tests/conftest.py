@@ -3,6 +3,8 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import shutil
+import subprocess
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,6 +20,19 @@ def mirror() -> Path:
     if not named or not Path(named).is_dir():
         pytest.skip("no mirror: set HARNESS_MIRROR")
     return Path(named)
+
+
+@pytest.fixture(scope="session")
+def pdflatex() -> str:
+    """The program, with the packages that reports use; without them the test is skipped."""
+    program = shutil.which("pdflatex")
+    if program is None or shutil.which("kpsewhich") is None:
+        pytest.skip("pdflatex is not installed")
+    for style in ("amssymb", "booktabs", "geometry", "graphicx", "longtable"):
+        found = subprocess.run(["kpsewhich", f"{style}.sty"], capture_output=True, check=False)
+        if not found.stdout.strip():
+            pytest.skip(f"the LaTeX package {style} is not installed")
+    return program
 
 
 @pytest.fixture(scope="session", autouse=True)

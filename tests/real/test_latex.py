@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,13 +15,12 @@ from harness.store import provenance
 
 @pytest.mark.real
 @pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
 @pytest.mark.parametrize("key", paper_names())
-def test_the_report_of_a_paper_compiles(key: str, mirror: Path, tmp_path: Path) -> None:
+def test_the_report_of_a_paper_compiles(key: str, mirror: Path, tmp_path: Path, pdflatex: str) -> None:
     reproduction = reproduce(load_paper(key))
     report = paper_report(reproduction, provenance({}, ["harness", "reproduce", f"paper={key}"]))
     write_report(report, tmp_path, ["tex"])
-    command = ["pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
+    command = [pdflatex, "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout[-2000:].decode("utf-8", "replace")
     assert (tmp_path / "report.pdf").stat().st_size > 20_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import string
 import subprocess
 from pathlib import Path
@@ -276,8 +275,9 @@ def test_long_tables_break_over_pages_and_wide_ones_are_scaled_or_cut_without_lo
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
-def test_pdflatex_compiles_a_report_with_every_hostile_text_and_every_known_character(tmp_path: Path) -> None:
+def test_pdflatex_compiles_a_report_with_every_hostile_text_and_every_known_character(
+    tmp_path: Path, pdflatex: str
+) -> None:
     chars = sorted({*TEX, *LATIN, *ACCENTS})
     rows = tuple((Cell(f"x{char}y"), Cell(char, 1.0, tuple(MARKS), char)) for char in chars)
     sections = [section for text in HOSTILE for section in report_of(text).sections]
@@ -298,7 +298,7 @@ def test_pdflatex_compiles_a_report_with_every_hostile_text_and_every_known_char
         ),
     )
     (tmp_path / "report.tex").write_text(render_latex(Report("T", "H", whole)), encoding="utf-8")
-    command = ["pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
+    command = [pdflatex, "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-2000:]
     assert (tmp_path / "report.pdf").stat().st_size > 10_000
