@@ -62,8 +62,9 @@ def official_pairs(mirror: Path, year: int) -> list[Pair]:
             stream = archive.extractfile(member)
             assert stream is not None
             text = io.StringIO(stream.read().decode("utf-8"), newline="")
-            csv.field_size_limit(1 << 30)
+            usual = csv.field_size_limit(1 << 30)
             rows = list(csv.reader(text, delimiter="\t"))[1:]
+            csv.field_size_limit(usual)  # the limit is one of the whole process
             kind = _FILES[name.stem.rpartition("_")[2]]
             # A second header stands in the middle of a file of 2020.
             parts[kind] = {row[0]: row[4] for row in rows if len(row) == 5 and row[0] != "id"}
