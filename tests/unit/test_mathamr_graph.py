@@ -1,0 +1,165 @@
+"""The content graph: modes, JSON, Penman, checks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import HarnessError
+from harness.systems.mathamr import graph as g
+from harness.systems.mathamr.graph import FormulaNodes, Graph
+
+# "solve x, y": multi-sentence -> solve -> FORMULA_0 (OPT of two nodes, SLT of one), FORMULA_1 (no trees)
+SMALL = Graph(
+    ("multi-sentence", "solve-01", "FORMULA_0", "FORMULA_1", "O!minus", "V!x", "V!x"),
+    bytes([0, 0, 1, 1, 2, 2, 3]),
+    (
+        (0, ":snt1", 1),
+        (1, ":ARG1", 2),
+        (0, ":math", 3),
+        (2, ":opt", 4),
+        (4, ":opt_0", 5),
+        (2, ":slt", 6),
+    ),
+    0,
+    ((1, 2),),
+    (FormulaNodes("7", 2, (4, 6), (6, 7)), FormulaNodes("", 3, (0, 0), (0, 0))),
+)
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    """A connected graph of text nodes with odd labels and edges in both directions."""
+    count = draw(st.integers(1, 12))
+    labels = tuple(draw(st.text(max_size=6)) for _ in range(count))
+    relations = st.sampled_from([":ARG0", ":consist-of", ":opt_0", ":mod", ":x-of-y"])
+    edges = []
+    for node in range(1, count):
+        other = draw(st.integers(0, node - 1))
+        pair = (node, other) if draw(st.booleans()) else (other, node)
+        edges.append((pair[0], draw(relations), pair[1]))
+    for _ in range(draw(st.integers(0, 4))):
+        edges.append((draw(st.integers(0, count - 1)), draw(relations), draw(st.integers(0, count - 1))))
+    everything = tuple(range(count))
+    return Graph(labels, bytes(count), tuple(dict.fromkeys(edges)), 0, (everything,), ())
+
+
+def test_modes_drop_trees_and_renumber() -> None:
+    assert g.restrict(SMALL, "both") is SMALL
+    opt = g.restrict(SMALL, "opt")
+    assert opt.labels == SMALL.labels[:6]
+    assert opt.formulas[0] == FormulaNodes("7", 2, (4, 6), (0, 0))
+    slt = g.restrict(SMALL, "slt")
+    assert slt.labels == (*SMALL.labels[:4], "V!x")
+    assert slt.edges == ((0, ":snt1", 1), (1, ":ARG1", 2), (0, ":math", 3), (2, ":slt", 4))
+    assert slt.formulas[0] == FormulaNodes("7", 2, (0, 0), (4, 5))
+    none = g.restrict(SMALL, "none")
+    assert none == Graph(("multi-sentence", "solve-01"), b"\0\0", ((0, ":snt1", 1),), 0, ((1,),), ())
+    for mode in g.MODES:
+        g.check(g.restrict(SMALL, mode))
+
+
+def test_without_formulas_something_is_left() -> None:
+    only = Graph(
+        ("FORMULA_0", "V!x"), bytes([1, 3]), ((0, ":slt", 1),), 0, ((0,),), (FormulaNodes("", 0, (0, 0), (1, 2)),)
+    )
+    assert g.restrict(only, "none") == Graph(("multi-sentence",), b"\0", (), 0, (), ())
+
+
+def test_the_root_moves_when_it_is_a_placeholder() -> None:
+    start = Graph(
+        ("FORMULA_0", "hold"), bytes([1, 0]), ((0, ":dep", 1),), 0, ((0, 1),), (FormulaNodes("", 0, (0, 0), (0, 0)),)
+    )
+    assert g.restrict(start, "none") == Graph(("hold",), b"\0", (), 0, ((0,),), ())
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    with pytest.raises(HarnessError, match="formula mode 'opts' is unknown; did you mean 'opt'"):
+        g.restrict(SMALL, "opts")
+
+
+@given(graphs())
+def test_json_gives_the_graph_back(graph: Graph) -> None:
+    assert g.from_json(g.as_json(graph)) == graph
+    assert "\n" not in g.as_json(graph)
+
+
+def test_json_keeps_formulas() -> None:
+    assert g.from_json(g.as_json(SMALL)) == SMALL
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"labels":["a"]}', g.as_json(SMALL).replace('":math"', '":math*"')])
+def test_what_is_no_graph_is_one_line(text: str) -> None:
+    with pytest.raises(HarnessError, match=r"^shard:3: ") as caught:
+        g.from_json(text, "shard:3")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (replace(SMALL, labels=(), kinds=b""), "no nodes"),
+        (replace(SMALL, kinds=bytes(6)), "6 kinds for 7 nodes"),
+        (replace(SMALL, kinds=bytes([0, 0, 1, 1, 2, 2, 4])), "kinds"),
+        (replace(SMALL, root=7), "root 7"),
+        (replace(SMALL, edges=((0, ":mod", 7),)), "leaves the 7 nodes"),
+        (replace(SMALL, edges=((0, ":ARG0-of", 1),)), "forward relation"),
+        (replace(SMALL, edges=((0, ":ARG0*", 1),)), "forward relation"),
+        (replace(SMALL, sentences=((1, 4),)), "node 4 of a sentence"),
+        (replace(SMALL, formulas=(FormulaNodes("", 1, (0, 0), (0, 0)),)), "node 1 of a formula is no placeholder"),
+        (replace(SMALL, formulas=(FormulaNodes("", 2, (4, 7), (0, 0)),)), "are not an OPT"),
+    ],
+)
+def test_faults_are_told(broken: Graph, reason: str) -> None:
+    with pytest.raises(HarnessError, match=reason):
+        g.check(broken, "post 5")
+
+
+def test_inversions_of_amr() -> None:
+    assert [r for r in (":ARG0-of", ":arg1-of", ":mod-of", ":prep-with-of") if not g.is_inverse(r)] == []
+    assert not any(map(g.is_inverse, (":ARG0", ":consist-of", ":Consist-of", ":prep-on-behalf-of", ":prep-out-of")))
+    assert g.is_inverse(":consist-of-of")
+
+
+@given(graphs())
+def test_penman_says_the_same(graph: Graph) -> None:
+    pytest.importorskip("penman", reason="penman is not installed")
+    from harness.systems.mathamr.amr import read_sentence
+
+    read = read_sentence(g.to_penman(graph))
+    labels = ["".join(" " if c.isspace() else c for c in label) for label in graph.labels]
+    assert sorted(read.labels) == sorted(labels)
+    assert sorted((read.labels[s], r, read.labels[t]) for s, r, t in read.edges) == sorted(
+        (labels[s], r, labels[t]) for s, r, t in graph.edges
+    )
+
+
+def test_penman_by_hand() -> None:
+    inverted = Graph(
+        ("boy", "go-02", "FORMULA_0"), bytes([0, 0, 1]), ((1, ":ARG0", 0), (0, ":mod", 2), (1, ":x", 2)), 0, (), ()
+    )
+    assert g.to_penman(inverted) == "(n0 / boy :mod (n2 / FORMULA_0 :x-of (n1 / go-02 :ARG0 n0)))"
+
+
+def test_a_node_without_an_edge_has_no_penman() -> None:
+    with pytest.raises(HarnessError, match="node 1 \\('b'\\) is not joined"):
+        g.to_penman(Graph(("a", "b"), b"\0\0", (), 0, (), ()))
+
+
+def test_statistics_by_hand() -> None:
+    other = replace(SMALL, edges=(), sentences=(), formulas=())
+    found = g.statistics([SMALL, other, g.restrict(other, "none")])
+    assert found["graphs"] == 3
+    assert found["median nodes"] == 7
+    assert found["mean nodes"] == pytest.approx(16 / 3)
+    assert found["mean formulas"] == pytest.approx(2 / 3)
+    assert g.statistics([]) == {"graphs": 0}
+
+
+def test_components() -> None:
+    assert g.components(4, [(0, ":a", 1), (2, ":a", 1)]) == 2
+    assert g.connected(SMALL)
+    assert not g.connected(replace(SMALL, edges=()))

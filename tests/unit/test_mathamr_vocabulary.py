@@ -1,0 +1,250 @@
+"""Node types and relations of MathAMR+: what becomes of a label, what is kept, and files that are none."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mathamr_tools import POST, graphs, message, text_graph
+
+from harness.errors import HarnessError
+from harness.systems.mathamr.graph import FORMULA, OPT, SLT, TEXT, Graph
+from harness.systems.mathamr.vocabulary import (
+    MASK,
+    MOST,
+    SPECIALS,
+    UNK,
+    UNKNUM_DEC,
+    UNKNUM_INT,
+    UNKNUM_RAT,
+    URL,
+    VIRTUAL,
+    Vocabulary,
+    check_digest,
+    normalise,
+    number_class,
+)
+
+
+@pytest.mark.parametrize(
+    ("label", "kind", "expected"),
+    [
+        ("equations", TEXT, "equat"),
+        ("solve-01", TEXT, "solve-01"),
+        ("have-rel-role-91", TEXT, "have-rel-role-91"),
+        ("self-adjointness", TEXT, "self-adjoint"),
+        ("ﬁelds", TEXT, "field"),  # a ligature
+        ("𝑐", TEXT, "c"),
+        ("V!𝑥", OPT, "V!x"),
+        ("F!sines", OPT, "F!sines"),  # words of the text are stemmed, names of operators are not
+        ('"Alice"', TEXT, "Alice"),
+        ('"', TEXT, '"'),
+        ("https://example.org/a?b", TEXT, "URL"),
+        ('"WWW.example.org"', TEXT, "URL"),
+        ("T!http://x", SLT, "URL"),
+        ("FORMULA_12", FORMULA, "FORMULA"),
+        ("FORMULA_12", TEXT, "FORMULA"),
+        ("1990", TEXT, "1990"),
+        ("½", TEXT, "1⁄2"),
+        ("-", TEXT, "-"),
+        ("", TEXT, ""),
+        ("URL", TEXT, "url"),  # a word, not the special
+        ("MASK", OPT, "mask"),
+        ("[UNKNUM_INT]", TEXT, "[unknum_int]"),
+        ("FORMULA", TEXT, "formula"),
+    ],
+)
+def test_a_label_becomes_its_type(label: str, kind: int, expected: str) -> None:
+    assert normalise(label, kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["7", "-7", "+7", "−7", "1,234,567", "N!0", "N!10000", "٣"], UNKNUM_INT),
+        (["3.14", ".5", "5.", "-0.5", "1e9", "2.5E-3", "1.5x10^3", "6 × 10^-2", "1,000.5", "N!2.0"], UNKNUM_DEC),
+        (["3/4", "-3/4", "3 / 4", "1⁄2", "N!22/7"], UNKNUM_RAT),
+        (
+            [*("", ".", "-", "x", "e9", "1e", "2x", "V!2", "N!", "N!x", "3/x", "3//4", "1,23", "1.2.3", "solve-01")],
+            None,
+        ),
+    ],
+)
+def test_numbers_are_told_by_their_kind(names: list[str], expected: int | None) -> None:
+    assert [number_class(name) for name in names] == [expected] * len(names)
+
+
+def test_very_long_labels_have_types_like_others() -> None:
+    digits = "1" * 200_000  # patterns that go back and forth would not come to an end here
+    assert number_class(digits) == UNKNUM_INT
+    assert number_class(digits + "x") is None
+    assert number_class("1" + ",111" * 50_000) == UNKNUM_INT
+    assert number_class("1" + ",111" * 50_000 + "x") is None
+    assert number_class("1." * 100_000) is None
+    assert normalise(digits + "-x", TEXT) == digits + "-x"
+
+
+def test_numbers_are_kept_from_five_on_and_fall_back_to_their_kind() -> None:
+    training = [text_graph(("5",) * 5 + ("6",) * 4 + ("0.5",) * 4 + ("3/4",) * 4 + ("word",))]
+    training.append(text_graph(("N!5",) * 4 + ("N!6",) * 5, OPT))
+    vocabulary = Vocabulary.learn(training)
+    assert set(vocabulary.nodes) == {*SPECIALS, "5", "N!6", "word"}
+    named = [vocabulary.nodes[vocabulary.node(label, TEXT)] for label in ("5", "6", "0.5", "3/4", "77", "8.25")]
+    assert named == ["5", "[UNKNUM_INT]", "[UNKNUM_DEC]", "[UNKNUM_RAT]", "[UNKNUM_INT]", "[UNKNUM_DEC]"]
+    assert [vocabulary.node(label, OPT) for label in ("N!5", "N!6", "V!q")] == [
+        UNKNUM_INT,
+        vocabulary.nodes.index("N!6"),
+        UNK,
+    ]
+    one = Vocabulary.learn(training, least_number=1)
+    assert {"6", "0.5", "3/4", "N!5"} <= set(one.nodes)
+
+
+def test_counts_add_up_over_spellings_of_a_type_and_over_graphs() -> None:
+    vocabulary = Vocabulary.learn([text_graph(("equation", "½", "½")), text_graph(("equations", "1⁄2", "½", "½"))])
+    assert vocabulary.nodes[6:] == ("1⁄2", "equat")
+
+
+def test_the_rarest_beyond_the_size_are_unknown_and_ties_go_by_name() -> None:
+    training = [text_graph(("b", "c", "c", "a", "d", "7", "7", "7", "7", "7"))]
+    vocabulary = Vocabulary.learn(training, size=9)
+    assert vocabulary.nodes == (*SPECIALS, "7", "c", "a")
+    assert [vocabulary.node(label, TEXT) for label in "7cabd"] == [6, 7, 8, UNK, UNK]
+    assert vocabulary.coverage(training) == pytest.approx(0.8)
+    assert Vocabulary.learn(training, size=6).nodes == SPECIALS
+    assert Vocabulary.learn(training, size=6).node("7", TEXT) == UNKNUM_INT  # cut off, but a number still
+
+
+def test_the_size_is_that_of_the_embedding_whatever_was_seen() -> None:
+    training = [text_graph(tuple(f"w-{number:05d}-01" for number in range(30_000)))]
+    full = Vocabulary.learn(training, size=20_000)
+    assert (full.size, len(full.nodes)) == (20_000, 20_000)
+    few = Vocabulary.learn([POST])
+    assert few.size == 20_000
+    assert len(few.nodes) < 50
+
+
+def test_relations_by_frequency_then_name_with_the_virtual_ones_last() -> None:
+    vocabulary = Vocabulary.learn([POST])
+    assert vocabulary.relations == (
+        *(":ARG1", ":opt_0", ":slt_n", ":frequency", ":math", ":opt", ":slt", ":snt1", ":snt2"),
+        *VIRTUAL,
+    )
+    assert vocabulary.count == 13
+    assert [vocabulary.relation(name) for name in (":ARG1", ":auxiliary_vn", ":unseen", ":ARG1*")] == [0, 12, -1, -1]
+
+
+def test_placeholders_share_one_type_and_specials_are_met_by_themselves_only() -> None:
+    vocabulary = Vocabulary.learn([POST, text_graph(("see http://a.b", "MASK", "UNK"))])
+    assert vocabulary.node("FORMULA_0", FORMULA) == vocabulary.node("FORMULA_999", FORMULA) >= len(SPECIALS)
+    assert vocabulary.node("www.x", TEXT) == URL
+    assert MASK not in {vocabulary.node("MASK", kind) for kind in (TEXT, OPT, SLT)}
+    assert vocabulary.node("UNK", TEXT) != UNK
+    assert vocabulary.nodes[:6] == SPECIALS
+    assert not {*SPECIALS} & {*vocabulary.nodes[6:]}
+
+
+@given(st.lists(graphs(), min_size=1, max_size=4), st.integers(6, 20))
+def test_what_is_learnt_does_not_depend_on_the_order(
+    training: list[Graph],
+    size: int,
+) -> None:
+    vocabulary = Vocabulary.learn(training, size=size)
+    assert vocabulary == Vocabulary.learn(reversed(training), size=size)
+    assert vocabulary.digest == Vocabulary.learn(reversed(training), size=size).digest
+    numbers = [number for graph in training for number in vocabulary.node_numbers(graph.labels, graph.kinds)]
+    assert all(0 <= number < len(vocabulary.nodes) <= size for number in numbers)
+    assert vocabulary.coverage(training) == pytest.approx(1 - numbers.count(UNK) / len(numbers))
+    assert MASK not in numbers
+    assert all(vocabulary.relation(relation) >= 0 for graph in training for _, relation, _ in graph.edges)
+
+
+@given(st.text(max_size=8), st.sampled_from([TEXT, FORMULA, OPT, SLT]))
+def test_every_label_has_a_type_and_a_number(label: str, kind: int) -> None:
+    vocabulary = Vocabulary.learn([text_graph((label,), kind)], least_number=1)
+    name = normalise(label, kind)
+    assert vocabulary.nodes[vocabulary.node(label, kind)] == name
+    assert vocabulary.node(label, kind) == vocabulary.node(label, kind)
+    assert name not in SPECIALS or name == "URL"
+
+
+def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
+    vocabulary = Vocabulary.learn([POST, text_graph(("naïveté", "𝔸", "\ud800"))], size=400)
+    vocabulary.save(tmp_path / "v.json")
+    loaded = Vocabulary.load(tmp_path / "v.json")
+    assert (loaded, loaded.digest) == (vocabulary, vocabulary.digest)
+    vocabulary.node("remembered", TEXT)
+    assert pickle.loads(pickle.dumps(vocabulary)) == vocabulary  # noqa: S301
+    written = (tmp_path / "v.json").read_bytes()
+    loaded.save(tmp_path / "v.json")
+    assert (tmp_path / "v.json").read_bytes() == written
+
+
+def test_the_digest_tells_vocabularies_apart_and_another_one_is_told_in_one_line() -> None:
+    vocabulary = Vocabulary.learn([POST])
+    others = [
+        Vocabulary.learn([POST], size=300),
+        Vocabulary(vocabulary.nodes[:-1], vocabulary.relations),
+        Vocabulary(vocabulary.nodes, (":more", *vocabulary.relations)),
+    ]
+    assert len({found.digest for found in (vocabulary, *others)}) == 4
+    check_digest(vocabulary, Vocabulary.learn([POST]).digest, "model.pt")
+    for other in others:
+        with pytest.raises(HarnessError, match="another vocabulary") as error:
+            check_digest(other, vocabulary.digest, "model.pt")
+        assert message(error).startswith("model.pt: ")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"format": "something"}, "its format is not"),
+        ({"nodes": 5}, "lists of strings"),
+        ({"nodes": [*SPECIALS, 7]}, "lists of strings"),
+        ({"nodes": ["a", *SPECIALS]}, "must begin with UNK"),
+        ({"nodes": [*SPECIALS, "a", "a"]}, "'a' stands in it twice"),
+        ({"relations": [":a"]}, "must end with :virtual_formula"),
+        ({"relations": [":a", ":a", *VIRTUAL]}, "':a' stands in it twice"),
+        ({"relations": [*(f":{n}" for n in range(40_000)), *VIRTUAL]}, "more than 32,767"),
+        ({"size": 6}, "more than its size"),
+        ({"size": 5}, "not between"),
+        ({"size": MOST + 1}, "not between"),
+        ({"size": "6"}, "must be an integer"),
+        ({"size": True}, "must be an integer"),
+    ],
+)
+def test_a_file_that_is_no_vocabulary_is_told_in_one_line(
+    tmp_path: Path, change: dict[str, object], reason: str
+) -> None:
+    path = tmp_path / "v.json"
+    Vocabulary.learn([POST], size=100).save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(HarnessError) as error:
+        Vocabulary.load(path)
+    assert message(error).startswith(f"{path}: ")
+    assert reason in message(error)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"7", b"\xff\xfe\x00", b"[" * 100_000])
+def test_broken_json_is_told_in_one_line(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "v.json"
+    path.write_bytes(data)
+    with pytest.raises(HarnessError, match="not a vocabulary") as error:
+        Vocabulary.load(path)
+    assert message(error).startswith(str(path))
+
+
+def test_what_cannot_be_learnt_from(tmp_path: Path) -> None:
+    virtual = Graph(("a", "b"), bytes(2), ((0, ":virtual_document", 1),), 0, ((0, 1),), ())
+    for training, size, reason in (([], 100, "no graphs"), ([POST], 5, "not between"), ([virtual], 100, "kept for")):
+        with pytest.raises(HarnessError, match=reason) as error:
+            Vocabulary.learn(training, size=size)
+        message(error)
+    with pytest.raises(HarnessError, match="no graphs"):
+        Vocabulary.learn([POST]).coverage([])
+    with pytest.raises(HarnessError, match="no such file"):
+        Vocabulary.load(tmp_path / "none.json")
