@@ -37,9 +37,9 @@ anserini: $(VENV)/core.done
 	$(BIN)/python -m pip install --quiet -c requirements.lock -e '.[anserini]'
 	$(BIN)/python -m pip install --quiet --no-deps pyserini==1.6.0
 
-# The versions the tests passed with.
+# The versions the tests passed with; torch without the name of a build, so that each machine takes its own.
 lock: $(VENV)/dev.done
-	$(BIN)/python -m pip freeze --exclude-editable > requirements.lock
+	$(BIN)/python -m pip freeze --exclude-editable | sed 's/^\(torch==[0-9.]*\)+.*/\1/' > requirements.lock
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

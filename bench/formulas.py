@@ -2,8 +2,9 @@
 
 The official trees are those of LaTeXML in the topic files of 2021 and 2022 (jpfyoder/pt-arqmath, read from the folder
 HARNESS_MIRROR); the file of 2020 was made without amsmath and is no truth. Pairs whose official tree holds an error are
-left out. `distinct` counts each LaTeX once. LaTeXML is left out where it is not installed, and takes minutes.
-Prints one table; `--markdown` for bench/results.
+left out, and counted. `distinct` counts each LaTeX once. CPU seconds and formulas a second are of the conversion alone,
+on one core. LaTeXML (as installed here, without its cache) and pya0 are left out where they are not installed; LaTeXML
+takes minutes. Prints the tables; `--markdown` for bench/results.
 """
 
 from __future__ import annotations
@@ -13,21 +14,25 @@ import csv
 import io
 import os
 import platform
+import re
 import resource
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from importlib import metadata
+from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path
 from unittest import mock
 
+from bench import approach0_trees
 from harness.errors import HarnessError
-from harness.formulas import latexml
-from harness.formulas.counts import Reading, failed
-from harness.formulas.layout import read_latex
-from harness.formulas.mathml import read_content, read_presentation
+from harness.formulas import latexml, layout, operators
+from harness.formulas.counts import ERROR, Reading, failed
+from harness.formulas.mathml import SOURCE, read_content, read_presentation
 from harness.formulas.tree import Tree
 from harness.formulas.tuples import tuple_f1
 
@@ -35,6 +40,10 @@ ARCHIVE = "github.com/jpfyoder/pt-arqmath/0d63b1776a4da96d7200b8d5e86b4b15f1777e
 YEARS = (2020, 2021, 2022)
 _FILES = {"latex": "latex", "opt": "content", "slt": "presentation"}
 _DEPTH = 200
+_MARKED = re.compile(r"<(?:\w+:)?merror\b")
+KINDS = ("SLT", "OPT")
+TIMES = 20  # a year is read in some hundredths of a second
+Table = list[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -95,78 +104,147 @@ class Parser:
 
 
 PARSERS = [
-    Parser("layout parser", "SLT", read_latex),
+    Parser("layout parser", "SLT", layout.read_latex),
     Parser("latex2mathml alone", "SLT", converter_alone),
+    Parser("operator parser", "OPT", operators.read_latex),
 ]
+
+
+def official_tree(pair: Pair, kind: str) -> Reading:
+    """The official tree; its reason says why it is no truth, "" if it is one."""
+    markup, read = (pair.presentation, read_presentation) if kind == "SLT" else (pair.content, read_content)
+    reading = read(markup)
+    # In Content MathML an error can stand within an identifier, where it leaves no trace in the tree.
+    if reading.reason == SOURCE or _MARKED.search(markup):
+        return replace(reading, reason="marks a part as an error (`merror`)")
+    if reading.reason:
+        return replace(reading, reason=f"has no tree: {reading.reason}")
+    broken = any(label.startswith(ERROR) for label in reading.tree.labels)
+    return replace(reading, reason="has a part that LaTeXML did not understand (`E!`)") if broken else reading
 
 
 def truth(pair: Pair, kind: str) -> Tree | None:
     """The official tree; None if it holds an error."""
-    reading = read_presentation(pair.presentation) if kind == "SLT" else read_content(pair.content)
-    errors = reading.reason or any(label.startswith("E!") for label in reading.tree.labels)
-    return None if errors else reading.tree
+    reading = official_tree(pair, kind)
+    return None if reading.reason else reading.tree
 
 
-def measure(parser: Parser, pairs: list[tuple[str, Tree]]) -> tuple[float, float, float, float, int]:
-    """Shares of identical trees over all and over distinct LaTeX, mean tuple F1, formulas a second, failed."""
-    best = float("inf")
-    readings: list[Reading] = []
-    for _ in range(3):
-        start = time.process_time()
-        readings = [parser.read(latex) for latex, _ in pairs]
-        best = min(best, time.process_time() - start)
-    return (*agreement(readings, pairs), len(pairs) / best, sum(bool(reading.reason) for reading in readings))
+@dataclass(frozen=True)
+class Result:
+    """One way on the pairs of a year.
+
+    Attributes
+    ----------
+    identical, distinct : shares of identical trees over all pairs, and over distinct LaTeX.
+    f1 : mean tuple F1.
+    seconds, number : CPU seconds and formulas converted in them.
+    failed : pairs with a part that was not read.
+    """
+
+    identical: float
+    distinct: float
+    f1: float
+    seconds: float
+    number: int
+    failed: int
 
 
-def agreement(readings: list[Reading], pairs: list[tuple[str, Tree]]) -> tuple[float, float, float]:
-    """Shares of identical trees over all and over distinct LaTeX, mean tuple F1."""
+def result(readings: list[Reading], pairs: list[tuple[str, Tree]], seconds: float, number: int) -> Result:
+    """Readings against the official trees."""
     same = [reading.tree == tree for reading, (_, tree) in zip(readings, pairs, strict=True)]
     f1 = [tuple_f1(reading.tree, tree) for reading, (_, tree) in zip(readings, pairs, strict=True)]
     distinct = {latex: each for (latex, _), each in zip(pairs, same, strict=True)}
+    failures = sum(bool(reading.reason) for reading in readings)
     n = len(pairs)
-    return sum(same) / n, sum(distinct.values()) / len(distinct), sum(f1) / n
+    return Result(sum(same) / n, sum(distinct.values()) / len(distinct), sum(f1) / n, seconds, number, failures)
 
 
-def measure_latexml(pairs: list[tuple[str, Tree]], kind: str) -> tuple[float, float, float, float, int]:
-    """The same of LaTeXML without its cache: each LaTeX once, CPU time of its processes, minutes."""
+def measure(parser: Parser, pairs: list[tuple[str, Tree]]) -> Result:
+    """One of our own ways, and the converter alone: the best of `TIMES`."""
+    best = float("inf")
+    readings: list[Reading] = []
+    for _ in range(TIMES):
+        start = time.process_time()
+        readings = [parser.read(latex) for latex, _ in pairs]
+        best = min(best, time.process_time() - start)
+    return result(readings, pairs, best, len(pairs))
+
+
+def measure_pya0(pairs: list[tuple[str, Tree]]) -> Result:
+    """The parser of Approach0, whose trees are relabelled for the comparison (not in the time): the best of `TIMES`."""
+    seconds, found = approach0_trees.parsed([latex for latex, _ in pairs], TIMES)
+    return result([approach0_trees.read(*each) for each in found], pairs, seconds, len(pairs))
+
+
+def converted(latex: Iterable[str]) -> tuple[dict[str, latexml.Markup], float]:
+    """What LaTeXML makes of formulas, each once and none from its cache, and the CPU seconds of its processes."""
+    distinct = list(dict.fromkeys(latex))
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, HARNESS_CACHE=folder):
+        latexml.version()  # asks a process, once
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        distinct = list(dict.fromkeys(latex for latex, _ in pairs))
-        read = latexml.reader(distinct, kind.lower())
+        found = dict(zip(distinct, latexml.convert(distinct), strict=True))
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    readings = [read(latex) for latex, _ in pairs]
-    missed = sum(bool(reading.reason) for reading in readings)
-    return (*agreement(readings, pairs), len(distinct) / seconds, missed)
+    return found, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def tables(years: Iterable[int], mirror: Path) -> tuple[Table, Table]:
+    """The results, and what was left out; the first line of each is its head."""
+    out: Table = [
+        ("tree", "parser", "topics", "pairs", "identical", "distinct", "tuple F1", "failed", "CPU s", "formulas/s")
+    ]
+    left: Table = [("topics", "tree", "formulas", "the official markup", "pairs")]
+    for year in years:
+        official = official_pairs(mirror, year)
+        pairs = {
+            kind: [(pair.latex, tree) for pair in official if (tree := truth(pair, kind)) is not None] for kind in KINDS
+        }
+        faithful = {} if latexml.missing() else dict([_faithful(pairs)])
+        for kind in KINDS:
+            rows = [(each.name, measure(each, pairs[kind])) for each in PARSERS if each.kind == kind]
+            if kind == "OPT" and find_spec("pya0") is not None:
+                rows.append((f"pya0 {metadata.version('pya0')}", measure_pya0(pairs[kind])))
+            rows += [(name, found[kind]) for name, found in faithful.items()]
+            for name, each in rows:
+                shown = (f"{each.identical:.1%}", f"{each.distinct:.1%}", f"{each.f1:.3f}", str(each.failed))
+                speed = (f"{each.seconds:.3g}", f"{each.number / each.seconds:,.0f}")
+                out.append((kind, name, str(year), f"{len(pairs[kind]):,}", *shown, *speed))
+            for why, number in Counter(official_tree(pair, kind).reason for pair in official).most_common():
+                left.append((str(year), kind, f"{len(official):,}", why or "is used", f"{number:,}"))
+    return out, left
+
+
+def _faithful(pairs: dict[str, list[tuple[str, Tree]]]) -> tuple[str, dict[str, Result]]:
+    """LaTeXML, which makes both trees at once."""
+    markups, seconds = converted(latex for some in pairs.values() for latex, _ in some)
+    found = {
+        kind: result([latexml.read(markups[latex], kind.lower()) for latex, _ in some], some, seconds, len(markups))
+        for kind, some in pairs.items()
+    }
+    return f"LaTeXML {latexml.version()}", found
+
+
+def show(table: Table, markdown: bool) -> None:
+    """Print a table, the first line being its head."""
+    if markdown:
+        print("| " + " | ".join(table[0]) + " |\n|" + "---|" * len(table[0]))
+        print("\n".join("| " + " | ".join(row) + " |" for row in table[1:]) + "\n")
+        return
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        print("  ".join(field.ljust(width) for field, width in zip(row, widths, strict=True)))
+    print()
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     arguments = parser.parse_args()
-    mirror = Path(os.environ.get("HARNESS_MIRROR", "."))
-    table = [("tree", "parser", "topics", "pairs", "identical", "distinct", "tuple F1", "formulas/s", "failed")]
-    for year in YEARS[1:]:
-        official = official_pairs(mirror, year)
-        for kind in ("SLT", "OPT"):
-            pairs = [(pair.latex, tree) for pair in official if (tree := truth(pair, kind)) is not None]
-            rows = [(each.name, measure(each, pairs)) for each in PARSERS if each.kind == kind]
-            if not latexml.missing():
-                rows.append((f"LaTeXML {latexml.version()}", measure_latexml(pairs, kind)))
-            for name, (same, distinct, f1, speed, missed) in rows:
-                shown = (f"{same:.1%}", f"{distinct:.1%}", f"{f1:.3f}", f"{speed:,.0f}", str(missed))
-                table.append((kind, name, str(year), f"{len(pairs):,}", *shown))
-    if arguments.markdown:
-        print("| " + " | ".join(table[0]) + " |\n|" + "---|" * len(table[0]))
-        for row in table[1:]:
-            print("| " + " | ".join(row) + " |")
-    else:
-        for row in table:
-            print("  ".join(field.ljust(18) for field in row))
-    print(
-        f"\none core, CPU time, best of three (LaTeXML: once); Python {platform.python_version()}, {platform.machine()}"
-    )
+    for table in tables(YEARS[1:], Path(os.environ.get("HARNESS_MIRROR", "."))):
+        show(table, arguments.markdown)
+    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    print(f"CPU time, the least of {TIMES} (LaTeXML: each LaTeX once, both trees at once, with its start);")
+    print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, load at the end {load}")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from harness.errors import HarnessError
 from harness.files import cache_root, sha256
-from harness.formulas.counts import Reading, failed
+from harness.formulas.counts import ERROR, Reading, failed
 from harness.formulas.mathml import read_content, read_presentation
 
 INSTALL = "apt-get install latexml"
@@ -48,6 +48,8 @@ _READERS = {"slt": read_presentation, "opt": read_content}
 # Characters that newer versions write for those of the official formulas: minus, double bar.
 _SIGNS = str.maketrans({"\u2212": "-", "\u2016": "\u2225"})
 _SHARE = re.compile(r"<m:share\b[^>]*/>")  # the official formulas do not say the middle of `a = b = c` twice
+# Environments that stand within a formula; LaTeXML takes one at its beginning for a display of its own.
+_WITHIN = re.compile(r"\A\s*\\begin\s*\{(?:aligned|alignedat|gathered)\}")
 # What depends on the machine and on the moment; it is tried again the next time.
 _PASSING = frozenset(("timeout", "crash"))
 _DRIVER = r"""
@@ -77,6 +79,14 @@ sub once {    # The grammar of formulas takes longer to make than most formulas 
   *{$name} = sub { $made ||= $make->(@_) };
   return; }
 
+sub together {    # The lines of an alignment are formulas of their own.
+  my ($kind, @math) = @_;
+  my @lines = map { join('', map { $_->toString(0) } $_->childNodes) } @math;
+  return '<m:math><m:mtable>' . join('', map { "<m:mtr><m:mtd>$_</m:mtd></m:mtr>" } @lines) . '</m:mtable></m:math>'
+    if $kind eq 'Presentation';
+  return '<m:math><m:apply><m:csymbol cd="ambiguous">formulae-sequence</m:csymbol>' . join('', @lines)
+    . '</m:apply></m:math>'; }
+
 sub convert {
   my ($latex) = @_;
   my $log = '';
@@ -90,9 +100,9 @@ sub convert {
     for my $kind ('Presentation', 'Content') {
       my $copy = $document->new($document->getDocumentElement->cloneNode(1));
       my ($made) = LaTeXML::Post->new(verbosity => -9)->ProcessChain($copy, "LaTeXML::Post::MathML::$kind"->new());
-      my @math = $made->findnodes('//m:math');
+      my @math = $made->findnodes('//m:math[not(ancestor::m:math) and not(ancestor::ltx:MathBranch)]');
       die "no formula\n" unless @math;
-      push(@markup, $math[0]->toString(0)); }
+      push(@markup, @math == 1 ? $math[0]->toString(0) : together($kind, @math)); }
     1; };
   my $why = $@;
   UseLog(undef);
@@ -165,7 +175,8 @@ class Markup:
 
     Attributes
     ----------
-    presentation, content : Presentation and Content MathML, one `math` element each; "" where there is none.
+    presentation, content : Presentation and Content MathML, one `math` element each; "" where there is none. The lines
+        of an alignment are put together as the rows of a table, and as a sequence of formulas.
     reason : LaTeXML's first error; "" if it had none.
     """
 
@@ -218,7 +229,7 @@ def convert(latex: Sequence[str], *, seconds: int = SECONDS, workers: int = 1) -
         LaTeXML is not installed or does not start, or the cache cannot be used.
     """
     prefix = f"{version()} {sha256(_DRIVER.encode())} {PRELOAD} {REFUSED}"
-    clean = {each: each.encode("utf-8", "replace").decode() for each in latex}
+    clean = {each: _WITHIN.sub(r"\\relax\g<0>", each.encode("utf-8", "replace").decode()) for each in latex}
     keys = {each: sha256(f"{prefix}\n{text}".encode()) for each, text in clean.items()}
     out = {each: Markup("", "", reason) for each in clean if (reason := _refused(each))}
     path = cache_root() / "latexml" / "formulas.sqlite"
@@ -248,12 +259,17 @@ def convert(latex: Sequence[str], *, seconds: int = SECONDS, workers: int = 1) -
 
 
 def read(markup: Markup, kind: str) -> Reading:
-    """The tree of one kind (`slt`, `opt`) in the signs of the official formulas; LaTeXML's error is its reason."""
+    """The tree of one kind (`slt`, `opt`) in the signs of the official formulas.
+
+    The reason is LaTeXML's error, or that it could not parse a part, which then is a node `E!` without being an error.
+    """
     why = f"LaTeXML: {markup.reason}" if markup.reason else ""
     text = markup.presentation.translate(_SIGNS) if kind == "slt" else _SHARE.sub("", markup.content)
     if not text:
         return failed(why or "LaTeXML: nothing")
     reading = _READERS[kind](text)
+    if not why and not reading.reason and any(label.startswith(ERROR) for label in reading.tree.labels):
+        why = "LaTeXML: not parsed"
     return replace(reading, reason=why) if why else reading
 
 

@@ -10,19 +10,27 @@ are none.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
+from itertools import chain
 from pathlib import Path
 
+from harness import store
+from harness.collections.corpus import Corpus
+from harness.errors import HarnessError
 from harness.files import sha256, sha256_file
 from harness.formulas import layout, operators
 from harness.formulas.counts import ERROR
 from harness.formulas.tree import Tree
 from harness.formulas.tuples import tuples
-from harness.systems import parameters
+from harness.meter import phase
+from harness.systems import Pool, formulas, parameters, text
 from harness.systems.lexical import BM25, Index, query_words
-from harness.systems.postings import Scored
-from harness.topics import Topic
+from harness.systems.postings import VERSION as TOKENS
+from harness.systems.postings import Bag, Scored, Tokens, encode, field_text, join
+from harness.topics import Topic, Topics
+from harness.trec import Qrels, Run
 
 MARK = "#"
 HEIGHT = 3  # edges of a path of an operator tree, at most
@@ -53,7 +61,15 @@ def wide_symbol_pairs(latex: str) -> tuple[str, ...]:
 @lru_cache(_REMEMBERED)
 def operator_paths(latex: str) -> tuple[str, ...]:
     """The paths from each leaf of the operator tree upwards, over 0 to `HEIGHT` edges."""
-    tree = operators.read_latex(latex).tree
+    return _paths(operators.read_latex(latex).tree)
+
+
+def pairs_and_paths(latex: str) -> tuple[str, ...]:
+    """Both `symbol_pairs` and `operator_paths`."""
+    return symbol_pairs(latex) + operator_paths(latex)
+
+
+def _paths(tree: Tree) -> tuple[str, ...]:
     inner = set(tree.parents)
     out: list[str] = []
     for leaf, label in enumerate(tree.labels):
@@ -71,11 +87,6 @@ def operator_paths(latex: str) -> tuple[str, ...]:
     return tuple(out)
 
 
-def pairs_and_paths(latex: str) -> tuple[str, ...]:
-    """Both `symbol_pairs` and `operator_paths`."""
-    return symbol_pairs(latex) + operator_paths(latex)
-
-
 def _pairs(tree: Tree, window: int) -> tuple[str, ...]:
     found = tuples(tree, window, ends=True)
     return tuple([_printable(MARK + ",".join(each)) for each in found if ERROR not in each[:2]])
@@ -85,6 +96,26 @@ def _printable(token: str) -> str:
     if token.isascii() and token.isprintable() and " " not in token:
         return token
     return "".join([c if c.isprintable() and not c.isspace() else f"&#{ord(c)};" for c in token])
+
+
+# What the functions above make of a formula's trees of the kinds that they need.
+_MAKERS: dict[str, tuple[tuple[str, Callable[[Tree], tuple[str, ...]]], ...]] = {
+    "symbol_pairs": (("slt", partial(_pairs, window=1)),),
+    "wide_symbol_pairs": (("slt", partial(_pairs, window=2)),),
+    "operator_paths": (("opt", _paths),),
+    "pairs_and_paths": (("slt", partial(_pairs, window=1)), ("opt", _paths)),
+}
+
+
+def tokens_by(name: str, latex: Iterable[str], route: str) -> dict[str, tuple[str, ...]]:
+    """The tokens that one of the functions of this module gives, of trees read by a route: LaTeX -> its tokens."""
+    distinct = list(dict.fromkeys(latex))
+    made = [
+        [make(read(each).tree) for each in distinct]
+        for kind, make in _MAKERS[name]
+        for read in [formulas.reader(distinct, kind, route)]
+    ]
+    return {each: tuple(chain(*parts)) for each, *parts in zip(distinct, *made, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -97,16 +128,87 @@ class FormulaBM25(BM25):
     Parameters
     ----------
     alpha : weight of the tokens of formulas, 0 to 1. Those of LaTeX in the view `latex` are words here.
+    route : by which LaTeX is read into trees, `own` or `latexml`; the latter for the functions of this module alone.
     """
 
     alpha: float = 0.5
+    route: str = formulas.OWN
     name: str = "bm25-formulas"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         parameters.number("alpha", self.alpha, high=1)
+        if parameters.choice("route", self.route, formulas.ROUTES) != formulas.OWN:
+            self._function  # noqa: B018  (a fault is found at once)
+
+    def __call__(
+        self,
+        topics: Topics,
+        corpus: Corpus | None,
+        workspace: Path,
+        training: Qrels | None = None,
+        pool: Pool | None = None,
+    ) -> Run:
+        """Rank by the score; without a pool, documents without any token of the topic are not returned."""
+        if self._function:
+            # All at once, which is far quicker than one by one; below they come from LaTeXML's cache.
+            asked = [str(getattr(topic, name)) for topic in topics for name in self._query if name != "tags"]
+            with phase("index"):
+                tokens_by(self._function, _latex(asked), self.route)
+        return super().__call__(topics, corpus, workspace, training, pool)
 
     def score(self, index: Index, topic: Topic) -> Scored:
         """The scores of all documents for a topic."""
         words = query_words(topic, self._query, self._tokenise)
         return index.score({w: n * (self.alpha if w[0] == MARK else 1 - self.alpha) for w, n in words.items()})
+
+    def bag(self, corpus: Corpus) -> Bag:
+        """The documents as bags of words."""
+        if not self._function:
+            return super().bag(corpus)
+        fields = parameters.weights("document", self.document)
+        spec = {
+            "corpus": corpus.name,
+            "digest": corpus.digest(),
+            "columns": [list(corpus.fields), list(corpus.keep)],
+            "fields": sorted(fields),
+            "view": dict(self.view),
+            "versions": [text.VERSION, VERSION, TOKENS],
+            **formulas.via(self.route),
+        }
+        folder = store.get_or_build("tokens", spec, lambda made: self._encoded(corpus, fields).save(made))
+        return join(Tokens.load(folder), fields, min_count=self.min_count, max_share=self.max_share)
+
+    def _encoded(self, corpus: Corpus, fields: Mapping[str, int]) -> Tokens:
+        known: dict[str, tuple[str, ...]] = {}
+        for _, new in formulas.ahead(corpus, lambda each: _latex(field_text(each, name) or "" for name in fields)):
+            known |= tokens_by(self._function, new, self.route)
+        return encode(corpus, sorted(fields), self._view(known.__getitem__))
+
+    @cached_property
+    def _function(self) -> str:
+        """The function of this module whose tokens are made of LaTeXML's trees; "" if there is none."""
+        dotted = self.view.get("formulas")
+        if self.route == formulas.OWN or dotted is None:
+            return ""
+        module, _, name = str(dotted).rpartition(".")
+        if module != __name__:
+            raise HarnessError(
+                f"key 'view.formulas' is {dotted!r}, which 'route: {self.route}' does not know; "
+                f"expected {__name__}.NAME with one of {', '.join(_MAKERS)}"
+            )
+        return parameters.choice("view.formulas", name, _MAKERS)
+
+    @cached_property
+    def _tokenise(self) -> text.Tokenise:
+        if not self._function:
+            return text.configured(self.view)
+        return self._view(lambda latex: tokens_by(self._function, [latex], self.route)[latex])
+
+    def _view(self, function: text.FormulaTokens) -> text.Tokenise:
+        return text.view(**{**self.view, "formulas": function})
+
+
+def _latex(texts: Iterable[str]) -> Iterator[str]:
+    """The formulas in texts."""
+    return (latex for each in texts for _, latex in text.split_formulas(each) if latex)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import time
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -22,10 +24,10 @@ from harness import store
 from harness.collections import tangent
 from harness.collections.corpus import Corpus, Document
 from harness.columns import Floats
-from harness.console import say
+from harness.console import PAUSE, say
 from harness.errors import HarnessError
 from harness.files import sha256, sha256_file
-from harness.formulas import forest, layout, operators
+from harness.formulas import forest, latexml, layout, operators
 from harness.formulas.counts import ERROR, Counts, Reading, failed
 from harness.formulas.forest import Forest
 from harness.formulas.tree import Tree, parse, show
@@ -35,6 +37,7 @@ from harness.topics import Topic, Topics
 from harness.trec import Ids, Run
 
 KINDS = ("opt", "slt")  # operator trees, symbol layout trees
+OWN, LATEXML = ROUTES = ("own", "latexml")  # from LaTeX to trees: by our parsers, by the program LaTeXML
 AGGREGATES = ("best", "sum")
 POST = "post"  # the column of a corpus of formulas that names the post each one stands in
 VERSION = 1  # raised whenever the same trees give other files
@@ -42,7 +45,9 @@ NO_TREE = "the corpus has no tree of it"
 ALONE = "nothing but an error"
 NO_STRING = "not a Tangent string"
 _NAMED = 5  # reasons of faults that are named in a line
+_AHEAD = 2000  # distinct formulas that LaTeXML is given at a time
 _READERS: dict[str, Callable[[str], Reading]] = {"opt": operators.read_latex, "slt": layout.read_latex}
+Ahead = tuple[list[Document], list[str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,33 +129,77 @@ class Formulas:
             raise HarnessError(f"{folder}: not the formulas of a corpus: {error}") from None
 
 
-def read(corpus: Corpus, kind: str) -> Formulas:
+def read(corpus: Corpus, kind: str, route: str = OWN) -> Formulas:
     """The formulas of a corpus, from the store if they have been read before; says how many could not be read.
 
     Parameters
     ----------
     kind : one of `KINDS`. Tangent strings come from the documents' column of this name, other trees from their LaTeX.
+    route : one of `ROUTES`, by which LaTeX is read. LaTeXML takes minutes for tens of thousands of formulas.
 
     Raises
     ------
     HarnessError
-        The corpus has no formulas.
+        The corpus has no formulas, or LaTeXML is asked for and not installed.
     """
-    made_from = spec(corpus, kind)
-    found = Formulas.load(store.get_or_build("formulas", made_from, lambda folder: encode(corpus, kind).save(folder)))
-    _say(f"corpus {corpus.name}: {len(found.tree):,} formulas, {len(found.trees):,} distinct trees", kind, found.counts)
+    made_from = spec(corpus, kind, route)
+    folder = store.get_or_build("formulas", made_from, lambda folder: encode(corpus, kind, route).save(folder))
+    found = Formulas.load(folder)
+    what = f"corpus {corpus.name}: {len(found.tree):,} formulas, {len(found.trees):,} distinct trees"
+    _say(what, kind, route, found.counts)
     return found
 
 
-def spec(corpus: Corpus, kind: str) -> dict[str, Any]:
-    """What the formulas of a corpus are kept under; for the specifications of what is made from them."""
+def spec(corpus: Corpus, kind: str, route: str = OWN) -> dict[str, Any]:
+    """What the formulas of a corpus are kept under; for the specifications of what is made from them.
+
+    Raises HarnessError if LaTeXML is asked for and not installed.
+    """
     return {
         "corpus": corpus.name,
         "digest": corpus.digest(),
         "columns": [list(corpus.fields), list(corpus.keep)],
         "kind": parameters.choice("kind", kind, KINDS),
         "versions": [VERSION, _code()],
+        **via(route),
     }
+
+
+def via(route: str) -> dict[str, str]:
+    """What a route adds to a specification: LaTeXML and its version; nothing for our own parsers.
+
+    Raises HarnessError if LaTeXML is asked for and not installed.
+    """
+    return {"route": f"LaTeXML {latexml.version()}"} if parameters.choice("route", route, ROUTES) == LATEXML else {}
+
+
+def reader(latex: Iterable[str], kind: str, route: str = OWN) -> Callable[[str], Reading]:
+    """A function that reads each of these formulas; LaTeXML converts all of them now, on all cores."""
+    if parameters.choice("route", route, ROUTES) == OWN:
+        return _READERS[kind]
+    return latexml.reader(latex, kind, workers=os.cpu_count() or 1)
+
+
+def ahead(documents: Iterable[Document], latex: Callable[[Document], Iterable[str]]) -> Iterator[Ahead]:
+    """Documents in groups, each with the formulas that stand in no group before it: enough for LaTeXML to be quick.
+
+    Parameters
+    ----------
+    latex : document -> its formulas.
+    """
+    group: list[Document] = []
+    seen: set[str] = set()
+    new: list[str] = []
+    for document in documents:
+        group.append(document)
+        for formula in latex(document):
+            if formula not in seen:
+                seen.add(formula)
+                new.append(formula)
+        if len(new) >= _AHEAD or len(group) >= 10 * _AHEAD:
+            yield group, new
+            group, new = [], []
+    yield group, new
 
 
 @cache
@@ -160,7 +209,7 @@ def _code() -> str:
     return sha256("\n".join(f"{file.name} {sha256_file(file)}" for file in files).encode())
 
 
-def encode(corpus: Iterable[Document], kind: str) -> Formulas:
+def encode(corpus: Iterable[Document], kind: str, route: str = OWN) -> Formulas:
     """Read the documents and the trees of their formulas. Raises HarnessError if no formula could be read."""
     ids: list[bytes] = []
     posts: list[bytes] = []
@@ -170,10 +219,10 @@ def encode(corpus: Iterable[Document], kind: str) -> Formulas:
     reasons: Counter[str] = Counter()
 
     def distinct() -> Iterator[Tree]:
-        for document in corpus:
+        for document, read in _with_reader(corpus, kind, route):
             for source in _sources(document, kind):
                 if source not in known:
-                    reading = _tangent(source[1]) if source[0] else _READERS[kind](source[1])
+                    reading = _tangent(source[1]) if source[0] else read(source[1])
                     number = -1
                     if not _nothing(reading.tree):
                         digest = hashlib.blake2b(show(reading.tree).encode(), digest_size=16).digest()
@@ -203,7 +252,26 @@ def encode(corpus: Iterable[Document], kind: str) -> Formulas:
     )
 
 
-def queries(topics: Topics, corpus: Corpus, kind: str) -> dict[str, tuple[Tree, ...]]:
+def _with_reader(
+    documents: Iterable[Document], kind: str, route: str
+) -> Iterator[tuple[Document, Callable[[str], Reading]]]:
+    """Each document and what reads those of its formulas that no document before it has."""
+    if route == OWN:
+        for document in documents:
+            yield document, _READERS[kind]
+        return
+    done, begin = 0, time.monotonic()
+    for group, new in ahead(documents, lambda each: [text for known, text in _sources(each, kind) if not known]):
+        read = reader(new, kind, route)
+        done += len(new)
+        if time.monotonic() - begin > PAUSE:
+            say(f"LaTeXML has read {done:,} distinct formulas ({kind})")
+            begin = time.monotonic()
+        for document in group:
+            yield document, read
+
+
+def queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> dict[str, tuple[Tree, ...]]:
     """The distinct formulas that each topic asks with, in order; says how many could not be read.
 
     Where the corpus has trees of the topics too (Tangent's files), those are taken, else the topics' LaTeX is read.
@@ -212,17 +280,18 @@ def queries(topics: Topics, corpus: Corpus, kind: str) -> dict[str, tuple[Tree, 
     given = tangent.queries(corpus.paths[KINDS.index(kind)]) if corpus.reader == "tangent" else {}
     reasons: Counter[str] = Counter()
     out: dict[str, tuple[Tree, ...]] = {}
+    read = reader((each.latex for topic in topics if topic.id not in given for each in topic.formulas), kind, route)
     for topic in topics:
         if topic.id in given:
             readings = [_tangent(given[topic.id])]
         else:
-            readings = [_READERS[kind](formula.latex) for formula in topic.formulas]
+            readings = [read(formula.latex) for formula in topic.formulas]
         reasons.update(reading.reason for reading in readings)
         out[topic.id] = tuple(dict.fromkeys(reading.tree for reading in readings if not _nothing(reading.tree)))
-    read = reasons.pop("", 0)
+    good = reasons.pop("", 0)
     without = sum(not trees for trees in out.values())
-    what = f"topics: {read + reasons.total():,} formulas, {without} of {len(out)} topics without any"
-    _say(what, kind, Counts(read, dict(reasons.most_common())))
+    what = f"topics: {good + reasons.total():,} formulas, {without} of {len(out)} topics without any"
+    _say(what, kind, route, Counts(good, dict(reasons.most_common())))
     return out
 
 
@@ -268,9 +337,10 @@ def _nothing(tree: Tree) -> bool:
     return tree.labels == (ERROR,)
 
 
-def _say(what: str, kind: str, counts: Counts) -> None:
+def _say(what: str, kind: str, route: str, counts: Counts) -> None:
     """One line with the most frequent reasons; all of them are in `Formulas.counts`."""
     named = [f"{reason}: {number:,}" for reason, number in list(counts.failed.items())[:_NAMED]]
     if len(counts.failed) > _NAMED:
         named.append(f"{len(counts.failed) - _NAMED} more reasons: {sum(list(counts.failed.values())[_NAMED:]):,}")
-    say(f"{what} ({kind}); read without fault: {counts.read:,}; with one: {', '.join(named) or 'none'}")
+    how = ", ".join((kind, *via(route).values()))
+    say(f"{what} ({how}); read without fault: {counts.read:,}; with one: {', '.join(named) or 'none'}")

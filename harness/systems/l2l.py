@@ -137,6 +137,7 @@ class L2L:
     most : paths of a formula, about; see `leaf_paths`.
     run : symbols of a part of a sequence.
     aggregate : `best` or `sum`.
+    route : by which LaTeX is read into trees, `own` or `latexml`.
     depth : documents returned of each topic.
     """
 
@@ -145,6 +146,7 @@ class L2L:
     most: int = 2000
     run: int = 3
     aggregate: str = "best"
+    route: str = formulas.OWN
     depth: int = 1000
     name: str = "l2l"
 
@@ -159,6 +161,7 @@ class L2L:
         for key in ("most", "run", "depth"):
             parameters.whole(key, getattr(self, key), low=1)
         parameters.choice("aggregate", self.aggregate, formulas.AGGREGATES)
+        parameters.choice("route", self.route, formulas.ROUTES)
 
     def __call__(
         self,
@@ -173,8 +176,8 @@ class L2L:
         wanted = {part: float(weight) for part, weight in self.weights.items() if weight}
         with phase("index"):
             kinds = sorted({SIMILARITIES[part] for part in wanted})
-            known = {kind: formulas.read(corpus, kind) for kind in kinds}
-            asked = {kind: formulas.queries(topics, corpus, kind) for kind in kinds}
+            known = {kind: formulas.read(corpus, kind, self.route) for kind in kinds}
+            asked = {kind: formulas.queries(topics, corpus, kind, self.route) for kind in kinds}
             indexes = {part: self.index(part, known[SIMILARITIES[part]].trees) for part in wanted}
 
         def score(topic: Topic) -> Floats:

@@ -252,9 +252,9 @@ def _decoded(taken: npt.NDArray[np.uint8], ends: Places) -> tuple[Places, Places
     return gaps, np.searchsorted(stop, ends)
 
 
-def index_of(corpus: Corpus, trees: Forest, height: int) -> Index:
-    """The index of a corpus's operator trees, from the store if it was built before."""
-    spec = {"formulas": formulas.spec(corpus, KIND), "height": height, "versions": [VERSION, PATHS]}
+def index_of(corpus: Corpus, trees: Forest, height: int, route: str = formulas.OWN) -> Index:
+    """The index of a corpus's operator trees, read by a route; from the store if it was built before."""
+    spec = {"formulas": formulas.spec(corpus, KIND, route), "height": height, "versions": [VERSION, PATHS]}
     folder = store.get_or_build("structural", spec, lambda made: build(trees, height).save(made))
     return Index.load(folder, trees, height)
 
@@ -361,6 +361,7 @@ class Structural:
     share : weight of the best subtree in the score; that of the overlap is the rest.
     credit : weight of the same symbols in the best subtree.
     aggregate : a document counts with its `best` formula for each formula of the topic, or with the `sum` over its.
+    route : by which LaTeX is read into trees, `own` or `latexml`.
     depth : documents returned of each topic.
     """
 
@@ -370,6 +371,7 @@ class Structural:
     share: float = 0.3
     credit: float = 0.3
     aggregate: str = "best"
+    route: str = formulas.OWN
     depth: int = 1000
     name: str = "tree"
 
@@ -379,6 +381,7 @@ class Structural:
         parameters.number("share", self.share, high=1)
         parameters.number("credit", self.credit, high=1)
         parameters.choice("aggregate", self.aggregate, formulas.AGGREGATES)
+        parameters.choice("route", self.route, formulas.ROUTES)
 
     def __call__(
         self,
@@ -391,9 +394,9 @@ class Structural:
         """Rank documents by their formulas."""
         corpus = needed(corpus, self.name)
         with phase("index"):
-            known = formulas.read(corpus, KIND)
-            index = index_of(corpus, known.trees, self.height)
-            asked = formulas.queries(topics, corpus, KIND)
+            known = formulas.read(corpus, KIND, self.route)
+            index = index_of(corpus, known.trees, self.height, self.route)
+            asked = formulas.queries(topics, corpus, KIND, self.route)
 
         def score(topic: Topic) -> Floats:
             return self.documents(asked[topic.id], known, index)

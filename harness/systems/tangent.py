@@ -333,6 +333,7 @@ class Tangent:
     credit : what two different variables count that stand for each other in the common subtree; 0: never.
     candidates : formulas that are aligned with the query, the best by the other parts; the subtree of others counts 0.
     aggregate : `best` or `sum`.
+    route : by which LaTeX is read into trees, `own` or `latexml`.
     depth : documents returned of each topic.
     """
 
@@ -342,6 +343,7 @@ class Tangent:
     credit: float = 0.8
     candidates: int = 500
     aggregate: str = "best"
+    route: str = formulas.OWN
     depth: int = 1000
     name: str = "tangent"
 
@@ -359,6 +361,7 @@ class Tangent:
         parameters.number("credit", self.credit, high=0.99)  # the same variable is always better
         parameters.whole("candidates", self.candidates, low=1)
         parameters.choice("aggregate", self.aggregate, formulas.AGGREGATES)
+        parameters.choice("route", self.route, formulas.ROUTES)
         parameters.whole("depth", self.depth, low=1)
 
     def __call__(
@@ -373,8 +376,8 @@ class Tangent:
         corpus = needed(corpus, self.name)
         kinds = formulas.KINDS if self.representation == "both" else (self.representation,)
         with phase("index"):
-            views = {kind: self.view(formulas.read(corpus, kind)) for kind in kinds}
-            asked = {kind: formulas.queries(topics, corpus, kind) for kind in kinds}
+            views = {kind: self.view(formulas.read(corpus, kind, self.route)) for kind in kinds}
+            asked = {kind: formulas.queries(topics, corpus, kind, self.route) for kind in kinds}
 
         def score(topic: Topic) -> Floats:
             found = [self.documents(asked[kind][topic.id], view) for kind, view in views.items()]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from bench.formulas import official_pairs, truth
-from harness.formulas.latexml import convert, missing, read
+from harness.collections.corpus import Corpus
+from harness.formulas.latexml import convert, missing, read, version
 from harness.formulas.tree import show
+from harness.systems import formulas
+from harness.systems.structural import Structural
+from harness.topics import Formula, Topic, Topics
 
 pytestmark = [
     pytest.mark.real,
@@ -28,6 +33,41 @@ def test_official_trees(mirror: Path, kind: str) -> None:
     found = [read(markup, kind.lower()) for markup in convert([latex for latex, _ in pairs])]
     same = sum(reading.tree == tree for reading, (_, tree) in zip(found, pairs, strict=True))
     assert same >= 0.95 * len(pairs) > 100
+
+
+@pytest.mark.parametrize("environment", ["align", "align*", "gather", "eqnarray"])
+def test_every_line_of_an_alignment_is_kept(environment: str) -> None:
+    (markup,) = convert([rf"\begin{{{environment}}} a=b \\ c=d \text{{ if $e$}} \end{{{environment}}}"])
+    assert show(read(markup, "opt").tree) == "[O!form-seq,0[U!eq,0[V!𝑎],1[V!𝑏]],1[U!eq,0[V!𝑐],1[U!times,0[V!𝑑],1[W!]]]]"
+    assert show(read(markup, "slt").tree) == "[M!2x1,w[V!a[=[V!b]],e[V!c[=[V!d[T!if[V!e]]]]]]]"
+    assert markup.reason == ""
+
+
+@pytest.mark.parametrize("environment", ["aligned", "gathered", "matrix", "cases"])
+def test_environments_within_a_formula_can_begin_it(environment: str) -> None:
+    (markup,) = convert([rf"\begin{{{environment}}} a \\ b \end{{{environment}}}"])
+    assert markup.reason == ""
+    assert {"V!𝑎", "V!𝑏"} <= set(read(markup, "opt").tree.labels)
+
+
+@pytest.mark.parametrize("kind", formulas.KINDS)
+def test_a_corpus_of_official_formulas(mirror: Path, tmp_path: Path, kind: str) -> None:
+    pairs = [
+        (pair.latex, tree)
+        for pair in official_pairs(mirror, 2022)[150:250]
+        if (tree := truth(pair, kind.upper())) is not None
+    ]
+    path = tmp_path / "formulas.jsonl"
+    path.write_text("".join(json.dumps({"id": f"f{n}", "latex": each}) + "\n" for n, (each, _) in enumerate(pairs)))
+    corpus = Corpus("official", "Official", "none", path, (("id", "id"), ("latex", "latex")))
+    known = formulas.read(corpus, kind, "latexml")
+    same = sum(known.trees[number] == tree for number, (_, tree) in zip(known.tree, pairs, strict=True) if number >= 0)
+    assert same >= 0.95 * len(pairs) > 80
+    assert formulas.spec(corpus, kind, "latexml")["route"] == f"LaTeXML {version()}"
+    # Asked for by its own LaTeX, a formula comes first.
+    topics = Topics((Topic("T", "T", formulas=(Formula("q", pairs[0][0]),)),))
+    ranked = Structural(route="latexml")(topics, corpus, tmp_path).to_dict()["T"]
+    assert ranked["f0"] == max(ranked.values()) == 1.0
 
 
 def test_a_bad_formula_harms_no_other() -> None:

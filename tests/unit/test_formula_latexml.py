@@ -203,6 +203,13 @@ def test_characters_that_are_none(fake: Make) -> None:
     assert asked(calls) == [["?x"]]
 
 
+def test_environments_within_formulas_are_no_displays(fake: Make) -> None:
+    calls = fake()
+    latex = [r" \begin{aligned} x", r"y \begin{aligned} x", r"\begin{align} x", r"\begin{gathered} x"]
+    convert(latex)
+    assert asked(calls) == [["\\relax" + latex[0], *latex[1:3], "\\relax" + latex[3]]]
+
+
 def test_program_that_does_not_start(fake: Make) -> None:
     fake(before="sys.exit('Cannot locate LaTeXML/Post.pm')")
     with pytest.raises(HarnessError) as caught:
@@ -258,3 +265,8 @@ def test_chain_of_relations_as_the_official_formulas_have_it() -> None:
 def test_reason_is_of_latexml_though_there_is_markup() -> None:
     reading = read(Markup("<math><mi>x</mi></math>", "", "unexpected"), "slt")
     assert (show(reading.tree), reading.reason) == ("[V!x]", "LaTeXML: unexpected")
+
+
+def test_what_latexml_did_not_parse_is_a_failure() -> None:
+    reading = read(Markup("", "<math><apply><times/><ci>x</ci><cerror><ci>y</ci></cerror></apply></math>"), "opt")
+    assert (show(reading.tree), reading.reason) == ("[U!times,0[V!x],1[E!,0[V!y]]]", "LaTeXML: not parsed")

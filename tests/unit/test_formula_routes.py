@@ -1,0 +1,218 @@
+"""The routes from LaTeX to trees in the systems that read formulas, with LaTeXML's conversion stood in for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lexical_tools import corpus_of, message, topics_of
+
+from harness import store
+from harness.collections.corpus import Corpus, Document
+from harness.formulas import latexml
+from harness.formulas.counts import Counts
+from harness.formulas.latexml import Markup
+from harness.formulas.tree import parse, show
+from harness.systems import System, formula_tokens, formulas, load_system
+from harness.systems.formula_tokens import FormulaBM25, tokens_by
+from harness.systems.l2l import L2L
+from harness.systems.structural import Structural
+from harness.systems.tangent import Tangent
+from harness.topics import Formula, Topic, Topics
+
+MISSING = "LaTeXML is not installed: apt-get install latexml"
+POSTS: Mapping[str, Sequence[str]] = {"p1": ["x", "y"], "p2": [], "p3": ["x", "z"], "p4": ["bad", "y"]}
+STRUCTURAL: list[Callable[..., System]] = [Structural, Tangent, L2L]
+Calls = list[list[str]]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """What LaTeXML was given. It makes one symbol of a formula: its LaTeX and a prime, so that routes can be told."""
+    given: Calls = []
+
+    def convert(latex: Iterable[str], *, workers: int) -> list[Markup]:
+        some = list(latex)
+        if some:
+            given.append(some)
+        return [
+            Markup("", "", "undefined")
+            if each == "bad"
+            else Markup(f"<math><mi>{each}'</mi></math>", f"<math><ci>{each}'</ci></math>")
+            for each in some
+        ]
+
+    monkeypatch.setattr(latexml, "convert", convert)
+    monkeypatch.setattr(latexml, "version", lambda: "0.8.7")
+    return given
+
+
+def posts_of(folder: Path, posts: Mapping[str, Sequence[str]] = POSTS) -> Corpus:
+    path = folder / "posts.jsonl"
+    rows = [
+        {"id": name, "formulas": [{"id": f"{name}.{n}", "latex": latex} for n, latex in enumerate(texts)]}
+        for name, texts in posts.items()
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return Corpus("posts", "Posts", "CC0", path, (("id", "id"), ("formulas", "formulas")))
+
+
+def topics_with(**latex: Sequence[str]) -> Topics:
+    return Topics(
+        tuple(
+            Topic(name, name, formulas=tuple(Formula(f"q{n}", each) for n, each in enumerate(texts)))
+            for name, texts in latex.items()
+        )
+    )
+
+
+@pytest.mark.parametrize("kind", formulas.KINDS)
+def test_a_corpus_is_read_by_latexml(
+    kind: str, calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = posts_of(tmp_path)
+    for _ in range(2):  # the second time from the store
+        known = formulas.read(corpus, kind, "latexml")
+        assert [show(tree) for tree in known.trees] == ["[V!x']", "[V!y']", "[V!z']"]
+        assert known.tree.tolist() == [0, 1, 0, 2, -1, 1]
+        assert known.counts == Counts(5, {"LaTeXML: undefined": 1})
+        assert f"({kind}, LaTeXML 0.8.7); read without fault: 5; with one: LaTeXML: undefined: 1" in (
+            capsys.readouterr().err
+        )
+    assert calls == [["x", "y", "z", "bad"]]
+    assert "V!x'" not in [label for tree in formulas.read(corpus, kind).trees for label in tree.labels]
+
+
+def test_latexml_is_given_formulas_in_groups_and_each_once(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = formulas.encode(posts_of(tmp_path), "opt", "latexml")
+    calls.clear()
+    monkeypatch.setattr(formulas, "_AHEAD", 2)
+    parts = formulas.encode(posts_of(tmp_path), "opt", "latexml")
+    assert calls == [["x", "y"], ["z", "bad"]]
+    assert (parts.ids.tolist(), parts.start.tolist()) == (whole.ids.tolist(), whole.start.tolist())
+    assert (parts.tree.tolist(), list(parts.trees), parts.counts) == (
+        whole.tree.tolist(),
+        list(whole.trees),
+        whole.counts,
+    )
+
+
+def test_topics_are_read_at_once(calls: Calls, tmp_path: Path) -> None:
+    asked = formulas.queries(topics_with(A=["x", "y"], B=["x", "bad"], C=[]), posts_of(tmp_path), "opt", "latexml")
+    assert asked == {"A": (parse("[V!x']"), parse("[V!y']")), "B": (parse("[V!x']"),), "C": ()}
+    assert calls == [["x", "y", "bad"]]
+
+
+def test_trees_that_a_corpus_has_are_not_read_from_latex(calls: Calls) -> None:
+    known = formulas.encode([Document("1", columns={"opt": "[V!x]", "slt": "[V!x]"})], "opt", "latexml")
+    assert [show(tree) for tree in known.trees] == ["[V!x]"]
+    assert calls == []
+
+
+def test_artefacts_are_kept_by_route(calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = posts_of(tmp_path)
+    own, other = formulas.spec(corpus, "opt"), formulas.spec(corpus, "opt", "latexml")
+    assert set(own) == {"corpus", "digest", "columns", "kind", "versions"}  # as it was before there were routes
+    assert other == {**own, "route": "LaTeXML 0.8.7"}
+    monkeypatch.setattr(latexml, "version", lambda: "0.8.8")
+    assert store.key(formulas.spec(corpus, "opt", "latexml")) not in (store.key(own), store.key(other))
+    assert formulas.spec(corpus, "opt") == own
+
+
+@pytest.mark.parametrize("system", STRUCTURAL)
+def test_structural_systems_rank_by_the_trees_of_their_route(
+    system: Callable[..., System], calls: Calls, tmp_path: Path
+) -> None:
+    # To our parsers these are the same formula.
+    corpus, topics = posts_of(tmp_path, {"one": ["{x}"], "two": ["x"]}), topics_with(T=["x"])
+    own = system()(topics, corpus, tmp_path).to_dict()
+    assert own["T"]["one"] == own["T"]["two"] > 0
+    assert calls == []
+    faithful = system(route="latexml")(topics, corpus, tmp_path).to_dict()
+    assert faithful["T"]["two"] > faithful["T"].get("one", 0)
+    assert system()(topics, corpus, tmp_path).to_dict() == own
+
+
+@pytest.mark.parametrize("system", [*STRUCTURAL, FormulaBM25])
+def test_an_unknown_route_is_answered_with_the_known(system: Callable[..., System]) -> None:
+    assert message(lambda: system(route="latexmll")).startswith("key 'route' is 'latexmll'; ")
+    assert "latexml" in message(lambda: system(route="latexmll")).partition(";")[2]
+    assert message(lambda: system(route=None)).startswith("key 'route' is None")
+
+
+@pytest.mark.parametrize("name", ["tree", "structural", "tangent", "l2l", "bm25-formulas"])
+def test_the_shipped_route_is_our_own(name: str) -> None:
+    assert load_system(name).route == "own"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("system", [*STRUCTURAL, FormulaBM25])
+def test_without_latexml_one_line_says_how_to_install_it(
+    system: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    view = {"view": VIEW, "document": {"body": 1}} if system is FormulaBM25 else {}
+    corpus = corpus_of(tmp_path, {"d": "$x$"}) if view else posts_of(tmp_path)
+    topics = topics_of(T="$x$") if view else topics_with(T=["x"])
+    assert message(lambda: system(route="latexml", **view)(topics, corpus, tmp_path)) == MISSING
+    # Our own parsers do without.
+    assert set(system(**view)(topics, corpus, tmp_path).to_dict()) == {"T"}
+
+
+# ---- tokens beside words -------------------------------------------------------------------------------------------
+
+VIEW = {"name": "text", "formulas": "harness.systems.formula_tokens.symbol_pairs"}
+
+
+@pytest.mark.parametrize("name", ["symbol_pairs", "wide_symbol_pairs", "operator_paths", "pairs_and_paths"])
+def test_tokens_of_our_own_route_are_those_of_the_functions(name: str) -> None:
+    latex = ["x^2+1", r"\frac{a}{b}", "", r"x+\unknown", "x^2+1"]
+    assert tokens_by(name, latex, "own") == {each: getattr(formula_tokens, name)(each) for each in latex}
+
+
+def test_tokens_are_those_of_latexmls_trees(calls: Calls) -> None:
+    assert tokens_by("symbol_pairs", ["x", "bad"], "latexml") == {"x": ("#V!x',0!,",), "bad": ()}
+    assert tokens_by("pairs_and_paths", ["x"], "latexml") == {"x": ("#V!x',0!,", "#V!x'")}
+
+
+def test_words_and_tokens_are_kept_by_route(calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = corpus_of(tmp_path, {"same": "a $x$", "other": "a $y$ and ${x}$", "none": "a word"})
+    topics = topics_of(T="$x$", U="word $y$")
+    monkeypatch.setattr(formulas, "_AHEAD", 1)
+
+    def run(route: str) -> dict[str, dict[str, float]]:
+        system = FormulaBM25(view=VIEW, document={"body": 1}, alpha=0.5, route=route)
+        return system(topics, corpus, tmp_path).to_dict()
+
+    own = run("own")
+    assert set(own["T"]) == {"same", "other"}
+    assert calls == []
+    faithful = run("latexml")
+    assert set(faithful["T"]) == {"same"}
+    assert set(faithful["U"]) == {"other", "none"}
+    assert calls[:3] == [["x", "y"], ["x"], ["y", "{x}"]]  # those of the topics at once, then the documents'
+    assert run("own") == own
+    calls.clear()
+    assert run("latexml") == faithful
+    assert not any("{x}" in each for each in calls)  # the documents' tokens come from the store
+
+
+def test_functions_of_others_have_our_own_route_alone() -> None:
+    view = {"name": "text", "formulas": "harness.systems.text.latex_tokens"}
+    assert message(lambda: FormulaBM25(view=view, route="latexml")) == (
+        "key 'view.formulas' is 'harness.systems.text.latex_tokens', which 'route: latexml' does not know; expected "
+        "harness.systems.formula_tokens.NAME with one of symbol_pairs, wide_symbol_pairs, operator_paths, "
+        "pairs_and_paths"
+    )
+    view["formulas"] = "harness.systems.formula_tokens.lru_cache"
+    assert message(lambda: FormulaBM25(view=view, route="latexml")).startswith("key 'view.formulas' is 'lru_cache'; ")
+
+
+def test_a_view_without_tokens_of_formulas_needs_no_latexml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    system = FormulaBM25(view={"name": "text"}, document={"body": 1}, route="latexml")
+    assert set(system(topics_of(T="word"), corpus_of(tmp_path, {"d": "a word"}), tmp_path).to_dict()["T"]) == {"d"}
