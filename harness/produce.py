@@ -78,8 +78,10 @@ def produce(
     Raises
     ------
     HarnessError
-        Training judgments share a topic with the collection; the system fails; the run cannot be written.
+        Training judgments share a topic with the collection, or the system may have learnt from what is judged in it;
+        the system fails; the run cannot be written.
     """
+    check_untrained(system, collection.name)
     topics = collection.topics()
     shared = _shared(topics, training, allow_test_judgments)
     spec = _spec(system, configuration, topics, corpus, training, pool, suffix)
@@ -106,6 +108,19 @@ def produce(
     checksum = sha256(content.encode())
     write_all({path: content, metadata.beside(path): metadata.text(name, checksum, layout, collection.name, made)})
     return Produced(read_run(path, format=layout), path, key, reused=False, basis=basis)
+
+
+def check_untrained(system: System, collection: str) -> None:
+    """Raise HarnessError if a system trains on posts, and does not leave out those that the collection judges.
+
+    A system that trains on posts has a method `trains_without`, the names of the collections it leaves out.
+    """
+    found = getattr(system, "trains_without", None)
+    if found is not None and collection not in found():
+        raise HarnessError(
+            f"system {getattr(system, 'name', type(system).__name__)}: trains on posts, and those judged in "
+            f"{collection} are not left out: add it to the key 'leave_out' ({', '.join(sorted(found())) or 'empty'})"
+        )
 
 
 def _shared(topics: Topics, training: Qrels | None, allowed: bool) -> frozenset[str]:

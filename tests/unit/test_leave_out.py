@@ -1,0 +1,56 @@
+"""A system that trains on posts must leave out those that the collection judges: enforced where runs are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from harness.collections import load_collection
+from harness.collections.corpus import Corpus, load_corpus
+from harness.errors import HarnessError
+from harness.produce import produce
+from harness.systems import Pool
+from harness.topics import Topics
+from harness.trec import Qrels, Run
+
+
+@dataclass
+class Learner:
+    left_out: frozenset[str]
+    calls: list[str] = field(default_factory=list)
+    name: str = "learner"
+
+    def trains_without(self) -> frozenset[str]:
+        return self.left_out
+
+    def __call__(
+        self,
+        topics: Topics,
+        corpus: Corpus | None,
+        workspace: Path,
+        training: Qrels | None = None,
+        pool: Pool | None = None,
+    ) -> Run:
+        assert corpus is not None
+        self.calls.append("called")
+        return Run.from_dict(self.name, {topic.id: {next(iter(corpus.ids())): 1.0} for topic in topics})
+
+
+def test_a_system_that_does_not_leave_out_the_collection_is_not_called(tmp_path: Path) -> None:
+    collection, corpus = load_collection("mini-task1"), load_corpus("mini-answers")
+    system = Learner(frozenset({"arqmath-1-task1"}))
+    with pytest.raises(HarnessError, match="system learner: trains on posts, and those judged in mini-task1") as error:
+        produce(system, collection, corpus, tmp_path)
+    assert "'leave_out' (arqmath-1-task1)" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not system.calls
+    assert not list(tmp_path.rglob("*.run"))
+
+
+def test_one_that_does_is(tmp_path: Path) -> None:
+    system = Learner(frozenset({"mini-task1"}))
+    produced = produce(system, load_collection("mini-task1"), load_corpus("mini-answers"), tmp_path)
+    assert produced.path.exists()
+    assert system.calls == ["called"]
