@@ -1,0 +1,263 @@
+"""A training step of the relational encoder: time and peak memory, ours beside PyTorch Geometric's convolutions.
+
+The graphs are synthetic. Their sizes are quantiles of a log-normal distribution with the mean and the median that the
+thesis gives for its graphs (156 and 101 nodes). Formulas (8.7 a graph) and sentences (6.6), as its section 3.5.1
+counts them, are in proportion to the size; virtual nodes and their edges come on top. Relations are drawn from 262 with
+weights that fall as the inverse of their rank, so that a batch has nearly all of the 532 directed ones.
+
+Each convolution is measured in a process of its own, one after the other, on the same batch with the same parameters:
+forward, loss, backward and a step of AdamW. Only the convolution differs. Peak memory is what the steps add to a
+process that has the model, the batch and the libraries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from harness.systems.mathamr import loss
+from harness.systems.mathamr.batch import Batch, collate
+from harness.systems.mathamr.convolution import Plan, RelationalConv
+from harness.systems.mathamr.model import Encoder, Settings, groups_of, parameter_groups
+from harness.systems.mathamr.virtual import Encoded
+
+MEAN, MEDIAN = 156.0, 101.0  # nodes of a graph: table 4.2
+FORMULAS, SENTENCES = 8.7, 6.6  # a graph: section 3.5.1
+CONTENT_RELATIONS = 262
+SETTINGS = Settings(reserved=False)  # 2 (262 + 4) = 532 relations, 64 bases
+SEED = 7
+VARIANTS = ("ours", "FastRGCNConv", "RGCNConv")
+ON_GPU = ("ours", "ours, bf16", "FastRGCNConv", "RGCNConv")
+
+
+def sizes(graphs: int) -> list[int]:
+    """Nodes of each graph: middles of equal shares of the log-normal distribution, in random order."""
+    sigma = float(np.sqrt(2 * np.log(MEAN / MEDIAN)))
+    normal = NormalDist(float(np.log(MEDIAN)), sigma)
+    values = np.array([np.exp(normal.inv_cdf((i + 0.5) / graphs)) for i in range(graphs)])
+    # The middle of the last share lies below its mean: what a finite number of graphs lacks is given to the largest.
+    values[-1] += max(MEAN * graphs - values.sum(), 0.0)
+    return [max(round(float(value)), 4) for value in np.random.default_rng(SEED).permutation(values)]
+
+
+def graph(rng: np.random.Generator, nodes: int) -> Encoded:
+    """A post of so many content nodes: sentences as trees under a root, formulas as two trees below placeholders."""
+    formulas, sentences = (max(round(each * nodes / MEAN), 1) for each in (FORMULAS, SENTENCES))
+    formulas = min(formulas, max(nodes // 8, 1))
+    text = max(nodes * 2 // 5, formulas + 1)
+    of_text = np.arange(text) * min(sentences, text) // text
+    of_tree = np.arange(nodes - text) * 2 * formulas // max(nodes - text, 1)  # operator tree, then layout tree
+    parent = np.full(nodes, -1)
+    for first, owner in ((0, of_text), (text, of_tree)):
+        starts = np.searchsorted(owner, owner)
+        inside = np.arange(len(owner)) - starts
+        parent[first : first + len(owner)] = first + starts + np.floor(rng.random(len(owner)) * inside).astype(int)
+        roots = np.flatnonzero(inside == 0)
+        placeholders = rng.permutation(np.arange(1, text))[:formulas] if text > formulas else np.zeros(formulas, int)
+        parent[first + roots] = 0 if first == 0 else placeholders[owner[roots] // 2]
+    source, target = parent[1:], np.arange(1, nodes)
+    weights = 1 / np.arange(1, CONTENT_RELATIONS + 1)
+    relation = rng.choice(CONTENT_RELATIONS, size=len(source), p=weights / weights.sum())
+    kinds = [0] * formulas + [1] * (int(of_text[-1]) + 1) + [2]
+    number = len(kinds)
+    virtual = nodes + np.arange(number)
+    up = [virtual[: number - 1], np.array([0])]
+    above = [
+        virtual[of_tree // 2],
+        virtual[formulas + of_text],
+        np.full(number, virtual[-1]),
+    ]
+    kind = np.repeat([0, 1, 2], [len(of_tree), text, number])
+    below = np.concatenate((np.arange(text, nodes), np.arange(text), *up))
+    small = np.uint16
+    return Encoded(
+        nodes=np.concatenate((rng.integers(6, SETTINGS.nodes, nodes), SETTINGS.nodes + np.array(kinds))).astype(small),
+        content=nodes,
+        source=np.concatenate((source, *above)).astype(small),
+        relation=np.concatenate((relation, CONTENT_RELATIONS + kind)).astype(small),
+        target=np.concatenate((target, below)).astype(small),
+        content_edges=len(source),
+        vectors=virtual.astype(small),
+        types=np.array(kinds, np.uint8),
+        formulas=("",) * formulas,
+    )
+
+
+def batch(graphs: int) -> Batch:
+    """The batch of the measurement."""
+    rng = np.random.default_rng(SEED)
+    return collate([graph(rng, nodes) for nodes in sizes(graphs)], SETTINGS)
+
+
+class Peer(nn.Module):
+    """A convolution of PyTorch Geometric in the place of ours, with the same parameters."""
+
+    def __init__(self, name: str, ours: RelationalConv) -> None:
+        super().__init__()
+        from torch_geometric import nn as peers
+
+        bases, dim_in, dim_out = ours.weight.shape
+        relations = len(ours.comp)
+        self.conv = getattr(peers, name)(dim_in, dim_out, relations, num_bases=bases, aggr="mean")
+        self.conv.load_state_dict(ours.state_dict())
+
+    def forward(self, x: Tensor, groups: Plan, edge_vectors: Tensor | None) -> Tensor:
+        """As `RelationalConv.forward`; the edges are those of the plan."""
+        assert edge_vectors is None
+        edges = torch.stack((groups.source, groups.target[groups.group]))
+        out: Tensor = self.conv(x, edges, groups.relation[groups.group])
+        return out
+
+
+def model(variant: str, device: str) -> Encoder:
+    """The encoder with a variant's convolution; all variants begin with the same parameters."""
+    torch.manual_seed(SEED)
+    encoder = Encoder(SETTINGS)
+    if not variant.startswith("ours"):
+        for layer in encoder.layers:
+            layer.conv = Peer(variant, layer.conv)  # type: ignore[arg-type]
+    return encoder.to(device)
+
+
+def peak(device: str) -> int:
+    """Bytes in use at most so far."""
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def in_use(device: str) -> int:
+    """Bytes in use now."""
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        return torch.cuda.memory_allocated()
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def processor() -> str:
+    """The name of the CPU."""
+    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.machine()
+
+
+def wait(device: str) -> None:
+    """Until the device has nothing left to do."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def measure(variant: str, graphs: int, device: str, steps: int) -> dict[str, Any]:
+    """Loss of the first step, seconds of the steps after it, peak memory. Half of the graphs are queries."""
+    data = batch(graphs).to(device)
+    encoder = model(variant, device)
+    optimizer = torch.optim.AdamW(parameter_groups(encoder, 1e-3), lr=1e-4)
+    before = in_use(device)
+    losses, wall, cpu = [], [], []
+    for _ in range(steps + 1):
+        wait(device)
+        begin = time.perf_counter(), time.process_time()
+        groups = groups_of(data, SETTINGS)
+        with torch.autocast(device, torch.bfloat16, enabled=variant.endswith("bf16")):
+            vectors = encoder(data, groups)
+        optimizer.zero_grad(set_to_none=True)
+        value = loss.objective(vectors, data, graphs // 2, encoder.temperature())
+        value.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        wait(device)
+        wall.append(time.perf_counter() - begin[0])
+        cpu.append(time.process_time() - begin[1])
+        losses.append(value.item())
+    wall, cpu = (wall[1:], cpu[1:]) if steps else (wall, cpu)
+    return {
+        "variant": variant,
+        "loss": losses[0],
+        "wall": float(np.median(wall)),
+        "cpu": float(np.median(cpu)),
+        "memory": peak(device) - before,
+    }
+
+
+def described(graphs: int) -> str:
+    """The batch in a line."""
+    data, nodes = batch(graphs), np.array(sizes(graphs))
+    groups = groups_of(data, SETTINGS)
+    return (
+        f"{graphs} graphs of {nodes.mean():.0f} content nodes in the mean, {np.median(nodes):.0f} in the median, "
+        f"{nodes.max():,} at most; {int(data.content.sum()):,} content and {int((~data.content).sum()):,} virtual "
+        f"nodes, {len(data.source):,} directed edges of {len(groups.present)} relations in {len(groups.target):,} "
+        "groups"
+    )
+
+
+def table(graphs: int, device: str, threads: int, variants: Sequence[tuple[str, int]]) -> None:
+    """One process a variant, one after the other; the rows of the report."""
+    print(f"{described(graphs)}.\n")
+    print("| convolution | step, s: wall | CPU | peak memory, MB | loss of the first step | steps | load after |")
+    print("|---|---|---|---|---|---|---|")
+    rows = []
+    for variant, number in variants:
+        arguments = ["--only", variant, "--graphs", str(graphs), "--device", device, "--steps", str(number)]
+        arguments += ["--threads", str(threads)]
+        command = [sys.executable, "-m", "bench.graph", *arguments]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        row = json.loads(done.stdout)
+        rows.append(row)
+        memory, first = row["memory"] / 1e6, row["loss"]
+        times = f"{row['wall']:.4g} | {row['cpu']:.4g}"
+        print(
+            f"| {variant} | {times} | {memory:,.0f} | {first:.6f} | {max(number, 1)} | {os.getloadavg()[0]:.1f} |",
+            flush=True,
+        )
+    print()
+    for row in rows[1:]:
+        ratios = (row[key] / rows[0][key] for key in ("cpu", "wall", "memory"))
+        print(
+            "{} over ours: {:.1f} times the CPU, {:.1f} times the time, {:.1f} times the memory.".format(
+                row["variant"], *ratios
+            )
+        )
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--graphs", type=int, default=32, help="graphs of a batch, half of them queries (default: 32)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--steps", type=int, default=20, help="measured steps after a first one (default: 20)")
+    parser.add_argument("--peer-steps", type=int, default=3, help="the same of RGCNConv and FastRGCNConv (default: 3)")
+    parser.add_argument("--threads", type=int, default=2, help="of the CPU (default: 2)")
+    parser.add_argument("--without", nargs="*", default=[], help="variants that are left out")
+    parser.add_argument("--only", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    torch.set_num_threads(asked.threads)
+    if asked.only:
+        print(json.dumps(measure(asked.only, asked.graphs, asked.device, asked.steps)))
+        return
+    variants = [v for v in (ON_GPU if asked.device == "cuda" else VARIANTS) if v not in asked.without]
+    name = torch.cuda.get_device_name() if asked.device == "cuda" else processor()
+    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    versions = f"torch {torch.__version__}, torch_geometric {version('torch_geometric')}"
+    print(f"{name}, {os.cpu_count()} cores, {asked.threads} threads, load before: {load}; {versions}.\n")
+    steps = [(v, asked.steps if v.startswith("ours") else asked.peer_steps) for v in variants]
+    table(asked.graphs, asked.device, asked.threads, steps)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+from encoder_tools import SMALL, encoded
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import HarnessError
+from harness.systems.mathamr.batch import Batch, collate
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
+
+from harness.systems.mathamr import loss  # noqa: E402
+
+
+def vectors(*lengths: int, seed: int = 0, padding: float = 0.0, more: int = 0) -> tuple[Tensor, Tensor]:
+    """Random vectors of length 1 with their mask; `more` columns of padding, filled with a number."""
+    generator = torch.Generator().manual_seed(seed)
+    width = max(lengths) + more
+    values = torch.randn(len(lengths), max(lengths), 6, generator=generator, dtype=torch.float64)
+    values = torch.nn.functional.pad(torch.nn.functional.normalize(values, dim=-1), (0, 0, 0, more))
+    mask = torch.arange(width)[None] < torch.tensor(lengths)[:, None]
+    return values.masked_fill(~mask[:, :, None], padding), mask
+
+
+def by_hand(q: Tensor, q_mask: Tensor, d: Tensor, d_mask: Tensor, normalise: bool) -> Tensor:
+    """Equations 3.4 and 3.7 with loops."""
+    out = []
+    for one, own in zip(q, q_mask, strict=True):
+        row = []
+        for other, theirs in zip(d, d_mask, strict=True):
+            total = sum(max(float(v @ w) for w in other[theirs]) for v in one[own])
+            row.append(total / int(own.sum()) if normalise else total)
+        out.append(row)
+    scores: Tensor = torch.tensor(out, dtype=torch.float64)
+    return scores
+
+
+LENGTHS = st.lists(st.integers(1, 5), min_size=1, max_size=4)
+
+
+@given(q=LENGTHS, d=LENGTHS, seed=st.integers(0, 99), normalise=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_maxsim_by_hand(q: list[int], d: list[int], seed: int, normalise: bool) -> None:
+    sides = (*vectors(*q, seed=seed), *vectors(*d, seed=seed + 1))
+    torch.testing.assert_close(loss.maxsim(*sides, normalise), by_hand(*sides, normalise), atol=1e-12, rtol=0)
+
+
+@given(q=LENGTHS, d=LENGTHS, padding=st.floats(-9, 9), more=st.integers(0, 4))
+@settings(max_examples=60, deadline=None)
+def test_padding_changes_no_score(q: list[int], d: list[int], padding: float, more: int) -> None:
+    plain = loss.maxsim(*vectors(*q), *vectors(*d, seed=1))
+    padded = loss.maxsim(*vectors(*q, padding=padding, more=more), *vectors(*d, seed=1, padding=padding, more=more))
+    torch.testing.assert_close(padded, plain, atol=1e-12, rtol=0)
+
+
+def test_all_similarities_negative() -> None:
+    q = torch.tensor([[[1.0, 0.0], [0.0, 0.0]]])
+    d = torch.tensor([[[-1.0, 0.0], [-0.6, 0.8], [0.0, 0.0]]])
+    score = loss.maxsim(q, torch.tensor([[True, False]]), d, torch.tensor([[True, True, False]]))
+    assert float(score) == pytest.approx(-0.6)
+
+
+def test_a_post_s_maxsim_with_itself_is_1() -> None:
+    q, mask = vectors(1, 3, 7, 2)
+    scores = loss.maxsim(q.float(), mask, q.float(), mask)
+    torch.testing.assert_close(scores.diagonal(), torch.ones(4), atol=1e-6, rtol=0)
+    raw = loss.maxsim(q, mask, q, mask, normalise=False)
+    torch.testing.assert_close(raw.diagonal(), torch.tensor([1.0, 3, 7, 2], dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+def test_posts_without_vectors_have_finite_scores_and_gradients() -> None:
+    q, mask = vectors(2, 3)
+    q.requires_grad_()
+    none = torch.zeros_like(mask)
+    assert loss.maxsim(q, none, q, mask).tolist() == [[0.0, 0.0]] * 2
+    scores = loss.maxsim(q, mask, q, none)
+    assert scores.tolist() == [[-1.0, -1.0]] * 2
+    half = mask.clone()
+    half[1] = False
+    torch.autograd.backward(loss.info_nce(loss.maxsim(q, mask, q, half), 0.1))
+    assert q.grad is not None
+    assert bool(q.grad.isfinite().all())
+    assert float(q.grad.abs().sum()) > 0
+
+
+def test_gradients_of_maxsim_by_differences() -> None:
+    q, q_mask = vectors(2, 3, more=1)
+    d, d_mask = vectors(4, 1, 2, seed=5)
+    assert torch.autograd.gradcheck(
+        lambda q, d: loss.maxsim(q, q_mask, d, d_mask), (q.requires_grad_(), d.requires_grad_())
+    )
+
+
+def test_info_nce_by_hand() -> None:
+    scores = torch.tensor([[0.5, 0.1, 0.3], [0.2, 0.9, 0.4], [0.0, 0.6, 0.7]], dtype=torch.float64)
+    expected = sum(
+        -math.log(math.exp(row[i] / 0.2) / sum(math.exp(x / 0.2) for x in row)) for i, row in enumerate(scores)
+    )
+    assert float(loss.info_nce(scores, 0.2)) == pytest.approx(expected / 3)
+    assert float(loss.info_nce(torch.zeros(5, 5), 0.2)) == pytest.approx(math.log(5))
+
+
+def test_excluded_documents_are_no_negatives() -> None:
+    scores = torch.randn(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2)).requires_grad_()
+    excluded = torch.zeros(4, 4, dtype=torch.bool)
+    excluded[0, 2] = excluded[2, 0] = True
+    value = loss.info_nce(scores, 0.5, excluded)
+    torch.autograd.backward(value)
+    assert float(scores.grad[0, 2]) == float(scores.grad[2, 0]) == 0
+    rows = [[0, 1, 3], [1, 0, 2, 3], [2, 1, 3], [3, 0, 1, 2]]
+    expected = torch.stack([-torch.log_softmax(scores[i, row] / 0.5, 0)[0] for i, row in enumerate(rows)]).mean()
+    torch.testing.assert_close(value, expected)
+    # A query's own document is never excluded.
+    torch.testing.assert_close(loss.info_nce(scores, 0.5, excluded | torch.eye(4, dtype=torch.bool)), value)
+    alone = loss.info_nce(scores, 0.5, torch.ones(4, 4, dtype=torch.bool))
+    assert float(alone.detach()) == 0
+
+
+def six(structure: str = "hierarchy") -> tuple[Tensor, Batch]:
+    batch = collate([encoded(n, 6 + n, structure=structure) for n in range(6)], SMALL)
+    values = torch.nn.functional.normalize(torch.randn(6, batch.mask.shape[1], 8), dim=-1)
+    return values * batch.mask[:, :, None], batch
+
+
+def test_beta_1_and_0_are_exactly_the_single_losses(monkeypatch: pytest.MonkeyPatch) -> None:
+    values, batch = six()
+    q, d = values[:3], values[3:]
+    both = loss.info_nce(loss.maxsim(q, batch.mask[:3], d, batch.mask[3:]), 0.3)
+    single = loss.info_nce(q[:, 3] @ d[:, 3].T, 0.3)
+    mixed = loss.objective(values, batch, 3, 0.3, 0.25)
+    torch.testing.assert_close(mixed, 0.25 * both + 0.75 * single)
+    monkeypatch.setattr(loss, "document_vectors", None)
+    assert torch.equal(loss.objective(values, batch, 3, 0.3, 1.0), both)
+    monkeypatch.undo()
+    monkeypatch.setattr(loss, "maxsim", None)
+    assert torch.equal(loss.objective(values, batch, 3, 0.3, 0.0), single)
+
+
+def test_scores_without_normalisation_and_excluded_pairs_reach_the_loss() -> None:
+    values, batch = six("global")
+    scores = loss.maxsim(values[:3], batch.mask[:3], values[3:], batch.mask[3:], normalise=False)
+    out = torch.zeros(3, 3, dtype=torch.bool)
+    out[0, 1] = True
+    value = loss.objective(values, batch, 3, 0.3, normalise=False, excluded=out)
+    assert torch.equal(value, loss.info_nce(scores, 0.3, out))
+    assert not torch.equal(value, loss.objective(values, batch, 3, 0.3, normalise=False))
+
+
+def test_structure_without_document_vectors_has_maxsim_only() -> None:
+    values, batch = six("none")
+    assert bool(loss.objective(values, batch, 3, 0.3).isfinite())
+    with pytest.raises(HarnessError, match="beta must be 1"):
+        loss.objective(values, batch, 3, 0.3, 0.5)
+
+
+def test_wrong_sizes_and_weights_are_one_line() -> None:
+    values, batch = six()
+    with pytest.raises(HarnessError, match=r"'beta' is 1\.5"):
+        loss.objective(values, batch, 3, 0.3, 1.5)
+    with pytest.raises(HarnessError, match="6 graphs are not 2 queries"):
+        loss.objective(values, batch, 2, 0.3)

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+
+import pytest
+from encoder_tools import SMALL, encoded
+
+from harness.errors import HarnessError
+from harness.systems.mathamr.batch import Batch, augment, collate
+from harness.systems.mathamr.settings import INITS, Settings
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
+
+from harness.systems.mathamr import loss  # noqa: E402
+from harness.systems.mathamr.model import Encoder, parameter_groups  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Products as small as these only wait for each other's threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def model(**changes: object) -> Encoder:
+    torch.manual_seed(0)
+    return Encoder(replace(SMALL, **changes))  # type: ignore[arg-type]
+
+
+def batch(count: int, structure: str = "hierarchy", first: int = 0) -> Batch:
+    return collate([encoded(n, 6 + 2 * n, structure=structure) for n in range(first, first + count)], SMALL)
+
+
+def number(encoder: Encoder) -> int:
+    return sum(p.numel() for p in encoder.parameters())
+
+
+def test_parameters_of_the_thesis_experiments() -> None:
+    encoder = Encoder(Settings(nodes=20_000, relations=262 + 4, reserved=False))
+    assert encoder.settings.directed == 532
+    assert encoder.embedding.weight.numel() == 1_280_000
+    assert [number(layer) for layer in encoder.layers] == [64**3 + 532 * 64 + 64 * 64 + 64 + 128] * 4  # type: ignore[arg-type]
+    assert number(encoder.head) == 6_432  # type: ignore[arg-type]
+    assert number(encoder) == 2_488_545
+    assert number(Encoder(Settings())) == 2_488_545 + 4 * 2 * 64
+
+
+def test_parameters_of_each_initialisation() -> None:
+    base = number(model(init="zero"))
+    square = 16 * 16 + 16
+    expected = {"zero": 0, "zero-embedding": 48, "random-embedding": 48, "mean": 0}
+    expected |= {"mean-projection": square, "mean-typed-projection": 3 * square}
+    assert {init: number(model(init=init)) - base for init in INITS} == expected
+
+
+def test_initial_vectors_of_virtual_nodes_by_hand() -> None:
+    item = encoded(4, 9)  # formula: nodes 6 to 8; sentences: 0 to 2 and 3 to 5
+    one = collate([encoded(5, 7), item], SMALL)
+    last = slice(-13, None)
+    for init in INITS:
+        encoder = model(init=init)
+        x = torch.randn(len(one.nodes), 16)
+        out = encoder.virtual(x, one)[last]
+        own = x[last]
+        assert torch.equal(out[:9], own[:9])
+        means = torch.stack([own[6:9].mean(0), own[0:3].mean(0), own[3:6].mean(0), own[:9].mean(0)])
+        types = (0, 1, 1, 2)
+        if init in {"zero", "zero-embedding"}:
+            expected = torch.zeros(4, 16)
+        elif init == "random-embedding":
+            expected = encoder.virtual.vectors[list(types)]
+            assert float(expected.detach().abs().max()) > 0
+        elif init == "mean":
+            expected = means
+        else:
+            maps = encoder.virtual.maps
+            expected = torch.stack([maps[kind % len(maps)](mean) for kind, mean in zip(types, means, strict=True)])
+        torch.testing.assert_close(out[9:], expected)
+
+
+@pytest.mark.parametrize("structure", ["hierarchy", "global", "none"])
+@pytest.mark.parametrize("init", INITS)
+def test_a_post_has_the_same_vectors_alone_or_in_a_batch(structure: str, init: str) -> None:
+    encoder = model(init=init, edge_vectors=True).eval()
+    items = [encoded(n, 5 + 3 * n, structure=structure) for n in range(8)]
+    with torch.no_grad():
+        together = encoder(collate(items, SMALL))
+        alone = [encoder(collate([item], SMALL))[0] for item in items]
+    for number, one in enumerate(alone):
+        torch.testing.assert_close(together[number], one, atol=1e-5, rtol=0)
+    assert len({tuple(row[0].tolist()) for row in alone}) == 8
+
+
+def test_vectors_have_length_1_and_padding_is_zero() -> None:
+    items = [encoded(0, 9), encoded(1, 9, structure="none")]
+    one = collate(items, SMALL)
+    out = model()(one)
+    assert out.shape == (2, 4, 8)
+    torch.testing.assert_close(out.norm(dim=-1), one.mask.float())
+
+
+def test_every_parameter_learns() -> None:
+    for init in INITS:
+        encoder = model(init=init, edge_vectors=True)
+        one = batch(8)
+        torch.autograd.backward(loss.objective(encoder(one), one, 4, encoder.temperature(), 0.5))
+        for name, parameter in encoder.named_parameters():
+            assert parameter.grad is not None, name
+            assert bool(parameter.grad.isfinite().all()), name
+            assert float(parameter.grad.abs().sum()) > 0, name
+
+
+def test_edge_vectors_change_what_is_sent() -> None:
+    encoder = model(edge_vectors=True)
+    one = batch(3)
+    before = encoder(one).detach()
+    with torch.no_grad():
+        encoder.edge_vectors.zero_()  # type: ignore[union-attr]
+    plain = model()
+    plain.load_state_dict({k: v for k, v in encoder.state_dict().items() if k != "edge_vectors"})
+    torch.testing.assert_close(encoder(one), plain(one))
+    assert float((before - plain(one)).detach().abs().max()) > 1e-3
+
+
+def test_the_same_seed_gives_the_same_bytes() -> None:
+    one = batch(4)
+    first, second = model(), model()
+    assert first(one).detach().numpy().tobytes() == second(one).detach().numpy().tobytes()
+
+
+def test_temperature_stays_in_its_range_and_can_leave_its_end() -> None:
+    encoder = model()
+    assert float(encoder.temperature().detach()) == pytest.approx(0.05)
+    with torch.no_grad():
+        encoder.t.fill_(-50)
+    value = encoder.temperature()
+    assert float(value.detach()) == pytest.approx(0.01)
+    torch.autograd.backward(value)
+    assert float(encoder.t.grad) == pytest.approx(0.01)  # type: ignore[arg-type]
+
+
+def test_groups_of_parameters() -> None:
+    encoder = model(init="mean-projection", edge_vectors=True)
+    names = {id(p): name for name, p in encoder.named_parameters()}
+    with_decay, without = ({names[id(p)] for p in group["params"]} for group in parameter_groups(encoder, 0.3))
+    assert [group["weight_decay"] for group in parameter_groups(encoder, 0.3)] == [0.3, 0.0]
+    assert with_decay | without == set(names.values())
+    assert not with_decay & without
+    layers = {f"layers.{n}.{each}" for n in range(2) for each in ("norm.weight", "norm.bias", "conv.bias")}
+    head = {"head.0.bias", "head.1.weight", "head.1.bias", "head.3.bias", "head.4.weight", "head.4.bias"}
+    assert without == {"t", "virtual.maps.0.bias"} | layers | head
+
+
+def test_wrong_settings_are_one_line() -> None:
+    for changes, message in (
+        ({"dim": 0}, "'dim' is 0"),
+        ({"init": "zeros"}, "'init' is 'zeros'"),
+        ({"temperature": 0.0}, "'temperature' is 0.0"),
+        ({"reserved": 1}, "'reserved' is 1"),
+    ):
+        with pytest.raises(HarnessError, match=message):
+            Settings(**{**asdict(SMALL), **changes})
+
+
+def test_untrained_loss_is_that_of_chance() -> None:
+    torch.manual_seed(3)
+    settings = Settings(temperature=1.0)
+    items = [encoded(n, 20 + n, settings) for n in range(64)]
+    one = collate(items, settings)
+    encoder = Encoder(settings)
+    for beta in (1.0, 0.0):
+        value = loss.objective(encoder(one), one, 32, encoder.temperature(), beta)
+        assert float(value.detach()) == pytest.approx(math.log(32), abs=0.02)
+
+
+def test_eight_pairs_are_learned_by_heart() -> None:
+    torch.manual_seed(1)
+    settings = Settings(nodes=500, relations=40)
+    one = collate([encoded(n, 20 + n, settings) for n in range(16)], settings)
+    encoder = Encoder(settings)
+    optimizer = torch.optim.AdamW(parameter_groups(encoder, 1e-3), lr=5e-3)
+    first = float(loss.objective(encoder(one), one, 8, encoder.temperature()).detach())
+    for _ in range(40):
+        optimizer.zero_grad()
+        torch.autograd.backward(loss.objective(encoder(one), one, 8, encoder.temperature()))
+        optimizer.step()
+    with torch.no_grad():
+        last = float(loss.objective(encoder(one), one, 8, encoder.temperature()))
+    assert first > 1
+    assert last < 0.01
+
+
+def test_augmented_batches_train_as_well() -> None:
+    one = batch(6)
+    other = augment(one, 0.3, 0.9, torch.Generator().manual_seed(0))
+    encoder = model()
+    value = loss.objective(encoder(other), other, 3, encoder.temperature())
+    torch.autograd.backward(value)
+    assert bool(value.isfinite())
+    assert len(other.source) < len(one.source)
