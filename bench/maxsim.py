@@ -1,0 +1,369 @@
+"""Exact MaxSim side by side: the engine, a loop over documents, one padded product, fewer bits, two stages.
+
+34,000 documents of 32-dimensional vectors, first with 16 vectors each, then with 1 to 120 of them (16 on average);
+queries of 16 vectors. Everything is synthetic: vectors lie around 2,000 centres, a query's vectors near those of some
+document, and a document's single vector is the mean of its others. One process; NumPy's products and PyTorch take
+one thread, the engine as many as it has workers. Ratios are of CPU seconds, which other work on the machine changes
+least. Beside each figure stands how far the scores lie from MaxSim in float64, and how many of its first ten documents
+are found. Prints tables; `--markdown` for bench/results, `--documents N` for fewer.
+
+`--cuda` instead: exact MaxSim over 21.9 million vectors that are made on the GPU (`--device cpu --vectors N` tries the
+same on a CPU).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.systems.maxsim import Floats32, Rows, Vectors, quantised, scores_many
+from harness.systems.ragged import blocks, padded
+from harness.systems.vector_search import Query, search
+
+DIMENSIONS, LENGTH, CENTRES = 32, 16, 2000
+QUERIES, ASKED = 64, 8  # queries in all, and those whose scores are compared with float64
+TIMES = 3  # measurements of a side; the median counts
+Scores = npt.NDArray[np.floating[Any]]
+Answer = Callable[[Sequence[Query]], Sequence[Any]]  # scores of all documents, or the first ten, per query
+
+
+def unit(values: npt.NDArray[Any]) -> Floats32:
+    """Rows of length 1."""
+    normed: Floats32 = (values / np.linalg.norm(values, axis=1, keepdims=True)).astype(np.float32)
+    return normed
+
+
+def lengths_of(count: int, ragged: bool, generator: np.random.Generator) -> Rows:
+    """Numbers of vectors: 16, or log-normal from 1 to 120 with a mean of 16."""
+    if not ragged:
+        return np.full(count, LENGTH)
+    drawn = np.rint(generator.lognormal(np.log(12.7), 0.7, count))
+    return np.clip(drawn, 1, 120).astype(np.int64)
+
+
+def documents(count: int, ragged: bool, seed: int = 0) -> Vectors:
+    """Synthetic documents; the last vector of each is the mean of the others."""
+    generator = np.random.default_rng(seed)
+    lengths = lengths_of(count, ragged, generator)
+    start = np.concatenate(([0], np.cumsum(lengths)))
+    centres = unit(generator.standard_normal((CENTRES, DIMENSIONS)))
+    values = centres[generator.integers(CENTRES, size=start[-1])]
+    values = unit(values + generator.standard_normal(values.shape) * 0.5 / DIMENSIONS**0.5)
+    single = start[1:] - 1
+    sums = np.add.reduceat(values, start[:-1], axis=0) - np.where(lengths[:, None] > 1, values[single], 0)
+    values[single] = unit(sums)
+    return Vectors(np.array([b"%d" % n for n in range(count)]), start, values, single)
+
+
+def questions(vectors: Vectors, count: int, seed: int = 1) -> list[Query]:
+    """Synthetic queries of 16 vectors, each near to one of a document; the last is the mean of the others."""
+    generator = np.random.default_rng(seed)
+    out = []
+    for row in generator.integers(len(vectors), size=count).tolist():
+        own = generator.integers(vectors.start[row], vectors.start[row + 1], LENGTH - 1)
+        values = unit(vectors.values[own] + generator.standard_normal((LENGTH - 1, DIMENSIONS)) * 0.8 / DIMENSIONS**0.5)
+        out.append(Query(np.concatenate([values, unit(values.mean(axis=0, keepdims=True))]), LENGTH - 1))
+    return out
+
+
+def reference(query: Query, vectors: Vectors) -> Scores:
+    """MaxSim in float64."""
+    products = vectors.values.astype(np.float64) @ query.values.astype(np.float64).T
+    scores: Scores = np.maximum.reduceat(products, vectors.start[:-1], axis=0).sum(axis=1)
+    return scores
+
+
+# ---- the sides --------------------------------------------------------------------------------------------------
+
+
+def loop(vectors: Vectors) -> Answer:
+    """A product, a maximum and a sum for each document in turn."""
+    parts = [vectors.values[a:b] for a, b in zip(vectors.start[:-1], vectors.start[1:], strict=True)]
+
+    def answer(queries: Sequence[Query]) -> list[Scores]:
+        return [np.array([(part @ query.values.T).max(axis=0).sum() for part in parts]) for query in queries]
+
+    return answer
+
+
+def reduceat(vectors: Vectors) -> Answer:
+    """One product with all vectors, then `maximum.reduceat`."""
+
+    def answer(queries: Sequence[Query]) -> list[Scores]:
+        starts = vectors.start[:-1]
+        return [np.maximum.reduceat(vectors.values @ q.values.T, starts, axis=0).sum(axis=1) for q in queries]
+
+    return answer
+
+
+def einsum(vectors: Vectors) -> Answer:
+    """PyTorch: all documents padded to the longest, einsum, padding masked with minus infinity, maximum, sum."""
+    import torch
+
+    lengths = np.diff(vectors.start)
+    at = padded(vectors.start[:-1], lengths).T
+    values = torch.from_numpy(vectors.values[at])
+    mask = torch.from_numpy(np.arange(at.shape[1])[None] >= lengths[:, None])
+
+    def answer(queries: Sequence[Query]) -> list[Scores]:
+        out = []
+        for query in queries:
+            products = torch.einsum("qd,nld->nql", torch.from_numpy(query.values), values)
+            products.masked_fill_(mask[:, None], -torch.inf)
+            out.append(products.amax(2).sum(1).numpy())
+        return out
+
+    return answer
+
+
+def engine(vectors: Vectors, workers: int = 1, batch: int = QUERIES) -> Answer:
+    """The engine."""
+
+    def answer(queries: Sequence[Query]) -> list[Scores]:
+        parts = [queries[n : n + batch] for n in range(0, len(queries), batch)]
+        return [row for part in parts for row in scores_many([q.values for q in part], vectors, workers=workers)]
+
+    return answer
+
+
+def on_torch(vectors: Vectors, precision: str = "float32") -> Answer:
+    """The engine in PyTorch, on the CPU."""
+    from harness.systems import maxsim_torch
+
+    held = maxsim_torch.resident(vectors, "cpu", precision, group=1 << 12)
+
+    def answer(queries: Sequence[Query]) -> list[Scores]:
+        return list(maxsim_torch.scores([query.values for query in queries], held).numpy())
+
+    return answer
+
+
+def strategy(
+    vectors: Vectors,
+    name: str,
+    precision: str = "exact",
+    depth: int = 1000,
+    index: Any = None,  # noqa: ANN401
+    k: int = 10,
+) -> Answer:
+    """A strategy with its first documents."""
+
+    def answer(queries: Sequence[Query]) -> list[Rows]:
+        found = search(queries, vectors, name, precision, k=k, depth=depth, index=index)
+        return [hits.rows for hits in found]
+
+    return answer
+
+
+@dataclass(frozen=True)
+class Side:
+    """One row of a table."""
+
+    name: str
+    make: Callable[[Vectors], Answer]
+    queries: int = QUERIES
+
+
+SIDES = (
+    Side("loop over documents, NumPy", loop, 2),
+    Side("one product and maximum.reduceat, NumPy", reduceat, 4),
+    Side("padded einsum, PyTorch", einsum, ASKED),
+    Side("engine, one query at a time", lambda v: engine(v, batch=1)),
+    Side("engine, 64 queries", engine),
+    Side("engine, 64 queries, 2 workers", lambda v: engine(v, workers=2)),
+    Side("engine, 64 queries, kept in float16", lambda v: engine(quantised(v, "float16"))),
+    Side("engine, 64 queries, kept in int8", lambda v: engine(quantised(v, "int8"))),
+    Side("engine in PyTorch, 64 queries", on_torch),
+    Side("engine in PyTorch, 64 queries, int8", lambda v: on_torch(v, "int8")),
+    Side("strategy colbert, exact, first 10", lambda v: strategy(v, "colbert")),
+    Side("strategy colbert, exact, first 1,000", lambda v: strategy(v, "colbert", k=1000)),
+    Side("strategy rerank, 5,000 candidates", lambda v: strategy(v, "rerank", depth=5000)),
+    Side("strategy rerank, 1,000 candidates", lambda v: strategy(v, "rerank", depth=1000)),
+    Side("strategy single", lambda v: strategy(v, "single")),
+)
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, float]:
+    """Wall-clock and CPU seconds: the median of some runs, after one that does not count."""
+    work()
+    seconds = []
+    for _ in range(TIMES):
+        wall, cpu = time.perf_counter(), time.process_time()
+        work()
+        seconds.append((time.perf_counter() - wall, time.process_time() - cpu))
+    return statistics.median(wall for wall, _ in seconds), statistics.median(cpu for _, cpu in seconds)
+
+
+def first(scores: npt.NDArray[Any], k: int = 10) -> set[int]:
+    """The first documents by scores, or those given."""
+    ranked = scores if scores.dtype.kind == "i" else np.argsort(-scores, kind="stable")
+    return set(ranked[:k].tolist())
+
+
+def agreement(found: Sequence[npt.NDArray[Any]], exact: Sequence[Scores]) -> tuple[str, str]:
+    """The largest error of a score, and the mean share of the first ten in common."""
+    pairs = list(zip(found, exact, strict=False))
+    errors = [np.abs(a - b).max() for a, b in pairs if a.dtype.kind == "f"]
+    shares = [len(first(a) & first(b)) / 10 for a, b in pairs]
+    return f"{max(errors):.1e}" if errors else "-", f"{statistics.mean(shares):.3f}"
+
+
+def table(vectors: Vectors, queries: Sequence[Query], sides: Sequence[Side]) -> Iterator[tuple[str, ...]]:
+    """Rows of the table; the first side is what the others are compared with."""
+    import torch
+
+    yield ("side", "queries per CPU s", "per wall s", "side / loop", "largest error", "top 10 in common")
+    exact = [reference(query, vectors) for query in queries[:ASKED]]
+    base = 0.0
+    torch.set_num_threads(1)
+    for side in sides:
+        answer, asked = side.make(vectors), queries[: side.queries]
+        wall, cpu = timed(lambda answer=answer, asked=asked: answer(asked))  # type: ignore[misc]
+        base = base or cpu / len(asked)
+        rates = f"{len(asked) / cpu:,.1f}", f"{len(asked) / wall:,.1f}", f"{base * len(asked) / cpu:,.1f}"
+        yield (side.name, *rates, *agreement(answer(asked), exact))
+
+
+def graph_sides(vectors: Vectors) -> tuple[str, tuple[Side, ...]]:
+    """FAISS as the first stage, and what its index took."""
+    from harness.systems.vectors import faiss_index
+
+    begin = time.process_time()
+    index = faiss_index(vectors)
+    note = f"; to index them with FAISS took {time.process_time() - begin:.0f} CPU s"
+    return note, (
+        Side("strategy colbert, FAISS, 128 vectors each", lambda v: strategy(v, "colbert", "approximate", 128, index)),
+        Side("strategy rerank, FAISS, 1,000 candidates", lambda v: strategy(v, "rerank", "approximate", 1000, index)),
+        Side("strategy single, FAISS", lambda v: strategy(v, "single", "approximate", index=index)),
+    )
+
+
+# ---- on a GPU ---------------------------------------------------------------------------------------------------
+
+
+def device_table(name: str, vectors: int) -> Iterator[tuple[str, ...]]:
+    """Exact MaxSim over vectors made on the device, group by group from a seed each; the first 1,000 of each query."""
+    import torch
+
+    from harness.systems import maxsim_torch
+
+    device = maxsim_torch.device_of(name)
+    generator = np.random.default_rng(0)
+    lengths = lengths_of(vectors // LENGTH, True, generator)
+    groups = list(blocks(lengths, maxsim_torch.GROUP))
+    asked = [unit(generator.standard_normal((LENGTH, DIMENSIONS))) for _ in range(4 * QUERIES)]
+
+    def values(number: int) -> torch.Tensor:
+        """The vectors of a group in the engine's layout, in float32."""
+        rows = lengths[groups[number]]
+        seeded = torch.Generator(device).manual_seed(number)
+        drawn = torch.randn(int(rows.max()) * len(rows), DIMENSIONS, device=device, generator=seeded)
+        at = padded(np.zeros(len(rows), np.int64), rows) * len(rows) + np.arange(len(rows))
+        drawn = drawn[torch.from_numpy(at.ravel()).to(device)]
+        normed: torch.Tensor = drawn / drawn.norm(dim=1, keepdim=True)
+        return normed
+
+    exact = np.zeros((ASKED, len(lengths)))
+    for number, rows in enumerate(groups):
+        drawn = values(number).double()
+        for row, query in enumerate(asked[:ASKED]):
+            products = drawn @ torch.from_numpy(query.astype(np.float64).T).to(device)
+            exact[row, rows] = products.view(-1, len(rows), LENGTH).amax(0).sum(1).cpu().numpy()
+    ids = np.array([b"%d" % n for n in range(len(lengths))])
+    place = np.argsort(np.argsort(ids, kind="stable"))
+    yield (
+        "kept in",
+        "vectors",
+        "queries per s, first 1,000",
+        "per s, scores alone",
+        "largest error",
+        "top 10 in common",
+    )
+    for precision in maxsim_torch.DTYPES:
+        held = tuple(
+            maxsim_torch.pack(torch.from_numpy(rows).to(device), values(number), precision)
+            for number, rows in enumerate(groups)
+        )
+        computed = maxsim_torch.computed_in(device, precision)
+        resident = maxsim_torch.Resident(place, DIMENSIONS, held, device, computed)
+
+        def alone(resident: maxsim_torch.Resident = resident) -> None:
+            for begin in range(0, len(asked), QUERIES):
+                maxsim_torch.scores(asked[begin : begin + QUERIES], resident)
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+
+        searched, _ = timed(lambda resident=resident: maxsim_torch.search(asked, resident, k=1000))  # type: ignore[misc]
+        scored, _ = timed(alone)
+        rates = f"{len(asked) / searched:,.1f}", f"{len(asked) / scored:,.1f}"
+        found = maxsim_torch.scores(asked[:ASKED], resident).cpu().numpy()
+        yield (precision, f"{lengths.sum():,}", *rates, *agreement(list(found), list(exact)))
+
+
+# ---- output -----------------------------------------------------------------------------------------------------
+
+
+def machine() -> str:
+    """Processor, cores and versions."""
+    import torch
+
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    versions = f"Python {platform.python_version()}, NumPy {np.__version__}, PyTorch {torch.__version__}"
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    return f"{model}, {os.cpu_count()} cores, load {load}; {versions}, {platform.system()}"
+
+
+def show(rows: Sequence[Sequence[str]], markdown: bool) -> None:
+    """Print a table."""
+    if markdown:
+        print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
+        for row in rows[1:]:
+            print("| " + " | ".join(row) + " |")
+        return
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(field.rjust(width) for field, width in zip(row, widths, strict=True)))
+
+
+def main() -> None:
+    """Print the tables."""
+    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":  # is read when NumPy is loaded
+        single = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        os.execve(sys.executable, [sys.executable, "-m", "bench.maxsim", *sys.argv[1:]], os.environ | single)  # noqa: S606
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
+    parser.add_argument("--documents", type=int, default=34_000)
+    parser.add_argument("--cuda", dest="device", action="store_const", const="cuda", help="21.9 million, on a GPU")
+    parser.add_argument("--device", help="as --cuda, on another device")
+    parser.add_argument("--vectors", type=int, default=21_900_000, help="with --cuda")
+    arguments = parser.parse_args()
+    if arguments.device:
+        show(list(device_table(arguments.device, arguments.vectors)), arguments.markdown)
+        print(f"\n{machine()}")
+        return
+    for ragged in (False, True):
+        vectors = documents(arguments.documents, ragged)
+        queries = questions(vectors, QUERIES)
+        note, more = graph_sides(vectors) if not ragged else ("", ())
+        show(list(table(vectors, queries, [*SIDES, *more])), arguments.markdown)
+        spread, count = np.diff(vectors.start), f"{len(vectors):,}"
+        print(
+            f"\n{count} documents of {spread.min()} to {spread.max()} vectors, {spread.mean():.1f} on average{note}\n"
+        )
+    print(machine())
+
+
+if __name__ == "__main__":
+    main()

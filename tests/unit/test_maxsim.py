@@ -1,0 +1,484 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vector_tools import agree, documents, queries, reference, sorted_rows, unit
+
+from harness.errors import HarnessError
+from harness.systems import maxsim
+from harness.systems.maxsim import Rows, Vectors, quantised, scores_many, stack
+from harness.systems.ragged import SLACK, blocks, padded
+from harness.systems.vector_search import STRATEGIES, Query, as_run, best_among, search, top
+
+LENGTHS = st.lists(st.integers(0, 40), min_size=1, max_size=30).filter(any)
+COUNTS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
+
+
+class Everything:
+    """An index that finds all there is: approximate strategies become exact ones."""
+
+    def __init__(self, vectors: Vectors) -> None:
+        self.held = vectors
+
+    def documents(self, queries: maxsim.Floats32, k: int) -> Rows:
+        return np.tile(np.append(np.flatnonzero(self.held.document >= 0), -1), (len(queries), 1))
+
+    def vectors(self, queries: maxsim.Floats32, k: int) -> Rows:
+        return np.tile(np.append(np.arange(len(self.held.values)), -1), (len(queries), 1))
+
+
+# ---- scores -----------------------------------------------------------------------------------------------------
+
+
+def test_by_hand() -> None:
+    vectors = stack([("a", np.array([[1, 0], [0, 1]]), 1), ("b", np.array([[-1, 0]]), 0), ("c", np.zeros((0, 2)), -1)])
+    query = np.array([[0.6, 0.8], [-1, 0]], np.float32)
+    # a: max(.6, .8) + max(-1, 0); b: -.6 + 1; c has no vectors.
+    assert maxsim.maxsim(query, vectors).tolist() == pytest.approx([0.8, 0.4, -np.inf])
+    assert maxsim.maxsim(query, vectors, mean=True).tolist() == pytest.approx([0.4, 0.2, -np.inf])
+
+
+@settings(deadline=None, max_examples=60)
+@given(LENGTHS, COUNTS, st.integers(0, 2**32), st.sampled_from([1 << 20, 300, 1]), st.sampled_from([512, 5]))
+def test_reference(lengths: list[int], counts: list[int], seed: int, product: int, width: int) -> None:
+    vectors = documents(lengths, seed=seed)
+    asked = [query.values for query in queries(counts, seed=seed + 1)]
+    with pytest.MonkeyPatch.context() as patch:  # blocks of every size, and queries in several products
+        patch.setattr(maxsim, "PRODUCT", product)
+        patch.setattr(maxsim, "WIDTH", width)
+        scores = scores_many(asked, vectors)
+        workers = scores_many(asked, vectors, workers=3)
+    expected = np.array([reference(query, vectors) for query in asked])
+    assert scores.dtype == np.float32
+    assert np.allclose(scores, expected, rtol=0, atol=1e-5)
+    assert np.array_equal(scores == -np.inf, np.tile(np.array(lengths) == 0, (len(asked), 1)))
+    assert np.array_equal(scores, workers)
+
+
+@settings(deadline=None, max_examples=30)
+@given(LENGTHS, COUNTS, st.integers(0, 2**32))
+def test_batched_is_single(lengths: list[int], counts: list[int], seed: int) -> None:
+    vectors = documents(lengths, seed=seed)
+    asked = [query.values for query in queries(counts, seed=seed + 1)]
+    together = scores_many(asked, vectors)
+    alone = [maxsim.maxsim(query, vectors) for query in asked]
+    assert np.allclose(together, alone, rtol=0, atol=1e-5)
+    chosen = np.flatnonzero(np.arange(len(lengths)) % 2 == 0)[::-1]
+    assert np.allclose(scores_many(asked, vectors, rows=chosen), together[:, chosen], rtol=0, atol=1e-5)
+
+
+def test_all_similarities_negative() -> None:
+    generator = np.random.default_rng(3)
+    positive = np.abs(unit(generator, 60, 8))
+    lengths = [1, 7, 2, 30, 0, 20]
+    start = np.cumsum([0, *lengths])
+    parts = [-positive[a:b] for a, b in pairwise(start)]
+    vectors = stack((str(n), part, -1) for n, part in enumerate(parts))
+    query = np.abs(unit(generator, 5, 8))
+    scores = maxsim.maxsim(query, vectors)
+    assert (scores[[0, 1, 2, 3, 5]] < 0).all()
+    assert np.allclose(scores, reference(query, vectors), atol=1e-5)
+
+
+@settings(deadline=None, max_examples=30)
+@given(LENGTHS, st.integers(0, 2**32))
+def test_repeated_vectors_change_nothing(lengths: list[int], seed: int) -> None:
+    vectors = documents(lengths, seed=seed)
+    generator = np.random.default_rng(seed)
+    parts = []
+    for row, (begin, end) in enumerate(zip(vectors.start[:-1], vectors.start[1:], strict=True)):
+        own = vectors.values[begin:end]
+        again = own[generator.integers(0, len(own), 3)] if len(own) else own
+        parts.append((f"d{row}", np.concatenate([own, again]), -1))
+    query = queries([4], seed=seed + 1)[0].values
+    assert np.allclose(maxsim.maxsim(query, stack(parts)), maxsim.maxsim(query, vectors), rtol=0, atol=1e-6)
+
+
+def test_a_document_with_itself() -> None:
+    vectors = documents([6, 1, 13], dimensions=32)
+    for row in range(3):
+        own = vectors.values[vectors.start[row] : vectors.start[row + 1]]
+        assert maxsim.maxsim(own, vectors, mean=True)[row] == pytest.approx(1, abs=1e-6)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 300), max_size=60), st.integers(1, 500))
+def test_blocks_hold_each_document_once(lengths: list[int], size: int) -> None:
+    given_lengths = np.array(lengths, np.int64)
+    groups = list(blocks(given_lengths, size))
+    assert sorted(row for group in groups for row in group.tolist()) == np.flatnonzero(given_lengths).tolist()
+    for group in groups:
+        inside = given_lengths[group]
+        assert inside.max() <= inside.min() + max(1, inside.min() // SLACK)
+        assert len(group) == 1 or len(group) * inside.max() <= size
+        at = padded(np.zeros(len(group), np.int64), inside)
+        assert all(set(at[:, n].tolist()) == set(range(inside[n])) for n in range(len(group)))
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
+def test_fewer_bits(precision: str) -> None:
+    vectors = documents([3, 1, 0, 16, 5] * 10, dimensions=32)
+    small = quantised(vectors, precision)
+    small.check()
+    query = queries([6], dimensions=32)[0].values
+    bound = 6 * {"float32": 1e-6, "float16": 2**-11, "int8": 32**0.5 / 254}[precision]
+    exact = reference(query, vectors)
+    there = exact > -np.inf
+    lost = np.abs(maxsim.maxsim(query, small)[there] - exact[there]).max()
+    assert lost <= bound + 1e-6
+    assert (lost > 1e-5) == (precision != "float32")
+    assert small.values.nbytes * {"float32": 1, "float16": 2, "int8": 4}[precision] == vectors.values.nbytes
+
+
+def test_int8_of_a_zero_vector() -> None:
+    vectors = quantised(stack([("a", np.zeros((1, 4)), 0), ("b", np.full((1, 4), 0.5), 0)]), "int8")
+    assert maxsim.maxsim(np.full((1, 4), 0.5, np.float32), vectors).tolist() == pytest.approx([0, 1])
+
+
+# ---- the order of hits ------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.sampled_from([-np.inf, -1.5, -1.0, 0.0, 0.25, 0.5]), min_size=1, max_size=40), st.integers(1, 45))
+def test_top_as_the_protocol_sorts(values: list[float], k: int) -> None:
+    ids = np.array([str(n).encode() for n in np.random.default_rng(0).permutation(len(values))])
+    vectors = SimpleNamespace(ids=ids)
+    place = np.argsort(np.argsort(ids))
+    scores = np.array(values, np.float32)
+    hits = top(scores, place, k)
+    expected = sorted_rows(scores, vectors, k)  # type: ignore[arg-type]
+    assert hits.rows.tolist() == expected
+    assert np.array_equal(hits.scores, scores[expected])
+
+
+def test_top_ties_in_float32() -> None:
+    hits = top(np.array([0.5, 0.5 - 1e-12, 0.25, 0.5 + 1e-12]), np.array([0, 3, 2, 1]), 2)
+    assert hits.rows.tolist() == [1, 3]
+    assert hits.scores.tolist() == [0.5, 0.5]
+
+
+def test_duplicates_tie_by_id() -> None:
+    generator = np.random.default_rng(5)
+    values = [unit(generator, length, 32) for length in (9, 4, 4, 1)]
+    order = [0, 1, 2, 3] * 50  # each document fifty times, at every place of a block
+    vectors = stack((f"x{n:03d}", values[which], 0) for n, which in enumerate(order))
+    asked = queries([3, 4, 7, 1, 8], dimensions=32)
+    for strategy in STRATEGIES:
+        for hits in search(asked, vectors, strategy, k=200):
+            assert len(hits.rows) == 200
+            for which in range(4):
+                rows = [row for row in hits.rows.tolist() if row % 4 == which]
+                assert rows == sorted(rows, reverse=True)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_hits_are_the_same_in_any_company(corpus: Vectors, strategy: str) -> None:
+    asked = queries([3, 4, 7, 1, 8])
+    for query, together in zip(asked, search(asked, corpus, strategy, k=30), strict=True):
+        alone = search([query], corpus, strategy, k=30)[0]
+        assert np.array_equal(alone.rows, together.rows)
+        assert np.array_equal(alone.scores, together.scores)
+
+
+def test_scores_of_hits_are_those_of_float64(corpus: Vectors) -> None:
+    query = queries([9])[0]
+    hits = search([query], corpus, k=50)[0]
+    exact = reference(query.values, corpus)
+    assert hits.rows.tolist() == sorted_rows(exact, corpus, 50)
+    assert np.array_equal(hits.scores, exact[hits.rows].astype(np.float32))
+
+
+def test_run_holds_the_hits() -> None:
+    vectors = documents([3, 1, 4, 1, 5, 0, 9, 2] * 3)
+    asked = queries([2, 6])
+    found = search(asked, vectors, k=7)
+    run = as_run("engine", ["t1", "t2"], found, vectors)
+    assert run.topics == ("t1", "t2")
+    assert [doc.decode() for doc in run.doc.tolist()] == [f"d{row}" for hits in found for row in hits.rows.tolist()]
+    assert run.context is None
+
+
+def test_run_of_formulas_has_posts() -> None:
+    generator = np.random.default_rng(2)
+    vectors = stack([(f"f{n}", unit(generator, 1, 8), 0) for n in range(9)], context=[f"p{n // 2}" for n in range(9)])
+    found = search(queries([1, 1]), vectors, "single", k=3)
+    run = as_run("formulas", ["t1", "t2"], found, vectors)
+    assert run.context is not None
+    assert run.context.tolist() == [f"p{int(doc[1:]) // 2}".encode() for doc in run.doc.tolist()]
+
+
+# ---- strategies -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Vectors:
+    vectors = documents(np.random.default_rng(7).integers(0, 20, 120).tolist())
+    return replace(vectors, document=np.where(np.arange(120) % 10 == 3, -1, vectors.document))
+
+
+def test_single(corpus: Vectors) -> None:
+    for query, hits in zip(asked := queries([3, 8]), search(asked, corpus, "single", k=15), strict=True):
+        there = corpus.document >= 0
+        scores = np.full(len(corpus), -np.inf)
+        scores[there] = corpus.values[corpus.document[there]].astype(float) @ query.values[-1].astype(float)
+        agree(hits, scores, corpus, 15)
+
+
+def test_rerank(corpus: Vectors) -> None:
+    asked = queries([3, 8])
+    first = search(asked, corpus, "single", k=12)
+    for query, candidates, hits in zip(asked, first, search(asked, corpus, "rerank", depth=12, k=5), strict=True):
+        scores = reference(query.values, corpus)
+        scores[np.setdiff1d(np.arange(len(corpus)), candidates.rows)] = -np.inf
+        agree(hits, scores, corpus, 5)
+
+
+def test_colbert(corpus: Vectors) -> None:
+    asked = queries([3, 8] * 40)  # more than one pass
+    for query, hits in zip(asked, search(asked, corpus, "colbert", k=10), strict=True):
+        agree(hits, reference(query.values, corpus), corpus, 10)
+
+
+def test_mean_leaves_the_order(corpus: Vectors) -> None:
+    asked = queries([5])
+    plain, mean = search(asked, corpus, k=10)[0], search(asked, corpus, k=10, mean=True)[0]
+    assert np.array_equal(plain.rows, mean.rows)
+    assert np.allclose(plain.scores / 5, mean.scores)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_index_that_finds_all_is_exact(corpus: Vectors, strategy: str) -> None:
+    asked = queries([3, 8, 1])
+    exact = search(asked, corpus, strategy, k=20)
+    near = search(asked, corpus, strategy, "approximate", k=20, index=Everything(corpus))
+    for a, b in zip(exact, near, strict=True):
+        assert np.allclose(a.scores, b.scores, atol=1e-6)
+        assert len(set(a.rows.tolist()) & set(b.rows.tolist())) == 20
+
+
+def test_colbert_approximate_scores_only_owners(corpus: Vectors) -> None:
+    class Few(Everything):
+        def vectors(self, queries: maxsim.Floats32, k: int) -> Rows:
+            return np.full((len(queries), k), corpus.start[4])
+
+    hits = search(queries([3]), corpus, "colbert", "approximate", depth=2, index=Few(corpus))[0]
+    assert hits.rows.tolist() == corpus.owner(corpus.start[4:5]).tolist()
+    assert hits.scores[0] == pytest.approx(reference(queries([3])[0].values, corpus)[hits.rows[0]], abs=1e-5)
+
+
+@pytest.mark.parametrize("strategy", ["single", "colbert"])
+def test_a_pool(corpus: Vectors, strategy: str) -> None:
+    query = queries([3])[0]
+    every = search([query], corpus, strategy, k=len(corpus))[0]
+    pool = np.arange(0, len(corpus), 7)
+    hits = best_among(query, corpus, pool, 50, strategy)
+    assert hits.rows.tolist() == [row for row in every.rows.tolist() if row % 7 == 0]
+    none = best_among(query, corpus, pool[:0], 50, strategy)
+    assert none.rows.size == none.scores.size == 0
+
+
+def test_a_run_without_hits() -> None:
+    vectors = documents([2, 0])
+    with pytest.raises(HarnessError, match="system x: no document was found for any topic"):
+        as_run("x", ["t"], [best_among(queries([2])[0], vectors, np.array([1]), 5)], vectors)
+
+
+def test_no_queries(corpus: Vectors) -> None:
+    assert search([], corpus) == []
+    assert scores_many([], corpus).shape == (0, len(corpus))
+
+
+# ---- files and faults -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_save_and_load(tmp_path: Path, precision: str) -> None:
+    generator = np.random.default_rng(0)
+    parts = [("a", unit(generator, 3, 4), 2), ("b", unit(generator, 1, 4), -1)]
+    vectors = quantised(stack(parts, context=["p", "q"]), precision)
+    vectors.save(tmp_path / "vectors")
+    again = Vectors.load(tmp_path / "vectors")
+    for name in ("ids", "start", "values", "document", "scale", "context"):
+        assert np.array_equal(getattr(again, name), getattr(vectors, name)), name
+        assert getattr(again, name) is None or getattr(again, name).dtype == getattr(vectors, name).dtype
+    assert isinstance(again.values, np.memmap)
+    query = queries([2], dimensions=4)[0].values
+    assert np.array_equal(maxsim.maxsim(query, again), maxsim.maxsim(query, vectors))
+
+
+def _cut(folder: Path) -> None:
+    path = folder / "values.npy"
+    path.write_bytes(path.read_bytes()[:-5])
+
+
+def _gone(folder: Path) -> None:
+    (folder / "start.npy").unlink()
+
+
+def _other(folder: Path) -> None:
+    np.save(folder / "document.npy", np.zeros(7, np.int64))
+
+
+@pytest.mark.parametrize("damage", [_cut, _gone, _other])
+def test_damaged_files(tmp_path: Path, damage: Any) -> None:  # noqa: ANN401
+    documents([3, 1]).save(tmp_path)
+    damage(tmp_path)
+    with pytest.raises(HarnessError, match="not the vectors of a corpus") as caught:
+        Vectors.load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_values_that_are_not_finite(tmp_path: Path) -> None:
+    vectors = documents([3, 1])
+    vectors.values[1, 2] = np.nan
+    with pytest.raises(HarnessError, match="infinite or not a number"):
+        vectors.save(tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+    with pytest.raises(HarnessError, match="infinite or not a number"):
+        stack([("a", vectors.values, -1)])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"document": np.array([2, 0])}, "document d1: its single vector is not one of its own"),
+        ({"ids": np.array([b"x", b"x"])}, "an id stands twice"),
+        ({"start": np.array([0, 3, 9])}, "do not fit"),
+        ({"start": np.array([0, 5, 4])}, "do not fit"),
+        ({"scale": np.ones(4, np.float32)}, "do not fit"),
+        ({"values": np.zeros((4, 8), np.int8)}, "do not fit"),
+        ({"values": np.zeros((4, 8), np.float64)}, "do not fit"),
+        ({"context": np.array([b"p"])}, "do not fit"),
+    ],
+)
+def test_arrays_that_contradict_each_other(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(HarnessError, match=message):
+        replace(documents([3, 1]), **changes).check()
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([], "there is none"),
+        ([("a", np.zeros((0, 4)), -1)], "there is none"),
+        ([("a", np.ones((1, 4)), -1), ("b", np.ones((1, 5)), -1)], "one number of dimensions"),
+        ([("a", np.ones(4), -1)], "one number of dimensions"),
+        ([("a", np.ones((2, 4)), 2)], "not one of its own"),
+    ],
+)
+def test_stack_refuses(items: list[Any], message: str) -> None:
+    with pytest.raises(HarnessError, match=message):
+        stack(items)
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (np.zeros((0, 8), np.float32), "query 2 has vectors of shape"),
+        (np.zeros((2, 7), np.float32), "vector of 8 dimensions"),
+        (np.zeros(8, np.float32), "query 2 has vectors of shape"),
+        (np.full((1, 8), np.inf, np.float32), "query 2: a value is infinite"),
+    ],
+)
+def test_queries_that_are_refused(query: maxsim.Floats32, message: str) -> None:
+    with pytest.raises(HarnessError, match=message):
+        scores_many([np.ones((1, 8), np.float32), query], documents([2]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"strategy": "colbret"}, "did you mean 'colbert'"),
+        ({"precision": "roughly"}, "'precision' is 'roughly'"),
+        ({"precision": "approximate"}, "needs an index"),
+        ({"k": 0}, "'k' is 0"),
+        ({"depth": 0}, "'depth' is 0"),
+    ],
+)
+def test_arguments_that_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(HarnessError, match=message):
+        search(queries([2]), documents([2]), **arguments)
+
+
+@pytest.mark.parametrize("strategy", ["single", "rerank"])
+def test_query_without_a_single_vector(strategy: str) -> None:
+    with pytest.raises(HarnessError, match="query 2 has no vector for the whole query"):
+        search([*queries([2]), Query(queries([2])[0].values)], documents([2]), strategy)
+
+
+# ---- PyTorch ----------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=30)
+@given(LENGTHS, COUNTS, st.integers(0, 2**32), st.sampled_from([1 << 16, 20, 1]), st.booleans())
+def test_torch_is_numpy(lengths: list[int], counts: list[int], seed: int, group: int, mean: bool) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    from harness.systems import maxsim_torch
+
+    vectors = documents(lengths, seed=seed)
+    asked = [query.values for query in queries(counts, seed=seed + 1)]
+    held = maxsim_torch.resident(vectors, "cpu", group=group)
+    expected = scores_many(asked, vectors, mean=mean)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(maxsim_torch, "WIDTH", 7)
+        assert np.allclose(maxsim_torch.scores(asked, held, mean=mean).numpy(), expected, rtol=0, atol=1e-5)
+    for k in (1, 5, 100):
+        for hits, scores in zip(maxsim_torch.search(asked, held, k=k, mean=mean, batch=2), expected, strict=True):
+            agree(hits, scores, vectors, k)
+
+
+@pytest.mark.parametrize(("precision", "bound"), [("float16", 2e-3), ("int8", 32**0.5 / 254)])
+def test_torch_in_fewer_bits(precision: str, bound: float) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    from harness.systems import maxsim_torch
+
+    vectors = documents([3, 1, 0, 16, 5] * 10, dimensions=32)
+    query = queries([6], dimensions=32)[0].values
+    found = maxsim_torch.scores([query], maxsim_torch.resident(vectors, "cpu", precision))[0].numpy()
+    exact = reference(query, vectors)
+    there = exact > -np.inf
+    assert np.array_equal(found > -np.inf, there)
+    assert 1e-5 < np.abs(found[there] - exact[there]).max() <= 6 * bound
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 0.5]), min_size=12, max_size=12), min_size=1, max_size=4),
+    st.integers(1, 15),
+)
+@settings(deadline=None)
+def test_torch_ties(values: list[list[float]], k: int) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from harness.systems import maxsim_torch
+
+    place = np.random.default_rng(0).permutation(12)
+    scores = np.array(values, np.float32)
+    for row, hits in zip(scores, maxsim_torch.best_of(torch.from_numpy(scores), place, k), strict=True):
+        expected = top(row, place, k)
+        assert np.array_equal(hits.rows, expected.rows)
+        assert np.array_equal(hits.scores, expected.scores)
+
+
+def test_torch_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from harness.systems import maxsim_torch
+
+    with pytest.raises(HarnessError, match="'device' is 'cudaa'"):
+        maxsim_torch.resident(documents([2]), "cudaa")
+    held = maxsim_torch.resident(documents([2]), "cpu")
+    with pytest.raises(HarnessError, match="vector of 8 dimensions"):
+        maxsim_torch.scores([np.ones((1, 3), np.float32)], held)
+
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 20 GiB")
+
+    monkeypatch.setattr(torch, "full", full)
+    with pytest.raises(HarnessError, match="not enough memory") as caught:
+        maxsim_torch.scores([np.ones((1, 8), np.float32)], held)
+    assert "\n" not in str(caught.value)

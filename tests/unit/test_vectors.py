@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from vector_tools import agree, documents, queries, reference, unit
+
+from harness.errors import HarnessError
+from harness.systems import vectors as adapters
+from harness.systems.maxsim import Vectors, scores_many, stack
+from harness.systems.vector_search import STRATEGIES, Query, search
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Vectors:
+    """300 documents of 0 to 20 vectors; every tenth has no single vector."""
+    vectors = documents(np.random.default_rng(7).integers(0, 20, 300).tolist(), dimensions=16)
+    return replace(vectors, document=np.where(np.arange(300) % 10 == 3, -1, vectors.document))
+
+
+@pytest.fixture(scope="module")
+def asked() -> list[Query]:
+    return queries([16, 1, 5], dimensions=16)
+
+
+def test_without_the_libraries(corpus: Vectors, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("faiss", "qdrant_client"):
+        monkeypatch.setitem(sys.modules, name, None)
+    message = r"^faiss-cpu is not installed: pip install 'mathir-harness\[ann\]'$"
+    with pytest.raises(HarnessError, match=message):
+        adapters.faiss_index(corpus)
+    with pytest.raises(HarnessError, match=message):
+        adapters.Faiss.load(tmp_path, corpus)
+    with pytest.raises(HarnessError, match=r"^qdrant-client is not installed: pip install 'mathir-harness\[ann\]'$"):
+        adapters.connect()
+
+
+# ---- FAISS ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def faiss() -> Any:  # noqa: ANN401
+    return pytest.importorskip("faiss", reason="faiss is not installed")
+
+
+@pytest.mark.usefixtures("faiss")
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_flat_index_of_everything_is_exact(corpus: Vectors, asked: list[Query], strategy: str) -> None:
+    index = adapters.faiss_index(corpus, "flat")
+    depth = len(corpus.values)
+    exact = search(asked, corpus, strategy, k=10, depth=depth)
+    near = search(asked, corpus, strategy, "approximate", k=10, depth=depth, index=index)
+    for a, b in zip(exact, near, strict=True):
+        assert np.array_equal(a.rows, b.rows)
+        assert np.allclose(a.scores, b.scores, atol=1e-6)
+
+
+@pytest.mark.usefixtures("faiss")
+def test_flat_index_finds_the_nearest(corpus: Vectors, asked: list[Query]) -> None:
+    index = adapters.faiss_index(corpus, "flat")
+    near = index.vectors(asked[0].values, 5)
+    best = np.argsort(-(asked[0].values @ corpus.values.T), axis=1)[:, :5]
+    assert np.array_equal(near, best)
+    far = index.documents(asked[0].values, 400)
+    assert far.shape == (16, 400)
+    held = int((corpus.document >= 0).sum())
+    assert (far[:, :held] >= 0).all()
+    assert (far[:, held:] == -1).all()
+    assert sorted(far[0, :held].tolist()) == np.flatnonzero(corpus.document >= 0).tolist()
+
+
+@pytest.mark.usefixtures("faiss")
+def test_graph_of_neighbours_comes_near(corpus: Vectors, asked: list[Query]) -> None:
+    index = adapters.faiss_index(corpus)
+    for strategy in STRATEGIES:
+        exact = search(asked, corpus, strategy, k=10, depth=100)
+        near = search(asked, corpus, strategy, "approximate", k=10, depth=100, index=index)
+        common = sum(len(set(a.rows.tolist()) & set(b.rows.tolist())) for a, b in zip(exact, near, strict=True))
+        assert common >= 24  # of 30
+
+
+def test_graph_of_neighbours_is_the_same_every_time(corpus: Vectors, faiss: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    threads = faiss.omp_get_max_threads()
+    for name in "ab":
+        adapters.faiss_index(corpus).save(tmp_path / name)
+    for file in ("every.faiss", "single.faiss"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+    assert faiss.omp_get_max_threads() == threads
+
+
+@pytest.mark.usefixtures("faiss")
+def test_faiss_files(corpus: Vectors, asked: list[Query], tmp_path: Path) -> None:
+    index = adapters.faiss_index(corpus)
+    index.save(tmp_path)
+    again = adapters.Faiss.load(tmp_path, corpus)
+    assert np.array_equal(again.vectors(asked[0].values, 9), index.vectors(asked[0].values, 9))
+    assert np.array_equal(again.documents(asked[0].values, 9), index.documents(asked[0].values, 9))
+    with pytest.raises(HarnessError, match="an index of other vectors"):
+        adapters.Faiss.load(tmp_path, documents([2, 3], dimensions=16))
+    path = tmp_path / "every.faiss"
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(HarnessError, match="not an index of vectors") as caught:
+        adapters.Faiss.load(tmp_path, corpus)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(HarnessError, match="not an index of vectors"):
+        adapters.Faiss.load(tmp_path / "none", corpus)
+
+
+@pytest.mark.usefixtures("faiss")
+def test_no_single_vectors(asked: list[Query]) -> None:
+    vectors = documents([3, 4], dimensions=16)
+    vectors = replace(vectors, document=np.full(2, -1))
+    index = adapters.faiss_index(vectors)
+    assert (index.documents(asked[0].values, 3) == -1).all()
+    assert search(asked, vectors, "single", "approximate", index=index)[0].rows.size == 0
+
+
+@pytest.mark.parametrize("arguments", [{"kind": "tree"}, {"ef": 0}, {"neighbours": 1}, {"construction": 0}])
+def test_faiss_arguments(corpus: Vectors, arguments: dict[str, Any]) -> None:
+    with pytest.raises(HarnessError, match=next(iter(arguments))):
+        adapters.faiss_index(corpus, **arguments)
+
+
+# ---- Qdrant -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def collection(corpus: Vectors) -> adapters.Qdrant:
+    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
+    return adapters.upload(adapters.connect(), "posts", corpus, batch=7)
+
+
+def test_three_ways_agree(corpus: Vectors, asked: list[Query], collection: adapters.Qdrant) -> None:
+    ragged = search(asked, corpus, k=10)
+    for query, ours, theirs in zip(asked, ragged, adapters.qdrant_search(asked, collection, k=10), strict=True):
+        brute_force = reference(query.values, corpus)
+        agree(ours, brute_force, corpus, 10, within=1e-5)
+        agree(theirs, brute_force, corpus, 10, within=1e-5)
+        assert np.array_equal(ours.rows, theirs.rows)
+
+
+@pytest.mark.parametrize("precision", ["exact", "approximate"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_six_strategies(
+    corpus: Vectors, asked: list[Query], collection: adapters.Qdrant, strategy: str, precision: str
+) -> None:
+    ours = search(asked, corpus, strategy, k=10, depth=30, mean=True)
+    theirs = adapters.qdrant_search(asked, collection, strategy, precision, k=10, depth=30, mean=True)
+    for a, b in zip(ours, theirs, strict=True):  # the embedded client is exact in both
+        assert np.array_equal(a.rows, b.rows)
+        assert np.allclose(a.scores, b.scores, rtol=0, atol=1e-5)
+
+
+def test_points_hold_ids(corpus: Vectors, collection: adapters.Qdrant) -> None:
+    there = np.flatnonzero(np.diff(corpus.start))
+    assert collection.client.count("posts").count == len(there)
+    row = int(there[-1])
+    (point,) = collection.client.retrieve("posts", [row], with_vectors=True)
+    assert point.payload == {"document": corpus.ids[row].decode()}
+    assert np.allclose(point.vector["all"], corpus.values[corpus.start[row] : corpus.start[row + 1]])
+    assert ("doc" in point.vector) == (corpus.document[row] >= 0)
+
+
+def test_search_parameters_reach_the_server(
+    asked: list[Query], collection: adapters.Qdrant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[dict[str, Any]] = []
+    plain = collection.client.query_points
+
+    def record(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        sent.append(kwargs)
+        return plain(*args, **kwargs)
+
+    monkeypatch.setattr(collection.client, "query_points", record)
+    for strategy in STRATEGIES:
+        for precision in ("exact", "approximate"):
+            adapters.qdrant_search(asked[:1], collection, strategy, precision, k=3, depth=20, ef=77)
+    first = [request["prefetch"].params if "prefetch" in request else request["search_params"] for request in sent]
+    assert [(params.exact, params.hnsw_ef) for params in first] == [(True, None), (False, 77)] * 3
+    assert [request["using"] for request in sent] == ["doc", "doc", "all", "all", "all", "all"]
+    assert [request["prefetch"].limit for request in sent if "prefetch" in request] == [20, 20]
+
+
+def test_formulas() -> None:
+    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
+    generator = np.random.default_rng(2)
+    parts = [(f"f{n}", unit(generator, 1, 16), 0) for n in range(90)]
+    vectors = stack(parts, context=[f"p{n // 9}" for n in range(90)])
+    collection = adapters.upload(adapters.connect(), "formulas", vectors, formulas=True)
+    asked = [Query(unit(generator, 1, 16), 0) for _ in range(4)]
+    found = adapters.qdrant_search(asked, collection, "single", k=12)
+    for query, ours, theirs in zip(asked, search(asked, vectors, "single", k=12), found, strict=True):
+        agree(theirs, (vectors.values @ query.values[0]).astype(float), vectors, 12)
+        assert np.array_equal(ours.rows, theirs.rows)
+        assert np.allclose(scores_many([query.values], vectors)[0][theirs.rows], theirs.scores, atol=1e-6)
+    (point,) = collection.client.retrieve("formulas", [31])
+    assert point.payload == {"formula": "f31", "post": "p3"}
+    with pytest.raises(HarnessError, match="'strategy' is 'colbert'"):
+        adapters.qdrant_search(asked, collection, "colbert")
+
+
+def test_upload_replaces(asked: list[Query]) -> None:
+    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
+    client = adapters.connect()
+    adapters.upload(client, "posts", documents([2] * 9, dimensions=16))
+    collection = adapters.upload(client, "posts", documents([3] * 4, dimensions=16, seed=9))
+    assert client.count("posts").count == 4
+    assert len(adapters.qdrant_search(asked, collection)[0].rows) == 4
+
+
+def test_ties_in_the_protocols_order(asked: list[Query]) -> None:
+    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
+    values = unit(np.random.default_rng(0), 3, 16)
+    vectors = stack((f"d{n}", values, 0) for n in (2, 0, 3, 1))
+    collection = adapters.upload(adapters.connect(), "posts", vectors)
+    assert adapters.qdrant_search(asked[:1], collection)[0].rows.tolist() == [2, 0, 3, 1]
+
+
+def test_qdrant_in_a_folder(tmp_path: Path, asked: list[Query]) -> None:
+    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
+    client = adapters.connect(path=str(tmp_path / "q"))
+    vectors = documents([2] * 5, dimensions=16)
+    adapters.upload(client, "posts", vectors)
+    with pytest.raises(HarnessError, match="cannot be opened") as caught:
+        adapters.connect(path=str(tmp_path / "q"))
+    assert "\n" not in str(caught.value)
+    client.close()
+    again = adapters.connect(path=str(tmp_path / "q"))
+    assert len(adapters.qdrant_search(asked, adapters.Qdrant(again, "posts", vectors))[0].rows) == 5
+    again.close()
+
+
+def test_server_that_does_not_answer() -> None:
+    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(HarnessError, match=f"^Qdrant at {url}: .*is it running") as caught:
+            adapters.connect(url)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(HarnessError, match=r"^Qdrant at not a url: "):
+        adapters.connect("not a url")
+
+
+def test_collection_that_is_not_there(corpus: Vectors, asked: list[Query]) -> None:
+    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
+    with pytest.raises(HarnessError, match="Qdrant at absent: ") as caught:
+        adapters.qdrant_search(asked, adapters.Qdrant(adapters.connect(), "absent", corpus))
+    assert "\n" not in str(caught.value)
+
+
+def test_qdrant_refuses(corpus: Vectors, asked: list[Query], collection: adapters.Qdrant) -> None:
+    with pytest.raises(HarnessError, match="one vector and a post for each formula"):
+        adapters.upload(collection.client, "f", corpus, formulas=True)
+    with pytest.raises(HarnessError, match="query 1 has no vector for the whole query"):
+        adapters.qdrant_search([Query(asked[0].values)], collection, "rerank")
+    with pytest.raises(HarnessError, match="vector of 16 dimensions"):
+        adapters.qdrant_search(queries([2], dimensions=8), collection)
+    with pytest.raises(HarnessError, match="'ef' is 0"):
+        adapters.qdrant_search(asked, collection, ef=0)
