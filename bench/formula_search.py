@@ -205,9 +205,9 @@ def table(runs: Sequence[Run], scorer: Scorer) -> Iterator[str]:
         cells = [score.run, *(f"{score.mean(measure):.3f}" for measure in measures)]
         for base in BASELINES:
             row = rows.get((score.run, base))
-            cells.append("" if row is None else f"{row.difference:+.3f} (p = {row.p_bonferroni:.4f})")
+            cells.append("" if row is None else f"{row.difference:+.3f} ({row.p_bonferroni:.4f}; {row.p_holm:.4f})")
         yield "| " + " | ".join(cells) + " |"
-    tests = f"two-sided paired t-tests, p after Bonferroni over {found.family} tests"
+    tests = f"two-sided paired t-tests over {found.family} tests, p after Bonferroni; after Holm"
     yield f"\nn = {scores[0].n(MEASURE)} topics; {tests}."
 
 

@@ -76,12 +76,16 @@ def _evaluate(
                 say(f"{path}: was made on corpus {name}; --corpus {name} cuts the judgments to what that holds")
     held = None if corpus is None else load_corpus(corpus)
     keyed = keys == "none" or (held is not None and held.ids_are_keys)
+    if keys is None and held is not None:
+        mapping = held.keys()
     scorer = collection.scorer(edition, protocol, measures=wanted, keys=mapping, ids_are_keys=keyed)
     if keys is not None and not scorer.protocol.deduplicate:
         raise HarnessError(f"--keys {keys}: protocol {scorer.protocol.name} does not de-duplicate, so keys have no use")
     coverage = None
     if held is not None:
-        own = collection.keys() if scorer.protocol.deduplicate and keys is None and not keyed else mapping
+        own = None
+        if scorer.protocol.deduplicate and not keyed:
+            own = collection.keys() if mapping is None else mapping
         cut, coverage = present(scorer.qrels, held, own)
         scorer = scorer if coverage.complete else scorer.on_part(cut)
     runs = read_runs(paths, format=format, known_topics=collection.topics().ids())

@@ -55,13 +55,16 @@ def task(collection_name: str, edition: str | None, protocol: str | None, corpus
     collection = load_collection(collection_name)
     corpus = None if corpus_name is None else load_corpus(corpus_name)
     keyed = corpus is not None and corpus.ids_are_keys
-    scorer = collection.scorer(edition, protocol, ids_are_keys=keyed)
+    own = None if corpus is None else corpus.keys()
+    scorer = collection.scorer(edition, protocol, keys=own, ids_are_keys=keyed)
     if strange := set(scorer.qrels.topics) - collection.topics().ids():
         raise HarnessError(
             f"collection {collection.name}: the judgments hold topic {min(strange)!r}, which is not among its topics "
             f"({len(strange)} such topics)"
         )
-    keys = collection.keys() if scorer.protocol.deduplicate and not keyed else None
+    keys = None
+    if scorer.protocol.deduplicate and not keyed:
+        keys = collection.keys() if own is None else own
     if corpus is None:
         return Task(collection, None, scorer, None, keys)
     cut, coverage = present(scorer.qrels, corpus, keys)

@@ -162,7 +162,7 @@ class Collection:
                 raise HarnessError(
                     f"collection {self.name}: protocol {chosen.name} maps documents to keys, and the collection has no "
                     "map; give it with --keys FILE, or say --keys none if the runs name keys; "
-                    "'harness run' needs a corpus whose ids are keys"
+                    "'harness run' needs a corpus whose ids are keys or that has keys"
                 )
         return Scorer(self.qrels(edition), chosen, collection=self.name, keys=keys, measures=measures)
 

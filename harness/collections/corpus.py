@@ -56,6 +56,7 @@ class Corpus:
     reader : which of `READERS` makes documents of the sources.
     notes : what a reader of numbers made with it must know.
     ids_are_keys : its documents are named by what is judged where a protocol de-duplicates (visual ids of formulas).
+    has_keys : its documents are formulas that know what is judged instead of them (their visual ids).
     """
 
     name: str
@@ -67,6 +68,7 @@ class Corpus:
     reader: str = "jsonl"
     notes: tuple[str, ...] = ()
     ids_are_keys: bool = False
+    has_keys: bool = False
 
     def files(self) -> list[Resource | Folder]:
         """What `fetch` gets for it."""
@@ -105,6 +107,16 @@ class Corpus:
     def ids(self) -> Iterator[str]:
         """The ids of its documents, in order."""
         return (document.id for document in self)
+
+    def keys(self) -> dict[str, str] | None:
+        """Document -> key of de-duplication: the visual id of the formula that it is, where it has one.
+
+        None if the corpus does not say that it `has_keys`. Reads all documents.
+        """
+        if not self.has_keys:
+            return None
+        formulas = ((document.id, formula.visual_id) for document in self for formula in document.formulas[:1])
+        return {name: key for name, key in formulas if key}
 
     def remarks(self) -> dict[str, int]:
         """What is odd about its documents, counted; reads all of them."""
@@ -203,6 +215,7 @@ def _reader(name: str) -> Reader:
 
     readers = {
         "mse-pages": Reader(mse.read, mse.VERSION),
+        "mse-formulas": Reader(mse.read_formulas, mse.VERSION, unique=True),
         "arqmath-posts": Reader(posts.read, posts.VERSION, unique=True),
         "tangent": Reader(tangent.read, tangent.VERSION),
         "ntcir-12": Reader(ntcir.read, ntcir.VERSION),
@@ -213,7 +226,7 @@ def _reader(name: str) -> Reader:
 
 
 _TARGETS = ("id", "title", "body", "tags", "formulas", "latex", "visual_id")
-_OPTIONAL = ("file", "files", "folder", "fields", "keep", "reader", "notes", "ids_are_keys")
+_OPTIONAL = ("file", "files", "folder", "fields", "keep", "reader", "notes", "ids_are_keys", "has_keys")
 _TYPES = {"file": dict, "files": list, "folder": dict, "fields": dict, "keep": list, "reader": str, "notes": list}
 
 
@@ -227,7 +240,7 @@ def load_corpus(name: str) -> Corpus:
     """
     mapping, where = config.load("corpus", name)
     config.check_keys(mapping, ("name", "title", "licence"), _OPTIONAL, where)
-    config.check_types(mapping, {**_TYPES, "ids_are_keys": bool}, where)
+    config.check_types(mapping, {**_TYPES, "ids_are_keys": bool, "has_keys": bool}, where)
     if mapping["name"] != name:
         raise HarnessError(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
     reader = str(mapping.get("reader", "jsonl"))
@@ -238,8 +251,10 @@ def load_corpus(name: str) -> Corpus:
     fields = _fields(mapping, where) if reader == "jsonl" else ()
     keep, notes = (tuple(map(str, mapping.get(key, ()))) for key in ("keep", "notes"))
     title, licence = str(mapping["title"]), str(mapping["licence"])
-    keyed = mapping.get("ids_are_keys", False)
-    return Corpus(name, title, licence, _sources(mapping, where), fields, keep, reader, notes, keyed)
+    keyed, has = (bool(mapping.get(key, False)) for key in ("ids_are_keys", "has_keys"))
+    if keyed and has:
+        raise HarnessError(f"{where}: keys 'ids_are_keys' and 'has_keys' exclude each other")
+    return Corpus(name, title, licence, _sources(mapping, where), fields, keep, reader, notes, keyed, has)
 
 
 def _fields(mapping: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:

@@ -22,7 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -37,13 +37,15 @@ from harness.console import say
 from harness.errors import HarnessError
 from harness.meter import answered, phase
 from harness.systems import Pool, parameters
+from harness.systems.formulas import POST
 from harness.systems.lexical import needed
 from harness.systems.postings import rank
 from harness.topics import Topics
 from harness.trec import Qrels, Run
 
-VERSION = 1  # raised whenever the same corpus gives another index
+VERSION = 2  # raised whenever the same corpus gives another index
 IDS = "ids.json"
+POSTS = "posts.json"  # of formulas that are documents, the posts where they stand
 INDEX = "index.tar"  # the engine makes hundreds of thousands of small files
 _MEMORY = Path("/dev/shm")  # noqa: S108  (a folder in memory: there small files are cheap)
 _ROOM = 8 << 30  # bytes that must be free there; an index takes some 20 kB a formula
@@ -77,17 +79,26 @@ class Approach0:
         training: Qrels | None = None,
         pool: Pool | None = None,
     ) -> Run:
-        """Rank by the engine's score; without a pool, documents that share nothing are not returned."""
+        """Rank by the engine's score; without a pool, documents that share nothing are not returned.
+
+        Posts are kept as context where the corpus is of formulas and knows them.
+        """
         corpus = needed(corpus, self.name)
         with phase("index"):
             folder = store.get_or_build("approach0-index", _spec(corpus), lambda folder: build(corpus, folder))
         ids: list[str] = json.loads((folder / IDS).read_text(encoding="utf-8"))
         asked = {topic.id: [formula.latex for formula in topic.formulas] for topic in topics}
         with phase("search"):
-            scores = search(folder, asked, len(ids))
+            # All scores are needed for a pool alone, and the engine is many times faster if it may stop early.
+            scores = search(folder, asked, len(ids), None if pool is not None else self.depth)
         nothing = np.zeros(len(ids))
         names = np.array([name.encode() for name in ids], dtype=np.bytes_)
-        return rank(self.name, topics, names, lambda topic: (scores.get(topic.id, nothing), 0.0), self.depth, pool)
+        run = rank(self.name, topics, names, lambda topic: (scores.get(topic.id, nothing), 0.0), self.depth, pool)
+        posts: list[str] = json.loads((folder / POSTS).read_text(encoding="utf-8"))
+        if not any(posts):
+            return run
+        of = dict(zip(names.tolist(), (post.encode() for post in posts), strict=True))
+        return replace(run, context=np.array([of[doc] for doc in run.doc.tolist()], dtype=np.bytes_))
 
 
 def _spec(corpus: Corpus) -> dict[str, Any]:
@@ -100,16 +111,17 @@ def _spec(corpus: Corpus) -> dict[str, Any]:
 
 
 def build(corpus: Corpus, folder: Path) -> None:
-    """Index a corpus into a folder: the documents' ids and the engine's files. Says what could not be indexed.
+    """Index a corpus into a folder: the documents' ids and posts, the engine's files. Says what could not be indexed.
 
     Raises
     ------
     HarnessError
         No formula could be parsed, or too many documents break the engine off.
     """
-    documents = {
-        document.id: list(dict.fromkeys(_plain(formula.latex) for formula in document.formulas)) for document in corpus
-    }
+    documents, posts = {}, []
+    for document in corpus:
+        documents[document.id] = list(dict.fromkeys(_plain(formula.latex) for formula in document.formulas))
+        posts.append(document.columns.get(POST, ""))
     state = _parsed([latex for formulas in documents.values() for latex in formulas])
     texts = [
         " ".join(f"[imath]{latex}[/imath]" for latex in formulas if not state[latex]) for formulas in documents.values()
@@ -124,6 +136,7 @@ def build(corpus: Corpus, folder: Path) -> None:
                 with tarfile.open(folder / INDEX, "w") as archive:
                     archive.add(work / "index", "index")
                 (folder / IDS).write_text(json.dumps(list(documents)), encoding="utf-8")
+                (folder / POSTS).write_text(json.dumps(posts), encoding="utf-8")
                 return
         name = list(documents)[len(done)]
         say(f"Approach0 broke off at document {name}, which is left without formulas")
@@ -131,14 +144,17 @@ def build(corpus: Corpus, folder: Path) -> None:
     raise HarnessError(f"corpus {corpus.name}: Approach0 breaks off at more than {_RESTARTS} documents")
 
 
-def search(folder: Path, topics: Mapping[str, Sequence[str]], documents: int) -> dict[str, Floats]:
-    """The scores of all documents, shape (documents,), for each topic that has any; 0 for those not found.
+def search(
+    folder: Path, topics: Mapping[str, Sequence[str]], documents: int, depth: int | None = None
+) -> dict[str, Floats]:
+    """The scores of documents, shape (documents,), for each topic that has any; 0 for those not found.
 
     Parameters
     ----------
     folder : as `build` left it.
     topics : topic -> LaTeX of its formulas.
     documents : how many the index has.
+    depth : the best so many have scores, of equal ones at the end those that the engine takes; None: all.
     """
     asked = {name: list(dict.fromkeys(map(_plain, formulas))) for name, formulas in topics.items()}
     state = _parsed([latex for formulas in asked.values() for latex in formulas])
@@ -149,7 +165,7 @@ def search(folder: Path, topics: Mapping[str, Sequence[str]], documents: int) ->
     with _folder() as work:
         with tarfile.open(folder / INDEX) as archive:
             archive.extractall(work, filter="data")
-        command = ["search", str(work / "index"), str(documents)]
+        command = ["search", str(work / "index"), str(documents if depth is None else depth)]
         for name, answer in zip(queries, _patient(command, list(queries.values()), None), strict=True):
             if answer is None:
                 say(f"Approach0 broke off at topic {name}, which is left without documents")

@@ -17,7 +17,7 @@ from harness.collections.crossmath import check_translation
 from harness.files import read_bytes
 from harness.protocol import Protocol
 from harness.topics import Topics
-from harness.trec import Qrels
+from harness.trec import Qrels, Run
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("mirror")]
 
@@ -102,6 +102,54 @@ def test_judged_answers_among_the_pages(
 
 
 # --- formulas ---
+
+
+def test_formulas_of_the_pages() -> None:
+    corpus = load_corpus("mse-formulas")
+    assert corpus.remarks() == {
+        "formulas": 67_596,
+        "formulas escaped twice": 1987,
+        "formulas without LaTeX": 25,
+        "formulas without a visual id": 102,
+        "formulas without an id (left out)": 217,
+        "repeats in another post": 7,
+        "repeats of formulas (the first is kept)": 5146,
+        "repeats with other LaTeX or visual id": 3,
+    }
+    answers = ids("mse-pages")
+    documents = list(corpus)
+    assert len(documents) == len({d.id for d in documents}) == 67_596 - 217 - 5146
+    in_answers = Counter(d.columns["post"] in answers for d in documents)
+    assert (in_answers[True], in_answers[False]) == (41_231, 21_002)
+    assert not any("&lt;" in d.formulas[0].latex for d in documents)
+
+
+@pytest.mark.parametrize(
+    ("collection", "present", "topics", "graded", "binary"),
+    [
+        ("arqmath-1-task2", 320, 45, 30, 26),
+        ("arqmath-2-task2", 644, 58, 55, 52),
+        ("arqmath-3-task2", 934, 76, 65, 61),
+    ],
+)
+def test_judged_formulas_among_those_of_the_pages(
+    collection: str, present: int, topics: int, graded: int, binary: int
+) -> None:
+    wanted, keys = load_collection(collection), load_corpus("mse-formulas").keys()
+    assert keys is not None
+    scorer = wanted.scorer(keys=keys)
+    cut, found = restrict(scorer.qrels, keys.values())
+    assert (found.present, len(found.judged)) == (present, topics)
+    assert (found.with_gain(scorer.protocol), found.relevant_from(2)) == (graded, binary)
+    # A run of formulas is scored by their visual ids: the first formula of every judged one is a perfect run.
+    of_key: dict[str, str] = {}
+    for formula, key in keys.items():
+        of_key.setdefault(key, formula)
+    best = {t: {of_key[doc]: grade + 1 for doc, grade in docs.items()} for t, docs in cut.to_dict().items()}
+    scores = scorer.on_part(cut)(Run.from_dict("best", best))
+    assert scores.mean("nDCG") == pytest.approx(1)
+    assert scores.mean("AP") == pytest.approx(1)
+    assert (scores.n("nDCG"), scores.n("AP")) == (graded, binary)
 
 
 def test_judged_formulas_of_the_first_year() -> None:

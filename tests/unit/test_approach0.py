@@ -154,6 +154,19 @@ def test_index_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("engine")
+def test_posts_are_kept_as_context(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_text('{"id": "f2", "latex": "b", "post": "p1"}\n{"id": "f1", "latex": "a", "post": "p2"}\n')
+    corpus = Corpus("c", "C", "CC0", path, (("id", "id"), ("latex", "latex")), ("post",))
+    run = Approach0()(topics_of(t=("a",), u=("b", "a")), corpus, tmp_path)
+    assert run.context is not None
+    got = zip(run.topic.tolist(), run.doc.tolist(), run.context.tolist(), strict=True)
+    assert set(got) == {(0, b"f1", b"p2"), (1, b"f1", b"p2"), (1, b"f2", b"p1")}
+    without = Corpus("c", "C", "CC0", path, (("id", "id"), ("latex", "latex")))
+    assert Approach0()(topics_of(t=("a",)), without, tmp_path).context is None
+
+
+@pytest.mark.usefixtures("engine")
 def test_marks_of_formulas_in_a_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = corpus_of(monkeypatch, tmp_path, {"d1": ("a[/imath]\n\tb[imath] c\0",)})
     assert found(Approach0(), topics_of(t1=("a b c",)), corpus, tmp_path) == {"t1": {"d1": 1.0}}

@@ -185,7 +185,7 @@ def test_a_protocol_that_maps_documents_needs_a_map(make: Callable[..., Path]) -
     assert message(lambda: mine.scorer(None, "arqmath-task2")) == (
         "collection mine: protocol arqmath-task2 maps documents to keys, and the collection has no map; "
         "give it with --keys FILE, or say --keys none if the runs name keys; "
-        "'harness run' needs a corpus whose ids are keys"
+        "'harness run' needs a corpus whose ids are keys or that has keys"
     )
     run = Run.from_dict("r", {"T1": {"x1": 2.0, "x2": 1.0}})
     scores = mine.scorer(None, "arqmath-task2", keys={"x1": "d1", "x2": "d1"}, measures=("P@1", "nDCG"))(run)

@@ -210,6 +210,11 @@ FOLDER = f"{{repository: a/b, commit: '{'0' * 40}', path: p, files: 2, sha256: '
         ),
         ("file: {file: x}\nfields: {i: id}\nkeep: name\n", "key 'keep' is 'name', expected a list"),
         ("file: {file: x}\nfields: {i: id}\nnotes: n\n", "key 'notes' is 'n', expected a list"),
+        ("file: {file: x}\nfields: {i: id}\nhas_keys: 1\n", "key 'has_keys' is 1, expected true or false"),
+        (
+            "file: {file: x}\nfields: {i: id}\nhas_keys: true\nids_are_keys: true\n",
+            "keys 'ids_are_keys' and 'has_keys' exclude each other",
+        ),
     ],
 )
 def test_faults_of_a_configuration(conf: Conf, text: str, fault: str) -> None:
@@ -235,6 +240,7 @@ def test_loading_a_corpus_fetches_nothing(conf: Conf, monkeypatch: pytest.Monkey
     [
         ("mini-answers", "here"),
         ("mse-pages", "fetchable"),
+        ("mse-formulas", "fetchable"),
         ("arqmath1-formulas", "fetchable"),
         ("arqmath-posts", "by hand: get Posts.V1.3.xml"),
         ("mathlib-decls", "by hand: set HARNESS_MIRROR"),
@@ -259,6 +265,7 @@ def test_our_small_corpora_have_their_formulas() -> None:
     assert all(
         formula.formulas == (Formula(formula.id, formula.body, formula.formulas[0].visual_id),) for formula in formulas
     )
+    assert all(formula.columns["post"] for formula in formulas)
     assert {formula.formulas[0].visual_id for formula in formulas} <= set(
         (load_collection("mini-task2").keys() or {}).values()
     )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
+from xml.sax.saxutils import escape, quoteattr
 
 import pytest
 from corpora_tools import corpus, mathml, message, span
@@ -59,7 +59,7 @@ def test_pages(tmp_path: Path) -> None:
             Formula("5", "v", "15"),
             Formula("6", ""),
         ),
-        {"question": "Asked $y$."},
+        {"question": "Asked $y$.", "question_id": "10"},
     )
     assert pages.remarks() == {
         "answers": 3,
@@ -120,6 +120,70 @@ def test_other_faults_of_pages(tmp_path: Path) -> None:
     odd.touch()
     expected = f"{odd}: the file's name is not QUESTION_ANSWER.html"
     assert message(lambda: list(corpus(tmp_path, "mse-pages"))) == expected
+
+
+# --- formulas of these pages ---
+
+
+def formulas_of(folder: Path) -> Corpus:
+    return Corpus("c", "C", "CC0", folder, reader="mse-formulas", has_keys=True)
+
+
+def test_each_formula_is_a_document_once_with_its_post(tmp_path: Path) -> None:
+    page(tmp_path, 10, 30, body=span(mathml("w"), "4", "14") + span(mathml("v"), "") + span("", "6"))
+    page(tmp_path, 10, 9, body=span(mathml("u"), "7"))
+    found = formulas_of(tmp_path)
+    # Question and title stand on both pages; those of the page that comes first are taken. No comments.
+    assert [(d.id, d.formulas, d.body, dict(d.columns)) for d in found] == [
+        ("1", (Formula("1", "x^2", "11"),), "$x^2$", {"post": "10"}),
+        ("2", (Formula("2", "y", "12"),), "$y$", {"post": "10"}),
+        ("7", (Formula("7", "u"),), "$u$", {"post": "9"}),
+        ("4", (Formula("4", "w", "14"),), "$w$", {"post": "30"}),
+        ("6", (Formula("6", ""),), "", {"post": "30"}),
+    ]
+    assert found.remarks() == {
+        "formulas": 8,
+        "formulas escaped twice": 0,
+        "formulas without LaTeX": 1,
+        "formulas without a visual id": 2,
+        "formulas without an id (left out)": 1,
+        "repeats in another post": 0,
+        "repeats of formulas (the first is kept)": 2,
+        "repeats with other LaTeX or visual id": 0,
+    }
+    assert found.keys() == {"1": "11", "2": "12", "4": "14"}
+    assert corpus(tmp_path, "mse-formulas").keys() is None
+
+
+def test_repeated_formulas_are_compared(tmp_path: Path) -> None:
+    page(tmp_path, 1, 2, asked=span(mathml("a&amp;lt;b&amp;#215;c"), "2", "12"))
+    page(tmp_path, 1, 3, asked=span(mathml("a&lt;b\u00d7c"), "2", "12"), body=span(mathml("x^2"), "1", "11"))
+    page(tmp_path, 1, 4, asked=span(mathml("b"), "2", "12"), title=span(mathml("x^2"), "1", "99"))
+    documents = list(found := formulas_of(tmp_path))
+    assert [(d.formulas[0], d.columns["post"]) for d in documents] == [
+        (Formula("1", "x^2", "11"), "1"),
+        (Formula("2", "a<b\u00d7c", "12"), "1"),
+    ]
+    remarks = found.remarks()
+    assert remarks["formulas escaped twice"] == 1
+    assert remarks["repeats of formulas (the first is kept)"] == 5
+    assert remarks["repeats in another post"] == 1  # formula 1 stands in answer 3 too
+    assert remarks["repeats with other LaTeX or visual id"] == 2  # both on the last page
+
+
+@pytest.mark.parametrize(
+    ("latex", "plain"),
+    [
+        (r"a &lt b", r"a &lt b"),
+        (r"a&b;c", "a&b;c"),
+        (r"1&amp;2&quot;", '1&2"'),
+        (r"\&lt;", r"\<"),
+        ("&#99999999;",) * 2,
+    ],
+)
+def test_only_what_was_escaped_is_unescaped(tmp_path: Path, latex: str, plain: str) -> None:
+    page(tmp_path, 1, 2, body=span(mathml(escape(latex, {'"': "&quot;"})), "9"))
+    assert [d.formulas[0].latex for d in formulas_of(tmp_path) if d.id == "9"] == [plain]
 
 
 # --- posts of ARQMath ---
