@@ -1,0 +1,50 @@
+"""Which posts and formulas are judged anywhere in a collection, without their grades: what training must leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness.collections import load_collection, load_protocol
+from harness.collections.corpus import Document
+from harness.files import sha256
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Ids that some edition judges.
+
+    Attributes
+    ----------
+    documents : ids of documents.
+    keys : visual ids of formulas, from collections whose protocol maps formulas to them.
+    """
+
+    documents: frozenset[str]
+    keys: frozenset[str]
+
+    def holds(self, document: Document) -> bool:
+        """Whether a document is judged, or holds a formula that looks like a judged one."""
+        return document.id in self.documents or any(formula.visual_id in self.keys for formula in document.formulas)
+
+    def digest(self) -> str:
+        """A SHA-256 of all ids."""
+        return sha256(repr((sorted(self.documents), sorted(self.keys))).encode())
+
+
+def judged(names: Iterable[str]) -> Judged:
+    """What the collections of these names judge, in any of their editions.
+
+    Raises
+    ------
+    HarnessError
+        There is no such collection.
+    """
+    documents: set[str] = set()
+    keys: set[str] = set()
+    for name in names:
+        collection = load_collection(name)
+        into = keys if load_protocol(collection.protocol).deduplicate else documents
+        for edition in collection.editions:
+            into.update(doc.decode() for doc in collection.qrels(edition).doc.tolist())
+    return Judged(frozenset(documents), frozenset(keys))

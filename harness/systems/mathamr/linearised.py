@@ -1,0 +1,157 @@
+"""A graph as a sequence of tokens, depth first, for an encoder of sentences: what DPRL's MathAMR did at ARQMath 2022.
+
+The thesis' most important comparison: the same graphs, read by an encoder of text, without their edges.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from harness import store
+from harness.collections.corpus import Corpus
+from harness.console import say
+from harness.meter import phase, queries
+from harness.systems import Pool, parameters, sentences
+from harness.systems.lexical import needed
+from harness.systems.mathamr import data, parsers
+from harness.systems.mathamr.build import read_graphs
+from harness.systems.mathamr.data import Parser
+from harness.systems.mathamr.graph import FORMULA, MODES, ROOT, TEXT, Graph, restrict
+from harness.systems.mathamr.posts import question
+from harness.systems.maxsim import Vectors, stack
+from harness.systems.vector_search import Query, as_run, best_among, search
+from harness.topics import Topics
+from harness.trec import Qrels, Run
+
+VERSION = 1  # raised whenever the same graph gives other tokens
+
+
+def linearise(graph: Graph) -> str:
+    """The labels of a graph's nodes, each once, depth first from the root; edges are followed in both directions.
+
+    Relations are left out, and what stands for no word: the root over sentences, placeholders, the kinds of Tangent's
+    labels (`V!x` is `x`). Nodes that nothing joins to the root come at the end.
+    """
+    joined: list[list[int]] = [[] for _ in graph.labels]
+    for source, _, target in graph.edges:
+        joined[source].append(target)
+    for source, _, target in graph.edges:
+        joined[target].append(source)
+    seen: set[int] = set()
+    out: list[str] = []
+    for start in (graph.root, *range(len(graph))):
+        waiting = [start]
+        while waiting:
+            node = waiting.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            out.append(_token(graph, node))
+            waiting.extend(other for other in reversed(joined[node]) if other not in seen)
+    return " ".join(token for token in out if token)
+
+
+def _token(graph: Graph, node: int) -> str:
+    label, kind = graph.labels[node], graph.kinds[node]
+    if kind == FORMULA or (kind == TEXT and label == ROOT):
+        return ""
+    if kind != TEXT:
+        head, mark, name = label.partition("!")
+        label = name if mark and len(head) == 1 and name else label
+    return unicodedata.normalize("NFKC", label)
+
+
+@dataclass(frozen=True)
+class Linearised:
+    """Posts by the cosine of their linearised graphs' vectors from a sentence encoder.
+
+    Parameters
+    ----------
+    name : of the run.
+    parser : of sentences: see `parsers.load`.
+    formulas : which trees are in the graphs: see `graph.MODES`; DPRL had operator trees.
+    model : of sentences: see `sentences.load`. Texts longer than it reads are cut, and counted.
+    """
+
+    name: str
+    parser: str = "dependency"
+    formulas: str = "opt"
+    model: str = sentences.MINILM
+    depth: int = 1000
+    device: str = "auto"
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        parameters.choice("formulas", self.formulas, MODES)
+        parameters.choice("device", self.device, parsers.DEVICES)
+        parameters.whole("depth", self.depth, low=1)
+        parameters.whole("workers", self.workers, low=1)
+
+    def __call__(
+        self,
+        topics: Topics,
+        corpus: Corpus | None,
+        workspace: Path,
+        training: Qrels | None = None,
+        pool: Pool | None = None,
+    ) -> Run:
+        """Rank the corpus; topics without a graph are left out.
+
+        Raises HarnessError if there is no corpus, or a package, weights or a GPU are missing.
+        """
+        corpus = needed(corpus, self.name)
+        parsers.device(self.device)  # it fails here rather than after the graphs have been made
+        parser = parsers.load(self.parser)
+        workspace.mkdir(parents=True, exist_ok=True)
+        with phase("index"):
+            vectors = self._vectors(corpus, parser, workspace)
+        with phase("search"):
+            graphs = data.graphs_of([question(topic) for topic in topics], parser)
+            texts = self._texts(graphs.items())
+            asked = [topic for topic in topics if topic.id in texts]
+            rows = self._encode([texts[topic.id] for topic in asked])
+            found = []
+            for topic, row in zip(queries(asked), rows, strict=True):
+                among = None if pool is None else data.rows_of(vectors, pool.get(topic.id, frozenset()))
+                query = Query(row[None], 0)
+                if among is None:
+                    found += search([query], vectors, "single", k=self.depth)
+                else:
+                    found.append(best_among(query, vectors, among, self.depth, "single"))
+        return as_run(self.name, [topic.id for topic in asked], found, vectors)
+
+    def _vectors(self, corpus: Corpus, parser: Parser, workspace: Path) -> Vectors:
+        spec = {
+            "corpus": data.identity(corpus),
+            "parser": dict(parser.identity),
+            "formulas": self.formulas,
+            "model": sentences.identity(self.model),
+            "versions": [VERSION, data.code(), parsers.torch_version()],
+        }
+
+        def make(folder: Path) -> None:
+            found = data.graphs(corpus, "answers", parser, workspace, workers=self.workers)
+            texts = self._texts(read_graphs(found))
+            rows = self._encode(list(texts.values()))
+            stack((name, row[None], 0) for name, row in zip(texts, rows, strict=True)).save(folder)
+
+        return Vectors.load(store.get_or_build("linearised-vectors", spec, make))
+
+    def _texts(self, graphs: Iterable[tuple[str, Graph]]) -> dict[str, str]:
+        """The graphs of posts as text; those that hold no word are left out, as they would all be alike."""
+        texts = {name: linearise(restrict(graph, self.formulas)) for name, graph in graphs}
+        if without := [name for name, text in texts.items() if not text]:
+            say(f"left out: {len(without):,} graphs without a word, such as {without[0]}'s")
+        return {name: text for name, text in texts.items() if text}
+
+    def _encode(self, texts: list[str]) -> sentences.Matrix:
+        if not texts:
+            return np.empty((0, 0), np.float32)
+        encoder = sentences.load(self.model, device=parsers.device(self.device))
+        say(f"{encoder.cut(texts):,} of {len(texts):,} linearised graphs are longer than the model reads")
+        return encoder.encode(texts)

@@ -1,0 +1,107 @@
+"""MathAMR+ on dependency graphs from the command line, on the embedded corpus: made, made again, and refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tools import Place, table
+
+from harness.metadata import beside
+from harness.systems.mathamr import parsers
+
+CORPUS = """name: mini-problems
+title: Mini collection, problems with their solutions
+licence: CC0
+file: {embedded: corpora/mini-problems.jsonl}
+fields: {id: id, solution: body}
+keep: [problem]
+"""
+RUN = ("run", "collection=mini-task1", "corpus=mini-answers", "system=mathamr-dependency", "formats=[json]")
+SMALL = (
+    *("system.pairs.mse-pages=null", "system.pairs.math=null", "+system.pairs.mini-problems=problem"),
+    "system.leave_out=[mini-task1]",
+    "system.vocabulary=500",
+    *("system.model.dim=8", "system.model.out=4", "system.model.layers=1", "system.model.bases=2"),
+    *("system.training.epochs=1", "system.training.batch=8", "system.training.validation=0.2"),
+)
+PRODUCED = "runs/mini-task1/mathamr-dependency.run"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A folder in which the run has been made once."""
+    for module in ("torch", "spacy"):
+        pytest.importorskip(module, reason=f"{module} is not installed (extra graphs)")
+    if lines := parsers.missing():
+        pytest.skip(lines[0])
+    place = Place(tmp_path_factory.mktemp("mathamr"))
+    # The library chooses its numbers of threads by the processor, and sums of floats depend on it.
+    place.environment["OMP_NUM_THREADS"] = "1"
+    place.write("conf/corpus/mini-problems.yaml", CORPUS)
+    place.good(*RUN, *SMALL)
+    return place
+
+
+def test_a_run_of_all_documents(place: Place) -> None:
+    lines = [line.split("\t") for line in (place.here / PRODUCED).read_text().splitlines()]
+    topics = list(dict.fromkeys(line[0] for line in lines))
+    documents = {line[2] for line in lines}
+    assert len(topics) > 40
+    assert len(lines) == len(topics) * len(documents)
+    assert beside(place.here / PRODUCED).is_file()
+    assert [path.name for path in (place.here / "runs" / "workspace").rglob("*")] == ["mathamr-dependency"]
+    kinds = {row[0] for row in table(place.good("store", "ls"))[1:-1]}
+    assert {"post-graphs", "mathamr-model", "mathamr-vectors"} <= kinds
+
+
+def test_it_is_taken_as_it_is_and_made_again_from_the_store(place: Place) -> None:
+    before = (place.here / PRODUCED).read_bytes()
+    done = place.run(*RUN, *SMALL)
+    assert done.code == 0
+    assert "made before by the same configuration" in done.err
+    done = place.run(*RUN, *SMALL, "reuse=false")
+    assert done.code == 0
+    assert "making graphs" not in done.err
+    assert "epoch" not in done.err
+    assert (place.here / PRODUCED).read_bytes() == before
+
+
+def test_a_cold_store_gives_the_same_bytes(place: Place, tmp_path: Path) -> None:
+    cold = {"HARNESS_CACHE": str(tmp_path / "cold")}
+    done = place.run(*RUN, *SMALL, "runs=again", environment=cold)
+    assert done.code == 0, done.err
+    assert "making graphs" in done.err
+    assert "epoch 1, loss " in done.err
+    again = place.here / "again" / "mini-task1" / "mathamr-dependency.run"
+    assert again.read_bytes() == (place.here / PRODUCED).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            ("system.leave_out=[mini-task2]",),
+            "those judged in mini-task1 are not left out: add it to the key 'leave_out'",
+        ),
+        (("+system.pairs.mini-answers=question",), "key 'pairs': no document of corpus mini-answers has the column"),
+        (
+            ("+system.pairs.mini-problemz=x",),
+            "key 'pairs': corpus 'mini-problemz' is unknown; did you mean 'mini-problems'?",
+        ),
+        (("system.leave_out=[mini-task3]",), "key 'leave_out': collection 'mini-task3' is unknown; did you mean"),
+        (("system.parser=dependence",), "key 'parser' is 'dependence'; did you mean 'dependency'?"),
+        (("system.model.dims=8",), "Could not override 'system.model.dims'"),
+        (("+system.model.dims=8",), "key 'model.dims' is unknown; did you mean 'dim'?"),
+        (("+system.training.epochz=8",), "key 'training.epochz' is unknown; did you mean 'epochs'?"),
+        (("system.structure=none", "system.strategy=single"), "key 'strategy' is 'single', which needs a vector of"),
+    ],
+)
+def test_what_cannot_be_run_is_one_line(place: Place, words: tuple[str, ...], line: str) -> None:
+    before = place.files("runs")
+    done = place.run(*RUN, *SMALL, *words)
+    assert done.code == 2
+    assert "Traceback" not in done.err
+    fault = done.err.splitlines()[-1]
+    assert line in fault
+    assert place.files("runs") == before

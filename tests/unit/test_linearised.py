@@ -1,0 +1,262 @@
+"""Linearised graphs: their order by hand, what holds for all graphs, and runs with a sentence encoder by hand."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from mathamr_tools import POST, graphs, message
+from mathamr_world import Words, World, parser, row, rows, topics, world
+
+from harness import store
+from harness.collections.corpus import Corpus
+from harness.errors import HarnessError
+from harness.systems import build_system, sentences
+from harness.systems.mathamr import parsers
+from harness.systems.mathamr.graph import FORMULA, MODES, OPT, ROOT, SLT, TEXT, Graph, restrict
+from harness.systems.mathamr.linearised import Linearised, linearise
+from harness.systems.sentences import SentenceEncoder
+from harness.trec import Run
+
+__all__ = ["world"]
+
+
+def text_graph(labels: str, edges: Sequence[tuple[int, int]], root: int = 0) -> Graph:
+    words = tuple(labels.split())
+    return Graph(words, bytes([TEXT] * len(words)), tuple((a, ":r", b) for a, b in edges), root, (), ())
+
+
+@pytest.mark.parametrize(
+    ("graph", "text"),
+    [
+        # Children in the order of the edges, each with all that is below it.
+        (text_graph("a b c d e", [(0, 1), (0, 2), (1, 3), (2, 4)]), "a b d c e"),
+        (text_graph("a b c d e", [(0, 2), (0, 1), (1, 3), (2, 4)]), "a c e b d"),
+        # d is below both b and c (re-entrancy): where it is met first.
+        (text_graph("a b c d", [(0, 1), (0, 2), (1, 3), (2, 3)]), "a b d c"),
+        # c is another child of a, and reached earlier through b.
+        (text_graph("a b c", [(0, 1), (0, 2), (1, 2)]), "a b c"),
+        # Against the direction of an edge, after those along it.
+        (text_graph("a b c", [(1, 0), (0, 2)]), "a c b"),
+        (text_graph("a b c d", [(0, 1), (2, 1), (2, 3)]), "a b c d"),
+        # The root is not the first node; nothing joins d and e to it.
+        (text_graph("a b c d e", [(2, 0), (0, 1), (4, 3)], root=2), "c a b d e"),
+        (text_graph("a b", [(0, 1), (1, 0)]), "a b"),
+        (text_graph("a", [(0, 0)]), "a"),
+    ],
+)
+def test_order_by_hand(graph: Graph, text: str) -> None:
+    assert linearise(graph) == text
+
+
+def test_a_post_by_hand() -> None:
+    assert linearise(POST) == "solve-01 plus x 2 x + 2 add-02 twice"
+    assert linearise(restrict(POST, "opt")) == "solve-01 plus x 2 add-02 twice"
+    assert linearise(restrict(POST, "slt")) == "solve-01 x + 2 add-02 twice"
+    assert linearise(restrict(POST, "none")) == "solve-01 add-02 twice"
+
+
+@pytest.mark.parametrize(
+    ("label", "kind", "token"),
+    [
+        ("V!x", OPT, "x"),
+        ("N!3.14", SLT, "3.14"),
+        ("O!SUP", OPT, "SUP"),
+        ("O!!", OPT, "!"),  # the factorial
+        ("V!", SLT, "V!"),
+        ("!", SLT, "!"),
+        ("+", SLT, "+"),
+        ("VV!x", SLT, "VV!x"),
+        ("V!x", TEXT, "V!x"),  # a word may be written so
+        ("𝑐", TEXT, "c"),
+        ("V!𝑐", OPT, "c"),
+        (ROOT, TEXT, ""),
+        (ROOT, OPT, ROOT),
+        ("FORMULA_3", FORMULA, ""),
+    ],
+)
+def test_kinds_of_labels_are_stripped(label: str, kind: int, token: str) -> None:
+    assert linearise(Graph((label,), bytes([kind]), (), 0, (), ())) == token
+
+
+@given(graphs())
+def test_every_label_stands_once(graph: Graph) -> None:
+    alone = [
+        linearise(Graph((label,), bytes([kind]), (), 0, (), ()))
+        for label, kind in zip(graph.labels, graph.kinds, strict=True)
+    ]
+    assert Counter(linearise(graph).split()) == Counter(token for token in alone if token)
+
+
+def test_a_long_row_does_not_exhaust_the_stack() -> None:
+    words = [f"w{number}" for number in range(20_000)]
+    graph = text_graph(" ".join(words), [(number, number + 1) for number in range(19_999)])
+    assert linearise(graph).split() == words
+
+
+# ---- runs -----------------------------------------------------------------------------------------------------------
+
+
+def encode(texts: Sequence[str]) -> sentences.Matrix:
+    """Words as directions: two texts are the more alike the more words they share."""
+    out = np.zeros((len(texts), 64), np.float32)
+    for number, text in enumerate(texts):
+        for word in text.split():
+            out[number, int(hashlib.sha256(word.encode()).hexdigest(), 16) % 64] += 1
+    unit: sentences.Matrix = out / np.linalg.norm(out, axis=1, keepdims=True)
+    return unit
+
+
+@pytest.fixture
+def words(monkeypatch: pytest.MonkeyPatch) -> Words:
+    """A parser and an encoder by hand."""
+    found = Words()
+    encoded: list[Sequence[str]] = []
+
+    def counted(texts: Sequence[str]) -> sentences.Matrix:
+        encoded.append(texts)
+        return encode(texts)
+
+    monkeypatch.setattr(parsers, "load", lambda name: parser(found))
+    monkeypatch.setattr(parsers, "device", lambda name: "cpu")
+    monkeypatch.setattr(sentences, "load", lambda model, device: SentenceEncoder(counted, len))
+    return found
+
+
+def run(
+    corpus: Corpus, folder: Path, *texts: str, pool: dict[str, frozenset[str]] | None = None, **keys: object
+) -> Run:
+    system = Linearised("lin", **keys)  # type: ignore[arg-type]
+    return system(topics(*texts), corpus, folder / "workspace", pool=pool)
+
+
+@pytest.mark.usefixtures("words")
+def test_a_run_ranks_by_shared_words(world: World, tmp_path: Path) -> None:
+    corpus = world.corpus("qa", rows())
+    found = run(corpus, tmp_path, "take the subgroup and the coset to see $a b = b a$", "").to_dict()
+    assert list(found) == ["T1"]  # the second topic has no text
+    best, score = max(found["T1"].items(), key=lambda entry: entry[1])
+    assert best == "A9.0"  # of equal posts the one with the highest id is first
+    assert score == pytest.approx(1, abs=1e-6)
+    assert {doc for doc, value in found["T1"].items() if value == score} == {"A1.0", "A5.0", "A9.0"}
+    assert len(found["T1"]) == 24
+
+
+@pytest.mark.usefixtures("words")
+def test_only_the_pool_is_ranked(world: World, tmp_path: Path) -> None:
+    corpus = world.corpus("qa", rows())
+    pool = {"T1": frozenset({"A1.0", "A2.1", "elsewhere"}), "T2": frozenset({"elsewhere"})}
+    found = run(corpus, tmp_path, "the subgroup", "the vertex", pool=pool)
+    assert {topic: set(docs) for topic, docs in found.to_dict().items()} == {"T1": {"A1.0", "A2.1"}}
+    every = run(corpus, tmp_path, "the subgroup").to_dict()["T1"]
+    assert found.to_dict()["T1"] == {doc: every[doc] for doc in ("A1.0", "A2.1")}
+
+
+def test_vectors_are_made_once_for_each_setting(world: World, words: Words, tmp_path: Path) -> None:
+    corpus = world.corpus("qa", rows())
+    first = run(corpus, tmp_path, "the subgroup")
+    after = len(words.calls)
+    second = run(corpus, tmp_path, "the subgroup")
+    assert len(words.calls) == after + 1  # the topic
+    assert second.sha256 == first.sha256
+    assert not list((tmp_path / "workspace").iterdir())
+    run(corpus, tmp_path, "the subgroup", formulas="none")
+    assert len(words.calls) == after + 2  # the same graphs
+    kinds = {path.parent.parent.name for path in store.store_root().glob("*/*/spec.json")}
+    assert kinds == {"post-graphs", "linearised-vectors"}
+    assert len(list(store.store_root().glob("linearised-vectors/*/spec.json"))) == 2
+
+
+def test_columns_of_a_corpus_matter(world: World, words: Words, tmp_path: Path) -> None:
+    corpus = world.corpus("qa", rows())
+    run(corpus, tmp_path, "the subgroup")
+    after = len(words.calls)
+    other = Corpus("qa", "", "", corpus.sources, (("id", "id"), ("question", "body")), ("question",))
+    assert other.digest() == corpus.digest()
+    found = run(other, tmp_path, "why does the group number 1 need $a b = b a$").to_dict()["T1"]
+    assert len(words.calls) == after + 2
+    assert max(found, key=found.__getitem__).startswith("A1.")
+
+
+@pytest.mark.usefixtures("words")
+def test_posts_without_a_word_are_left_out_and_said(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = [*rows(3), row("empty", 1, body=""), row("bare", 1, body="$x$")]
+    corpus = world.corpus("qa", documents)
+    found = run(corpus, tmp_path, "the subgroup", "$y$", formulas="none").to_dict()
+    assert list(found) == ["T1"]
+    assert set(found["T1"]) == {document["id"] for document in rows(3)}
+    said = capsys.readouterr().err
+    assert "left out: 1 graphs without a word, such as bare's" in said
+    assert "left out: 1 graphs without a word, such as T2's" in said
+    assert "no text" in said
+    # With its tree the formula has words.
+    assert "bare" in run(corpus, tmp_path, "the subgroup").to_dict()["T1"]
+
+
+@pytest.mark.usefixtures("words")
+def test_no_topic_with_a_graph_is_one_line(world: World, tmp_path: Path) -> None:
+    corpus = world.corpus("qa", rows(3))
+    with pytest.raises(HarnessError) as error:
+        run(corpus, tmp_path, "", "")
+    assert message(error) == "system lin: no document was found for any topic"
+
+
+def test_without_a_corpus(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="lin"):
+        Linearised("lin")(topics("x"), None, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    [
+        ("formulas", "slv", "key 'formulas' is 'slv'; did you mean 'slt'?"),
+        ("device", "gpu", "key 'device' is 'gpu'; "),
+        ("depth", 0, "key 'depth' is 0, expected a whole number from 1 up"),
+        ("workers", 0, "key 'workers' is 0, expected a whole number from 1 up"),
+        ("model", 7, "key 'model' is 7, expected text"),
+        ("modell", "x", "key 'modell' is unknown to "),
+    ],
+)
+def test_wrong_keys_are_one_line(key: str, value: object, line: str) -> None:
+    target = "harness.systems.mathamr.linearised.Linearised"
+    with pytest.raises(HarnessError) as error:
+        build_system({"_target_": target, "name": "lin", key: value}, "here")
+    assert message(error).startswith(f"here: {line}")
+    assert set(MODES) == {"both", "opt", "slt", "none"}
+
+
+def test_parsers_by_name() -> None:
+    with pytest.raises(HarnessError) as error:
+        parsers.load("dependancy")
+    assert message(error) == "key 'parser' is 'dependancy'; did you mean 'dependency'?"
+    with pytest.raises(HarnessError) as error:
+        parsers.load("amrlib")
+    assert message(error).startswith("key 'parser' is 'amrlib', expected amrlib:FOLDER")
+
+
+def test_the_embedded_model(tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    if lines := sentences.missing():
+        pytest.skip(lines[0])
+    encoder = sentences.load(sentences.MINILM)
+    texts = ["a short proof", "word " * 600, "a short proof", ""]
+    vectors = encoder.encode(texts)
+    assert vectors.shape == (4, 384)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(vectors[0], vectors[2], atol=1e-6)
+    assert encoder.cut(texts) == 1
+    assert set(sentences.identity(sentences.MINILM)) == {"model", "files"}
+    assert sentences.identity("some/model") == {"model": "some/model"}
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(HarnessError) as error:
+        sentences.load(str(empty))
+    assert message(error).startswith(f"key 'model' is {str(empty)!r}, which cannot be loaded: ")

@@ -1,0 +1,198 @@
+"""MathAMR+ as a run producer: wrong keys, broken posts and damaged models are one clear line, and the rest goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from mathamr_tools import message
+from mathamr_world import (
+    ASKED,
+    SHORT,
+    TINY,
+    Place,
+    kept,
+    one_line,
+    parser,
+    place,
+    row,
+    rows,
+    topics,
+    world,
+)
+
+from harness.collections.corpus import Corpus
+from harness.errors import HarnessError
+from harness.systems import build_system
+from harness.systems.mathamr import data, parsers
+from harness.systems.mathamr.build import read_graphs
+from harness.systems.mathamr.graph import Graph, restrict
+from harness.systems.mathamr.vocabulary import Vocabulary
+from harness.topics import Topics
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
+
+__all__ = ["place", "world"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        ({"model": {"dims": 8}}, "key 'model.dims' is unknown; did you mean 'dim'?"),
+        ({"model": {"nodes": 8}}, "key 'model.nodes' is unknown; "),
+        ({"model": "small"}, "key 'model' is 'small', expected keys and values"),
+        ({"model": {"dim": 0}}, "key 'dim' is 0, expected a whole number from 1 up"),
+        ({"training": {"epochz": 1}}, "key 'training.epochz' is unknown; did you mean 'epochs'?"),
+        ({"training": False}, "key 'training' is False, expected keys and values"),
+        ({"training": {"rate": "fast"}}, "key 'rate' is 'fast', expected a number from 0 up"),
+        ({"pairs": "qa"}, "key 'pairs' is 'qa', expected corpora such as {mse-pages: question}"),
+        ({"pairs": {}}, "key 'pairs' is {}, expected corpora such as {mse-pages: question}"),
+        ({"pairs": {"qa": None}}, "key 'pairs' is {'qa': None}, expected corpora such as {mse-pages: question}"),
+        ({"pairs": {"qa": 3}}, "key 'pairs' is {'qa': 3}, expected corpora such as {mse-pages: question}"),
+        (
+            {"pairs": {"mini-answer": "question"}},
+            "key 'pairs': corpus 'mini-answer' is unknown; did you mean 'mini-answers'",
+        ),
+        ({"leave_out": "asked"}, "key 'leave_out' is 'asked', expected a list of collections"),
+        ({"leave_out": 3}, "key 'leave_out' is 3, expected a list of collections"),
+        ({"leave_out": ["askd"]}, "key 'leave_out': collection 'askd' is unknown; did you mean 'asked'?"),
+        ({"leave_out": [3]}, "key 'leave_out': collection 3 is unknown; "),
+        ({"formulas": "all"}, "key 'formulas' is 'all'; "),
+        ({"structure": "flat"}, "key 'structure' is 'flat'; "),
+        ({"auxiliary": "sequence"}, "key 'auxiliary' is 'sequence'; did you mean 'sequential'?"),
+        ({"auxiliary": "full", "structure": "none"}, "virtual nodes: auxiliary edges 'full' join"),
+        ({"task": "formula"}, "key 'task' is 'formula'; did you mean 'formulas'?"),
+        ({"task": "formulas"}, "key 'posts' is missing: task 'formulas' needs the corpus"),
+        ({"task": "formulas", "posts": "qaa"}, "key 'posts': corpus 'qaa' is unknown; did you mean 'qa'?"),
+        (
+            {"task": "formulas", "posts": "qa", "formulas": "none"},
+            "key 'formulas' is 'none', and task 'formulas' ranks",
+        ),
+        ({"strategy": "singel"}, "key 'strategy' is 'singel'; did you mean 'single'?"),
+        (
+            {"structure": "none", "strategy": "single"},
+            "key 'strategy' is 'single', which needs a vector of the whole post",
+        ),
+        (
+            {"structure": "none", "strategy": "rerank"},
+            "key 'strategy' is 'rerank', which needs a vector of the whole post",
+        ),
+        ({"precision": "exakt"}, "key 'precision' is 'exakt'; did you mean 'exact'?"),
+        ({"device": "gpu"}, "key 'device' is 'gpu'; "),
+        ({"depth": 0}, "key 'depth' is 0, expected a whole number from 1 up"),
+        ({"vocabulary": 2.5}, "key 'vocabulary' is 2.5, expected a whole number"),
+        ({"vocabularies": 1}, "key 'vocabularies' is unknown to harness.systems.mathamr.system.MathAMR; did you mean"),
+    ],
+)
+def test_wrong_keys_are_one_line(place: Place, keys: dict[str, Any], line: str) -> None:
+    assert place.words.calls == []
+    mapping = {"name": "tiny", "pairs": {"qa": "question"}, "leave_out": ["asked"], "model": TINY, "training": SHORT}
+    target = "harness.systems.mathamr.system.MathAMR"
+    build_system({"_target_": target, **mapping}, "here")
+    with pytest.raises(HarnessError) as error:
+        build_system({"_target_": target, **mapping, **keys}, "here")
+    assert message(error).startswith(f"here: {line}")
+
+
+def refused(place: Place, asked: Topics = ASKED, corpus: Corpus | None = None, **keys: object) -> str:
+    with pytest.raises(HarnessError) as error:
+        place.run(asked, corpus, **keys)  # type: ignore[arg-type]
+    return message(error)
+
+
+def test_a_parser_that_is_not_there(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(name: str) -> data.Parser:
+        raise HarnessError(f"key 'parser' is {name!r}; did you mean 'dependency'?")
+
+    monkeypatch.setattr(parsers, "load", unknown)
+    assert refused(place, parser="dependence") == "key 'parser' is 'dependence'; did you mean 'dependency'?"
+
+
+def test_no_gpu_is_one_line_before_any_work(place: Place) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    assert refused(place, device="cuda") == "key 'device' is 'cuda', and torch finds no GPU here; say cpu or auto"
+    assert place.words.calls == []
+
+
+@pytest.mark.parametrize(
+    ("share", "what"),
+    [
+        (0.1, "of 1 questions would be held out"),
+        (0.0, "of 0 questions would be held out"),
+        (1.0, "of 0 questions would be trained on"),
+    ],
+)
+def test_nothing_to_validate_or_train_on_is_one_line(place: Place, share: float, what: str) -> None:
+    line = refused(place, training=SHORT | {"validation": share})
+    assert line.startswith(f"key 'training.validation': the pairs {what}, expected 2 or more: ")
+    assert not kept("mathamr-model")
+    assert place.run(training=None).to_dict()
+
+
+def test_long_and_empty_posts_are_left_out_and_the_rest_is_ranked(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = [*rows(), row("long", 1, body="word " * 70_000), row("empty", 2, body="")]
+    corpus = place.world.corpus("qe", documents)
+    asked = Topics((*ASKED.topics[:1], *topics("", "word " * 70_000).topics[1:]))
+    found = place.run(asked, corpus).to_dict()
+    assert list(found) == ["T1"]
+    assert set(found["T1"]) == set(place.corpus.ids())
+    said = capsys.readouterr().err
+    assert one_line(said, "left out: long: 70,000 nodes and 2 virtual ones: more than 65,532 (16-bit numbers)")
+    assert one_line(said, "topic T2: left out: 70,000 nodes and 2 virtual ones")
+    assert one_line(said, "no text ")  # in the table of failures
+    assert one_line(said, "1 of 2 topics have no vectors, such as T2")
+
+
+def test_long_and_empty_posts_are_not_trained_on(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    documents = [*rows(), row("long", 1, body="word " * 70_000), row("empty", 2, body="")]
+    place.world.corpus("qe", documents)
+    place.run(pairs={"qe": "question"})
+    said = capsys.readouterr().err
+    assert one_line(said, "pairs: 23; left out as judged 2, without a graph 1")
+    assert one_line(said, "pair left out: qe/long: 70,000 nodes and 2 virtual ones")
+
+
+def test_a_corpus_without_any_graph_is_one_line(place: Place) -> None:
+    corpus = place.world.corpus("qe", [row("empty", 2, body="")])
+    assert refused(place, corpus=corpus) == "vectors of documents: there is none"
+    assert place.run().to_dict()
+
+
+def test_topics_without_any_graph_are_one_line(place: Place) -> None:
+    assert refused(place, asked=topics("", "")) == "system tiny: no document was found for any topic"
+
+
+def test_a_checkpoint_of_another_vocabulary_is_one_line(place: Place) -> None:
+    place.run()
+    (folder,) = kept("mathamr-model")
+    Vocabulary.learn((restrict(graph, "none") for _, graph in _graphs(place)), 200).save(folder / "vocabulary.json")
+    line = refused(place)
+    assert line.startswith(f"{folder / 'best.pt'}: the checkpoint belongs to another vocabulary (")
+
+
+def _graphs(place: Place) -> Iterator[tuple[str, Graph]]:
+    return read_graphs(data.graphs(place.corpus, "answers", parser(place.words), place.folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "line"),
+    [
+        ("best.pt", lambda data: data[:100], "best.pt: not a checkpoint, or damaged"),
+        ("best.pt", lambda data: b"", "best.pt: not a checkpoint, or damaged"),
+        ("vocabulary.json", lambda data: data[:50], "vocabulary.json"),
+    ],
+)
+def test_a_damaged_model_is_one_line(place: Place, name: str, damage: Callable[[bytes], bytes], line: str) -> None:
+    place.run()
+    (folder,) = kept("mathamr-model")
+    (folder / name).write_bytes(damage((folder / name).read_bytes()))
+    assert line in refused(place)
+
+
+def test_without_a_corpus(place: Place) -> None:
+    with pytest.raises(HarnessError, match="tiny"):
+        place.system()(ASKED, None, place.folder)

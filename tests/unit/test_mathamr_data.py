@@ -1,0 +1,204 @@
+"""Posts, graphs and training pairs of a small corpus, with a parser by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mathamr_tools import message
+from mathamr_world import Words, World, parser, row, rows, topics, world
+
+from harness import store
+from harness.collections.corpus import Corpus, Document
+from harness.collections.judged import Judged, judged
+from harness.errors import HarnessError
+from harness.systems.mathamr import data
+from harness.systems.mathamr.build import read_graphs
+from harness.systems.mathamr.data import PairGraphs
+from harness.systems.mathamr.posts import question
+from harness.systems.maxsim import stack
+
+__all__ = ["world"]
+NOBODY = Judged(frozenset(), frozenset())
+
+
+def made(sources: dict[str, str], folder: Path, leave_out: Judged = NOBODY, words: Words | None = None) -> PairGraphs:
+    return data.pair_graphs(sources, leave_out, parser(words or Words()), folder / "workspace")
+
+
+def named(found: PairGraphs) -> list[tuple[str, str]]:
+    return [(found.ids[q], found.ids[d]) for q, d in zip(found.query, found.document, strict=True)]
+
+
+def words_of(found: PairGraphs) -> set[str]:
+    return {label for graph in found.graphs for label in graph.labels}
+
+
+# ---- posts ----------------------------------------------------------------------------------------------------------
+
+
+def test_parts_of_a_corpus(world: World) -> None:
+    corpus = world.corpus("qa", rows(2))
+    answers = list(data.posts(corpus, "answers"))
+    assert [post.id for post in answers] == ["A0.0", "A0.1", "A1.0", "A1.1"]
+    assert answers[0].text.startswith("take the substitution")
+    assert answers[0].at_end
+    asked = list(data.posts(corpus, "questions"))
+    assert [post.id for post in asked] == ["Q0", "Q1"]  # each once
+    assert asked[1].text.startswith("a group why does the group number 1 need")
+    assert not asked[1].at_end
+    assert [post.id for post in data.posts(corpus, "posts")] == ["Q0", "A0.0", "A0.1", "Q1", "A1.0", "A1.1"]
+
+
+def test_a_corpus_without_ids_of_questions(world: World) -> None:
+    corpus = world.corpus("qa", rows(1), keep="[question]")
+    assert [post.id for post in data.posts(corpus, "posts")] == ["qA0.0", "A0.0", "qA0.1", "A0.1"]
+    assert data.question_id(Document("7", columns={"question_id": ""})) == "q7"
+
+
+def test_formulas_of_a_page_go_to_their_posts(world: World, tmp_path: Path) -> None:
+    corpus = world.corpus("qa", rows(1, 1))
+    found = dict(read_graphs(data.graphs(corpus, "posts", parser(Words()), tmp_path)))
+    assert [formula.id for formula in found["Q0"].formulas] == ["A0.0-1"]
+    assert [formula.id for formula in found["A0.0"].formulas] == ["A0.0-2"]
+
+
+# ---- graphs ---------------------------------------------------------------------------------------------------------
+
+
+def test_graphs_are_made_once_and_leave_nothing_in_the_workspace(world: World, tmp_path: Path) -> None:
+    corpus, words = world.corpus("qa", rows()), Words()
+    first = data.graphs(corpus, "answers", parser(words), tmp_path / "workspace")
+    assert len(words.calls) == 1
+    assert not list((tmp_path / "workspace").iterdir())
+    assert data.graphs(corpus, "answers", parser(words), tmp_path / "elsewhere") == first
+    assert len(words.calls) == 1
+    assert [name for name, _ in read_graphs(first)] == [document["id"] for document in rows()]
+
+
+def test_what_graphs_are_made_of_matters(world: World, tmp_path: Path) -> None:
+    corpus, words = world.corpus("qa", rows()), Words()
+    places = {
+        data.graphs(corpus, "answers", parser(words), tmp_path),
+        data.graphs(corpus, "questions", parser(words), tmp_path),
+        data.graphs(corpus, "questions", parser(words), tmp_path, column="title"),
+        data.graphs(corpus, "answers", data.Parser(words, {"parser": "words", "version": "2"}), tmp_path),
+        data.graphs(world.corpus("qb", rows(11)), "answers", parser(words), tmp_path),
+        data.graphs(
+            Corpus("qa", "", "", corpus.sources, (("id", "id"), ("title", "body"))), "answers", parser(words), tmp_path
+        ),
+    }
+    assert len(places) == len(words.calls) == 6
+
+
+def test_a_build_that_is_killed_goes_on(world: World, tmp_path: Path) -> None:
+    corpus = world.corpus("qa", [row(f"A{n}", n) for n in range(300)])  # two shards
+    whole = data.graphs(corpus, "answers", parser(Words()), tmp_path / "other")
+    expected = {path.name: path.read_bytes() for path in whole.iterdir()}
+    for artefact in store.collect(0):
+        assert not artefact.path.exists()
+    killed = Words(stop=[2])  # in the second shard
+    with pytest.raises(KeyboardInterrupt):
+        data.graphs(corpus, "answers", parser(killed), tmp_path / "workspace")
+    assert killed.calls == [256, 44]
+    assert not store.artefacts()
+    assert list((tmp_path / "workspace").rglob("graphs-000000.jsonl"))
+    again = Words()
+    found = data.graphs(corpus, "answers", parser(again), tmp_path / "workspace")
+    assert again.calls == [44]
+    assert {path.name: path.read_bytes() for path in found.iterdir()} == expected
+    assert not list((tmp_path / "workspace").iterdir())
+
+
+# ---- pairs ----------------------------------------------------------------------------------------------------------
+
+
+def test_pairs_of_questions_and_answers(world: World, tmp_path: Path) -> None:
+    world.corpus("qa", rows(3))
+    found = made({"qa": "question"}, tmp_path)
+    assert named(found) == [(f"qa/Q{q}", f"qa/A{q}.{a}") for q in range(3) for a in range(2)]
+    assert len(found.ids) == len(found.graphs) == 9  # a question once
+    assert found.group.tolist() == [found.query[i] for i in range(6)]
+    assert [len(set(found.group[i : i + 2].tolist())) for i in (0, 2, 4)] == [1, 1, 1]
+    assert len(set(found.group.tolist())) == 3
+    assert (found.left_out, found.without) == (0, 0)
+
+
+def test_equal_posts_are_one_number_whatever_their_formulas_are_called(world: World, tmp_path: Path) -> None:
+    same = row("B", 0)
+    documents = [row("A", 0), same | {"question_id": "Q9", "question": "something else"}, row("C", 0, 1)]
+    assert documents[0]["formulas"][1]["id"] != documents[1]["formulas"][1]["id"]
+    world.corpus("qa", documents)
+    found = made({"qa": "question"}, tmp_path)
+    assert named(found) == [("qa/Q0", "qa/A"), ("qa/Q9", "qa/A"), ("qa/Q0", "qa/C")]
+    assert found.graphs[found.document[0]].formulas[0].id == "A-2"  # the graph itself keeps its ids
+    assert len(set(found.group.tolist())) == 2
+
+
+def test_a_question_that_two_corpora_share_is_one(world: World, tmp_path: Path) -> None:
+    world.corpus("qa", rows(2, 1))
+    world.corpus("qb", [row("X", 0, 1, question_id="other"), row("Y", 5)])
+    found = made({"qa": "question", "qb": "question"}, tmp_path)
+    assert named(found) == [("qa/Q0", "qa/A0.0"), ("qa/Q1", "qa/A1.0"), ("qa/Q0", "qb/X"), ("qb/Q5", "qa/A1.0")]
+    assert found.group[0] == found.group[2]
+
+
+def test_judged_posts_are_in_no_pair(world: World, tmp_path: Path) -> None:
+    documents = rows(4)
+    documents[2]["body"] += " secret"  # A1.0, judged by id
+    documents[5]["body"] += " hidden"  # A2.1 holds a judged formula
+    documents[6]["question"] += " whisper"  # A3.0 and A3.1: both answers of a question
+    documents[7]["question"] += " whisper"
+    world.corpus("qa", documents)
+    world.collection("asked", ["A1.0", "A3.0", "A3.1"])
+    world.collection("asked-formulas", ["vA2.1-1", "vX"], "arqmath-task2")
+    everything = made({"qa": "question"}, tmp_path)
+    assert {"secret", "hidden", "whisper"} <= words_of(everything)
+    found = made({"qa": "question"}, tmp_path, judged(["asked", "asked-formulas"]))
+    assert [document for _, document in named(found)] == ["qa/A0.0", "qa/A0.1", "qa/A1.1", "qa/A2.0"]
+    assert found.left_out == 4
+    assert not {"secret", "hidden", "whisper"} & words_of(found)
+    assert "qa/Q3" not in found.ids
+
+
+def test_pairs_without_a_graph_are_counted(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    documents = [*rows(2, 1), row("empty", 2, body=""), row("mute", 3, question="", title="")]
+    world.corpus("qa", documents)
+    found = made({"qa": "question"}, tmp_path)
+    assert [document for _, document in named(found)] == ["qa/A0.0", "qa/A1.0"]
+    assert found.without == 2
+    assert "pairs: 2; left out as judged 0, without a graph 2" in capsys.readouterr().err
+
+
+def test_no_pair_left_is_one_line(world: World, tmp_path: Path) -> None:
+    world.corpus("qa", rows(1))
+    with pytest.raises(HarnessError) as error:
+        made({"qa": "question"}, tmp_path, Judged(frozenset({"A0.0", "A0.1"}), frozenset()))
+    assert message(error) == "key 'pairs': no pair of qa is left (2 are judged)"
+
+
+def test_a_column_that_is_not_there_is_one_line(world: World, tmp_path: Path) -> None:
+    words = Words()
+    world.corpus("qa", rows(1))
+    with pytest.raises(HarnessError) as error:
+        made({"qa": "problem"}, tmp_path, words=words)
+    assert message(error) == "key 'pairs': no document of corpus qa has the column 'problem' of questions"
+    assert not words.calls
+
+
+# ---- topics and pools -----------------------------------------------------------------------------------------------
+
+
+def test_topics_without_a_graph_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = topics("one two", "", "three")
+    found = data.graphs_of([question(topic) for topic in asked], parser(Words()))
+    assert {name: graph.labels for name, graph in found.items()} == {"T1": ("one", "two"), "T3": ("three",)}
+    assert capsys.readouterr().err == "T2: no graph: no text: the post has no text\n"
+
+
+def test_rows_of_names() -> None:
+    vectors = stack((name, np.eye(2, dtype=np.float32), 0) for name in ("b", "a", "ccc", "é"))
+    assert data.rows_of(vectors, frozenset({"é", "b", "longer than all", ""})).tolist() == [0, 3]
+    assert data.rows_of(vectors, frozenset()).tolist() == []
+    assert data.rows_of(vectors, frozenset()).dtype == np.int64

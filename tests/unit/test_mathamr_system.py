@@ -1,0 +1,428 @@
+"""MathAMR+ as a run producer on a small world: its runs, what it learns from, and what it keeps."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mathamr_world import (
+    ASKED,
+    SHORT,
+    TINY,
+    Place,
+    World,
+    asking,
+    kept,
+    one_line,
+    parser,
+    place,
+    rows,
+    topics,
+    world,
+)
+
+from harness import store
+from harness.collections.corpus import Corpus
+from harness.errors import HarnessError
+from harness.files import sha256_file
+from harness.systems.mathamr import data, parsers
+from harness.systems.mathamr.build import read_graphs
+from harness.systems.mathamr.graph import restrict
+from harness.systems.mathamr.pack import Pack, encode_posts
+from harness.systems.mathamr.system import MathAMR
+from harness.systems.mathamr.vocabulary import Vocabulary
+from harness.systems.maxsim import Vectors
+from harness.topics import Topics
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
+
+from harness.systems.mathamr import training  # noqa: E402  (needs torch)
+from harness.systems.mathamr.model import Encoder  # noqa: E402
+
+__all__ = ["place", "world"]
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often there is a step of training, and how many graphs are encoded."""
+    calls: Counter[str] = Counter()
+    step, encode = training.Trainer._step, training.encode
+
+    def counted_step(trainer: training.Trainer, *rest: object) -> float:
+        calls["steps"] += 1
+        return step(trainer, *rest)  # type: ignore[arg-type]
+
+    def counted_encode(model: Encoder, pack: Pack, numbers: Sequence[int], *rest: object) -> list[Any]:
+        calls["encoded"] += len(numbers)
+        return encode(model, pack, numbers, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(training.Trainer, "_step", counted_step)
+    monkeypatch.setattr(training, "encode", counted_encode)
+    return calls
+
+
+# ---- runs -----------------------------------------------------------------------------------------------------------
+
+
+def test_all_strategies_rank_the_corpus(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("faiss", reason="faiss-cpu is not installed (extra ann)")
+    found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+    for strategy, precision in itertools.product(("single", "rerank", "colbert"), ("exact", "approximate")):
+        found[strategy, precision] = place.run(strategy=strategy, precision=precision).to_dict()
+        assert list(found[strategy, precision]) == ["T1", "T2", "T4"]
+        assert all(set(docs) == set(place.corpus.ids()) for docs in found[strategy, precision].values())
+    # All candidates are found in a corpus so small: the approximate first stage changes nothing.
+    for strategy in ("single", "rerank", "colbert"):
+        assert found[strategy, "exact"] == found[strategy, "approximate"]
+    assert found["rerank", "exact"] == found["colbert", "exact"] != found["single", "exact"]
+    said = capsys.readouterr().err
+    assert said.count("T3: no graph: no text: the post has no text\n") == 6
+    assert said.count("1 of 4 topics have no vectors, such as T3\n") == 6
+    assert len(kept("mathamr-model")) == len(kept("mathamr-vectors")) == 1
+
+
+def test_depth_and_candidates(place: Place) -> None:
+    every = place.run().to_dict()["T1"]
+    assert list(place.run(depth=3).to_dict()["T1"].items()) == list(every.items())[:3]
+    single = list(place.run(strategy="single").to_dict()["T1"])
+    few = place.run(strategy="rerank", candidates=5).to_dict()["T1"]
+    assert set(few) == set(single[:5])
+    assert few == {doc: every[doc] for doc in few}
+
+
+@pytest.mark.parametrize("strategy", ["single", "rerank", "colbert"])
+def test_only_documents_of_the_pool_are_ranked(place: Place, strategy: str) -> None:
+    every = place.run(strategy=strategy).to_dict()
+    pool = {"T1": frozenset({"A2.0", "A5.1", "elsewhere"}), "T2": frozenset({"elsewhere"})}
+    found = place.run(pool=pool, strategy=strategy).to_dict()
+    assert {topic: set(docs) for topic, docs in found.items()} == {"T1": {"A2.0", "A5.1"}}
+    assert found["T1"] == {doc: every["T1"][doc] for doc in found["T1"]}
+
+
+def test_a_post_finds_itself(place: Place) -> None:
+    documents = {document.id: document for document in place.corpus}
+    asked = topics(documents["A6.1"].body, documents["A9.0"].body)
+    for strategy in ("single", "colbert"):
+        found = place.run(asked, strategy=strategy).to_dict()
+        assert found["T1"]["A6.1"] == found["T2"]["A9.0"] == pytest.approx(1, abs=1e-6)
+        assert max(found["T1"].values()) == found["T1"]["A6.1"]
+        assert max(found["T2"].values()) == found["T2"]["A9.0"]
+
+
+@pytest.mark.parametrize("structure", ["hierarchy", "global", "none"])
+@pytest.mark.parametrize("formulas", ["both", "none"])
+def test_structures_and_formulas(place: Place, structure: str, formulas: str) -> None:
+    found = place.run(structure=structure, formulas=formulas).to_dict()
+    assert all(len(docs) == 24 for docs in found.values())
+    (folder,) = kept("mathamr-vectors")
+    vectors = Vectors.load(folder)
+    assert (vectors.document >= 0).all() == (structure != "none")
+    # One formula and one sentence a post.
+    number = {"both": 2, "none": 1}[formulas] + {"hierarchy": 1, "global": 1, "none": 0}[structure]
+    assert np.diff(vectors.start).tolist() == [number] * 24
+    assert (folder / "graphs.pack").exists() is False
+
+
+def test_without_formulas_there_are_vectors_of_sentences_and_document_only(place: Place) -> None:
+    graphs = dict(read_graphs(data.graphs(place.corpus, "answers", parser(place.words), place.folder)))
+    assert all(graph.formulas for graph in graphs.values())
+    restricted = {name: restrict(graph, "none") for name, graph in graphs.items()}
+    vocabulary = Vocabulary.learn(restricted.values(), 200)
+    for name, item in encode_posts(restricted.items(), vocabulary):
+        assert not isinstance(item, HarnessError)
+        assert item.types.tolist() == [1] * len(graphs[name].sentences) + [2]
+        assert item.formulas == ()
+    # What stands in the formulas does not matter.
+    changed = [document | {"body": document["body"].replace("x dx", "y^2 dy")} for document in rows()]
+    assert changed != rows()
+    found = place.run(formulas="none").to_dict()
+    trained_alike = place.run(corpus=place.world.corpus("qb", changed), formulas="none").to_dict()
+    assert found == trained_alike
+    assert place.run(corpus=place.world.corpus("qb2", changed)).to_dict() != place.run().to_dict()
+
+
+def test_the_untrained_model(place: Place, counted: Counter[str]) -> None:
+    untrained = place.run(training=None).to_dict()
+    assert counted["steps"] == 0
+    trained = place.run().to_dict()
+    assert counted["steps"] > 0
+    assert set(untrained["T1"]) == set(trained["T1"])
+    assert untrained != trained
+    assert len(kept("mathamr-model")) == 2
+
+
+# ---- what it learns from --------------------------------------------------------------------------------------------
+
+
+def test_judged_posts_are_not_in_the_vocabulary(place: Place) -> None:
+    documents = rows()
+    documents[4]["body"] += " secretword"  # A2.0
+    documents[7]["body"] += " hiddenword"  # A3.1
+    for document in documents:  # held out or not, each other word is seen often enough
+        document["body"] += " openword"
+    place.world.corpus("qc", documents)
+    place.world.collection("judges", ["A2.0", "other"])
+    place.world.collection("judges-formulas", ["vA3.1-2", "other"], "arqmath-task2")
+    keys: dict[str, Any] = {"pairs": {"qc": "question"}, "training": SHORT | {"validation": 0.2}}
+    place.run(leave_out=["judges", "judges-formulas"], **keys)
+    (folder,) = kept("mathamr-model")
+    nodes = Vocabulary.load(folder / "vocabulary.json").nodes
+    assert "openword" in nodes
+    assert not {"secretword", "hiddenword"} & set(nodes)
+    seen = set()
+    for seed in range(3):  # held-out questions are not in the vocabulary either, so not with every seed
+        place.run(leave_out=["asked"], **(keys | {"training": SHORT | {"validation": 0.2, "seed": seed}}))
+        for folder in kept("mathamr-model"):
+            seen |= set(Vocabulary.load(folder / "vocabulary.json").nodes)
+    assert {"secretword", "hiddenword"} <= seen
+
+
+def test_held_out_questions_are_not_in_the_vocabulary(place: Place) -> None:
+    documents = rows()
+    for number, document in enumerate(documents):
+        document["body"] += f" zq{'abcdefghijkl'[number // 2]}zq"  # a word of both answers of a question
+    place.world.corpus("qc", documents)
+    place.run(pairs={"qc": "question"}, leave_out=[])
+    (folder,) = kept("mathamr-model")
+    nodes = Vocabulary.load(folder / "vocabulary.json").nodes
+    assert sum(name.startswith("zq") for name in nodes) == 9  # a quarter of twelve questions is held out
+
+
+def test_it_says_what_it_left_out(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    assert place.system().trains_without() == frozenset({"asked"})
+    place.run()
+    said = capsys.readouterr().err
+    assert one_line(said, "pairs: 22; left out as judged 2, without a graph 0")
+    assert one_line(said, "training on 18 pairs, 4 held out; ")  # of three questions of twelve
+    assert one_line(said, "untrained model: validation loss ")
+    assert one_line(said, "epoch 1, loss ")
+
+
+# ---- what it keeps --------------------------------------------------------------------------------------------------
+
+
+def test_a_second_run_makes_nothing_again(place: Place, counted: Counter[str]) -> None:
+    first = place.run()
+    assert place.left() == []
+    before, parsed = dict(counted), len(place.words.calls)
+    second = place.run()
+    assert second.sha256 == first.sha256
+    assert counted["steps"] == before["steps"]
+    assert counted["encoded"] - before["encoded"] == 3  # topics
+    assert len(place.words.calls) == parsed + 1
+    assert place.left() == []
+
+
+def test_cold_stores_give_the_same_bytes(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def made(name: str) -> tuple[str, dict[str, str]]:
+        monkeypatch.setenv("HARNESS_CACHE", str(place.folder / name))
+        found = place.run()
+        root = store.store_root()
+        files = (path for path in root.rglob("*") if path.is_file() and path.name != store.SPEC)
+        return found.sha256, {str(path.relative_to(root)): sha256_file(path) for path in files}
+
+    run, files = made("one")
+    torch.manual_seed(7)
+    assert (run, files) == made("two")
+    assert {name.rsplit("/", 1)[1] for name in files} >= {"best.pt", "vocabulary.json", "values.npy", "log.jsonl"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": TINY | {"layers": 2}},
+        {"training": SHORT | {"seed": 2}},
+        {"training": None},
+        {"formulas": "opt"},
+        {"structure": "global"},
+        {"auxiliary": "full"},
+        {"vocabulary": 100},
+        {"least_number": 1},
+        {"leave_out": ["asked", "more"]},
+        {"pairs": {"qa": "title2"}},
+        {"pairs": {"qa": "question", "qd": "question"}},
+    ],
+)
+def test_a_key_that_matters_makes_another_model(place: Place, change: dict[str, Any]) -> None:
+    place.world.collection("more", ["A5.0", "A5.1"])
+    place.world.corpus("qd", rows(3, 1))
+    place.world.corpus(
+        "qa", [document | {"title2": document["title"]} for document in rows()], keep="[question, title2]"
+    )
+    system, other = place.system(), place.system(**change)
+    assert system.reads() == place.system().reads()
+    assert system.reads() != other.reads()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"strategy": "single"}, {"depth": 3}, {"precision": "approximate"}, {"workers": 2}),
+        {"pairs": {"qa": "question", "mse-pages": None}},
+    ],
+)
+def test_a_key_that_does_not_matter_makes_none(place: Place, change: dict[str, Any]) -> None:
+    assert place.system(**change).reads() == place.system().reads()
+
+
+def test_judgments_and_columns_matter_under_the_same_names(place: Place) -> None:
+    before = place.system().reads()
+    place.world.collection("asked", ["A0.0", "A1.0"])
+    # Configurations are read once in a process, so files change below them.
+    assert place.system().reads() != before
+    place.world.collection("asked", ["A0.0", "A1.1"])
+    assert place.system().reads() == before
+
+
+def test_vectors_of_other_columns_are_others(place: Place, counted: Counter[str]) -> None:
+    place.run()
+    before = counted["encoded"]
+    other = Corpus("qa", "", "", place.corpus.sources, (("id", "id"), ("question", "body")), ("question",))
+    assert other.digest() == place.corpus.digest()
+    place.run(corpus=other)
+    assert counted["encoded"] - before == 24 + 3
+    assert len(kept("mathamr-model")) == 1
+    assert len(kept("mathamr-vectors")) == 2
+
+
+def test_a_training_that_is_killed_goes_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(place.folder / "whole"))
+    schedule = SHORT | {"every": 1}
+    whole = place.run(training=schedule)
+    (expected,) = kept("mathamr-model")
+    monkeypatch.setenv("HARNESS_CACHE", str(place.folder / "killed"))
+    step = training.Trainer._step
+    steps: list[int] = []
+
+    def killed(trainer: training.Trainer, *rest: object) -> float:
+        steps.append(len(steps))
+        if len(steps) == 3:
+            raise KeyboardInterrupt
+        return step(trainer, *rest)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training.Trainer, "_step", killed)
+        with pytest.raises(KeyboardInterrupt):
+            place.run(training=schedule)
+        assert not kept("mathamr-model")
+        assert list((place.folder / "workspace").glob("training-*/last.pt"))
+        again = place.run(training=schedule)
+    assert len(steps) == 3 + 3  # of five steps in all, two were done before
+    assert again.sha256 == whole.sha256
+    (found,) = kept("mathamr-model")
+    for name in ("best.pt", "vocabulary.json", "log.jsonl"):
+        assert (found / name).read_bytes() == (expected / name).read_bytes()
+    assert place.left() == []
+
+
+# ---- formulas -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def formulas(place: Place) -> Corpus:
+    """Each formula of the corpus `qa`, with its post; some without."""
+    documents = []
+    for document in rows():
+        for number, formula in enumerate(document["formulas"]):
+            post = (document["question_id"], document["id"])[number]
+            documents.append({"id": formula["id"], "latex": formula["latex"], "visual_id": formula["visual_id"]})
+            documents[-1]["post"] = post
+    documents.append({"id": "nowhere", "latex": "z", "visual_id": "vz", "post": "P"})
+    fields = "{id: id, latex: [body, latex], visual_id: visual_id}"
+    return place.world.corpus("formulas", documents, fields, "[post]")
+
+
+def test_formulas_are_ranked_with_their_posts(
+    place: Place, formulas: Corpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bodies = {document.id: document.body for document in place.corpus}
+    asked = Topics(
+        (
+            asking("F1", bodies["A5.1"], "a b = b a", "q1"),
+            asking("F2", "a set of primes", "p^2 + 1", "q2"),  # not in the text
+            asking("F3", "$y$ and $p^2 + 1$", "p^2 + 1", "q3"),
+        )
+    )
+    # Deep enough for a formula to know the words around its placeholder.
+    found = place.run(asked, formulas, task="formulas", posts="qa", model=TINY | {"layers": 4})
+    said = capsys.readouterr().err
+    assert one_line(said, "topic F2: its formula is not in its text; it is asked at the end")
+    # The question's formulas have the ids of the first answer's page; those of the second are not found.
+    assert one_line(said, "corpus formulas: 36 of 49 formulas found in graphs")
+    ranked = found.to_dict()
+    assert list(ranked) == ["F1", "F2", "F3"]
+    assert "nowhere" not in ranked["F1"]
+    best = max(ranked["F1"].values())
+    assert best == pytest.approx(1, abs=1e-6)
+    # Identical formulas in identical contexts.
+    assert {doc for doc, score in ranked["F1"].items() if score == best} == {"A1.1-2", "A5.1-2", "A9.1-2"}
+    assert found.context is not None
+    posts = {document.id: document.columns["post"] for document in formulas}
+    assert [post.decode() for post in found.context.tolist()] == [posts[doc.decode()] for doc in found.doc.tolist()]
+    assert {post.decode()[0] for post in found.context.tolist()} == {"Q", "A"}
+
+
+def test_the_query_is_the_vector_of_the_asked_formula(place: Place, formulas: Corpus) -> None:
+    system = place.system(task="formulas", posts="qa")
+    workspace = place.folder / "workspace"
+    workspace.mkdir()
+    trained = system.trained(workspace)
+    text = "one $u$ and $v^2$ and $u$"
+    asked = Topics((asking("F1", text, "v^2", "q1"), asking("F2", text, "u", "q2"), asking("F3", "one", "v^2", "q3")))
+    queries, ids = system._queries(asked, trained)
+    assert ids == ["F1", "F2", "F3"]
+    assert all(query.values.shape == (1, 4) and query.document == 0 for query in queries.values())
+    whole = place.system()._queries(Topics((topics(text).topics[0],)), trained)[0]["T1"].values
+    assert whole.shape == (5, 4)  # three formulas, a sentence, the document
+    np.testing.assert_allclose(queries["F1"].values[0], whole[1], atol=1e-6)
+    np.testing.assert_allclose(queries["F2"].values[0], whole[0], atol=1e-6)
+    assert np.abs(whole[0] - whole[1]).max() > 1e-3
+
+
+def test_a_topic_without_a_formula_is_left_out(
+    place: Place, formulas: Corpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = Topics((*topics("no formula").topics, asking("F1", "the $p^2 + 1$", "p^2 + 1", "q1")))
+    assert list(place.run(asked, formulas, task="formulas", posts="qa").to_dict()) == ["F1"]
+    assert one_line(capsys.readouterr().err, "1 of 2 topics have no vectors, such as T1")
+
+
+def test_a_pool_of_formulas(place: Place, formulas: Corpus) -> None:
+    asked = Topics((asking("F1", "the $p^2 + 1$", "p^2 + 1", "q1"),))
+    pool = {"F1": frozenset({"A3.0-1", "A3.1-2", "nowhere"})}
+    found = place.run(asked, formulas, pool, task="formulas", posts="qa", strategy="rerank")
+    assert set(found.to_dict()["F1"]) == {"A3.0-1", "A3.1-2"}
+    assert found.context is not None
+    assert dict(zip(found.doc.tolist(), found.context.tolist(), strict=True)) == {b"A3.0-1": b"Q3", b"A3.1-2": b"A3.1"}
+
+
+def test_formulas_of_questions_in_another_column(place: Place, formulas: Corpus) -> None:
+    renamed = [{("problem" if key == "question" else key): value for key, value in d.items()} for d in rows()]
+    place.world.corpus("qp", renamed, keep="[problem, question_id]")
+    asked = Topics((asking("F1", "the $p^2 + 1$", "p^2 + 1", "q1"),))
+    found = place.run(asked, formulas, task="formulas", posts="qp", pairs={"qp": "problem"})
+    assert "A3.0-1" in found.to_dict()["F1"]
+
+
+# ---- with spaCy -----------------------------------------------------------------------------------------------------
+
+
+def test_dependency_graphs(world: World, tmp_path: Path) -> None:
+    pytest.importorskip("spacy", reason="spaCy is not installed (extra graphs)")
+    if lines := parsers.missing():
+        pytest.skip(lines[0])
+    world.collection("asked", ["A0.0", "A1.1"])
+    corpus = world.corpus("qa", rows(6, 1))
+    system = MathAMR(
+        "tiny", {"qa": "question"}, ["asked"], model=TINY, training=SHORT | {"validation": 0.4}, vocabulary=200
+    )
+    found = system(ASKED, corpus, tmp_path / "workspace").to_dict()
+    assert {topic: len(docs) for topic, docs in found.items()} == {"T1": 6, "T2": 6, "T4": 6}
+    (folder,) = kept("mathamr-model")
+    relations = Vocabulary.load(folder / "vocabulary.json").relations
+    assert {":nsubj", ":opt", ":slt"} <= set(relations)

@@ -1,0 +1,233 @@
+"""Training: the split, negatives, exact resumption after a kill, and checkpoints that do not fit."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.errors import HarnessError
+from harness.systems.mathamr.graph import TEXT, Graph
+from harness.systems.mathamr.pack import Pack, encode_posts
+from harness.systems.mathamr.schedule import Schedule
+from harness.systems.mathamr.settings import Settings
+from harness.systems.mathamr.vocabulary import Vocabulary
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
+
+from harness.systems.mathamr import training  # noqa: E402
+
+WORDS = tuple(f"word{chr(97 + i)}{chr(97 + j)}" for i in range(10) for j in range(6))
+MANY = 24
+
+
+def line_graph(words: list[str]) -> Graph:
+    edges = tuple((i, f":r{i % 3}", i + 1) for i in range(len(words) - 1))
+    return Graph(tuple(words), bytes([TEXT] * len(words)), edges, 0, (tuple(range(len(words))),), ())
+
+
+def world() -> tuple[Pack, Vocabulary, training.Pairs]:
+    """Questions and answers that share most of their words."""
+    rng = np.random.default_rng(3)
+    graphs = []
+    for _ in range(MANY):
+        words = rng.choice(WORDS, 6, replace=False).tolist()
+        graphs += [line_graph(words[:5]), line_graph(words[1:])]
+    vocabulary = Vocabulary.learn(graphs, 100)
+    pack = Pack.memory(encode_posts(((f"p{i}", graph) for i, graph in enumerate(graphs)), vocabulary))
+    numbers = np.arange(MANY)
+    return pack, vocabulary, training.Pairs(2 * numbers, 2 * numbers + 1, numbers)
+
+
+def trainer(folder: Path, epochs: int = 3, **changes: object) -> training.Trainer:
+    pack, vocabulary, pairs = world()
+    settings = Settings(vocabulary.size, vocabulary.count, dim=16, out=8, layers=2, bases=4)
+    schedule = Schedule(batch=4, epochs=epochs, rate=5e-3, validation=0.25, every=1)
+    schedule = replace(schedule, **changes)  # type: ignore[arg-type]
+    train, held = training.split(pairs, schedule.validation, schedule.seed)
+    return training.Trainer(pack, train, held, settings, schedule, folder, {"vocabulary": vocabulary.digest})
+
+
+def weights(path: Path) -> dict[str, Any]:
+    content = torch.load(path, weights_only=True)["model"]
+    return dict(content)
+
+
+def test_split_by_question_is_a_partition_and_depends_on_the_seed() -> None:
+    pairs = training.Pairs(np.arange(40), np.arange(40) + 40, np.repeat(np.arange(20), 2))
+    train, held = training.split(pairs, 0.25, 1)
+    assert len(held) == 10
+    assert not set(train.group.tolist()) & set(held.group.tolist())
+    assert sorted([*train.query.tolist(), *held.query.tolist()]) == list(range(40))
+    again = training.split(pairs, 0.25, 1)[1]
+    assert held.query.tolist() == again.query.tolist()
+    assert held.query.tolist() != training.split(pairs, 0.25, 2)[1].query.tolist()
+
+
+def test_other_answers_and_duplicates_are_no_negatives() -> None:
+    # Pairs 0 and 1 are of one question, pair 2 has the document of pair 0, pair 3 the query graph of pair 2.
+    pairs = training.Pairs(np.array([0, 0, 2, 2, 4]), np.array([10, 11, 10, 13, 14]), np.array([0, 0, 2, 3, 4]))
+    out = training.excluded(pairs)
+    expected = {(0, 1), (1, 0), (0, 2), (2, 0), (2, 3), (3, 2)}
+    assert {(int(i), int(j)) for i, j in np.argwhere(out)} == expected
+
+
+def test_reciprocal_rank_by_hand() -> None:
+    scores = np.array([[0.9, 0.5, 0.1], [0.5, 0.5, 0.1], [0.3, 0.9, 0.2]])
+    none = np.zeros((3, 3), bool)
+    mrr, chance = training.reciprocal_rank(scores, none)
+    # Ranks 1; 1.5, since it ties with one; 3.
+    assert mrr == pytest.approx((1 + 1 / 1.5 + 1 / 3) / 3)
+    assert chance == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+    out = none.copy()
+    out[2, 1] = True  # another answer of the third question does not compete
+    mrr, chance = training.reciprocal_rank(scores, out)
+    assert mrr == pytest.approx((1 + 1 / 1.5 + 1 / 2) / 3)
+    assert chance == pytest.approx((2 * 11 / 18 + 3 / 4) / 3)
+
+
+def test_training_finds_held_out_answers_better_than_the_untrained_model(tmp_path: Path) -> None:
+    said: list[str] = []
+    log = trainer(tmp_path, epochs=12, patience=12, node_mask=0.0, edge_dropout=0.0).run(said.append)
+    assert [entry["epoch"] for entry in log] == list(range(13))
+    assert log[0]["training loss"] is None
+    assert said[0].startswith("untrained model: validation loss")
+    assert log[-1]["training loss"] < 0.5 * log[1]["training loss"]
+    assert min(entry["validation loss"] for entry in log[1:]) < log[0]["validation loss"]
+    assert log[0]["chance"] == pytest.approx(sum(1 / n for n in range(1, 7)) / 6)
+    saved = [json.loads(line) for line in (tmp_path / training.LOG).read_text().splitlines()]
+    assert saved == log
+    best = min(range(1, 13), key=lambda epoch: log[epoch]["validation loss"])
+    model = training.load_model(tmp_path / training.BEST, {})
+    again = replace(trainer(tmp_path, 12, patience=12), folder=tmp_path)
+    assert again._validate(model).loss == pytest.approx(log[best]["validation loss"], abs=1e-6)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_mathamr_training import trainer
+from harness.systems.mathamr import training
+import torch
+torch.set_num_threads(1)  # sums depend on it
+steps = 0
+real = training.Trainer._step
+def step(self, *arguments):
+    global steps
+    steps += 1
+    if steps == {at}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(self, *arguments)
+training.Trainer._step = step
+trainer(Path(sys.argv[1])).run(lambda line: None)
+"""
+
+
+@pytest.mark.parametrize("at", [3, 8])
+def test_killed_and_resumed_ends_with_the_same_weights(tmp_path: Path, at: int) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    torch.set_num_threads(1)
+    log = trainer(whole).run(lambda _: None)
+    program = KILLED.format(tests=str(Path(__file__).parent), at=at)
+    done = subprocess.run([sys.executable, "-c", program, str(parts)], check=False, capture_output=True, timeout=120)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    assert (parts / training.LAST).exists()
+    said: list[str] = []
+    assert trainer(parts).run(said.append) == log
+    assert said[0].startswith("training goes on at epoch")
+    for name in (training.LAST, training.BEST):
+        first, second = weights(whole / name), weights(parts / name)
+        assert first.keys() == second.keys()
+        assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_the_global_random_state_does_not_matter(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    trainer(tmp_path / "a", epochs=1).run(lambda _: None)
+    torch.manual_seed(2)
+    trainer(tmp_path / "b", epochs=1).run(lambda _: None)
+    first, second = (weights(tmp_path / name / training.LAST) for name in "ab")
+    assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_early_stopping(tmp_path: Path) -> None:
+    # A learning rate of zero never lowers the validation loss after the first epoch.
+    log = trainer(tmp_path, epochs=9, rate=0.0, least_rate=0.0, patience=2).run(lambda _: None)
+    assert len(log) == 1 + 1 + 2
+
+
+def test_rate_falls_along_half_a_cosine() -> None:
+    schedule = Schedule(rate=1.0, least_rate=0.2)
+    assert training._rate(schedule, 0, 100) == pytest.approx(1.0)
+    assert training._rate(schedule, 50, 100) == pytest.approx(0.6)
+    assert training._rate(schedule, 25, 100) == pytest.approx(0.2 + 0.4 * (1 + math.cos(math.pi / 4)))
+    assert training._rate(schedule, 100, 100) == pytest.approx(0.2)
+
+
+def test_a_checkpoint_of_another_vocabulary_is_one_line(tmp_path: Path) -> None:
+    trainer(tmp_path, epochs=1).run(lambda _: None)
+    with pytest.raises(HarnessError, match=r"best\.pt: the checkpoint belongs to another vocabulary") as error:
+        training.load_model(tmp_path / training.BEST, {"vocabulary": "0" * 64})
+    assert "\n" not in str(error.value)
+    before = (tmp_path / training.LAST).read_bytes()
+    with pytest.raises(HarnessError, match=r"last\.pt: the checkpoint belongs to another schedule"):
+        trainer(tmp_path, epochs=2).run(lambda _: None)
+    assert (tmp_path / training.LAST).read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"", b"no checkpoint", b"PK\x03\x04 cut short"])
+def test_a_damaged_checkpoint_is_one_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "best.pt"
+    path.write_bytes(content)
+    with pytest.raises(HarnessError, match=r"best\.pt: not a checkpoint, or damaged") as error:
+        training.load_model(path, {})
+    assert "\n" not in str(error.value)
+    with pytest.raises(HarnessError, match="no such checkpoint"):
+        training.load_model(tmp_path / "none.pt", {})
+
+
+def test_memory_that_runs_out_is_one_line_and_keeps_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = trainer(tmp_path, epochs=2)
+    count = 0
+    real = training.Trainer._step
+
+    def step(self: training.Trainer, *arguments: object) -> float:
+        nonlocal count
+        count += 1
+        if count == 4:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return real(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(training.Trainer, "_step", step)
+    with pytest.raises(HarnessError, match="out of memory at epoch 1, step 4 with batches of 4: lower the key 'batch'"):
+        made.run(lambda _: None)
+    assert torch.load(tmp_path / training.LAST, weights_only=True)["state"]["step"] == 3
+
+
+def test_encoding_does_not_depend_on_company(tmp_path: Path) -> None:
+    made = trainer(tmp_path)
+    model = training.initial(made.settings, 1)
+    together = training.encode(model, made.pack, list(range(len(made.pack))), made.settings)
+    for number in (0, 7, 30):
+        alone = training.encode(model, made.pack, [number], made.settings)[0]
+        assert torch.allclose(alone, together[number], atol=1e-6)
+        assert alone.shape == (2, 8)  # a sentence and the document
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("batch", 1), ("validation", 1.5), ("rate", -1.0), ("together", 1), ("beta", 2), ("seed", 0.5)]
+)
+def test_schedule_is_checked(key: str, value: object) -> None:
+    with pytest.raises(HarnessError, match=f"key '{key}' is "):
+        Schedule(**{key: value})  # type: ignore[arg-type]
