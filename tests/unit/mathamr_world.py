@@ -59,7 +59,7 @@ def row(name: str, number: int, answer: int = 0, **more: object) -> dict[str, An
     """A document of the corpus: an answer with its question and the formulas of both."""
     first, second, third, latex = THEMES[number % len(THEMES)]
     asked = f"why does the {first} number {number} need ${latex}$"
-    found = f"take the {second} and the {third} to see ${latex}$ {'again ' * answer}"
+    found = f"take the {second} and the {third} to see ${latex}$ of {number} {'again ' * answer}"
     formulas = [{"id": f"{name}-{n}", "latex": latex, "visual_id": f"v{name}-{n}"} for n in (1, 2)]
     document = {"id": name, "title": f"a {first}", "question": asked, "question_id": f"Q{number}", "body": found}
     return document | {"formulas": formulas} | more

@@ -137,14 +137,14 @@ def run(
 
 @pytest.mark.usefixtures("words")
 def test_a_run_ranks_by_shared_words(world: World, tmp_path: Path) -> None:
-    corpus = world.corpus("qa", rows())
-    found = run(corpus, tmp_path, "take the subgroup and the coset to see $a b = b a$", "").to_dict()
+    corpus = world.corpus("qa", [*rows(), row("B", 5)])
+    found = run(corpus, tmp_path, "take the subgroup and the coset to see $a b = b a$ of 5", "").to_dict()
     assert list(found) == ["T1"]  # the second topic has no text
     best, score = max(found["T1"].items(), key=lambda entry: entry[1])
-    assert best == "A9.0"  # of equal posts the one with the highest id is first
+    assert best == "B"  # of equal posts the one with the highest id is first
     assert score == pytest.approx(1, abs=1e-6)
-    assert {doc for doc, value in found["T1"].items() if value == score} == {"A1.0", "A5.0", "A9.0"}
-    assert len(found["T1"]) == 24
+    assert {doc for doc, value in found["T1"].items() if value == score} == {"A5.0", "B"}
+    assert len(found["T1"]) == 25
 
 
 @pytest.mark.usefixtures("words")

@@ -153,7 +153,7 @@ def test_long_and_empty_posts_are_not_trained_on(place: Place, capsys: pytest.Ca
     place.run(pairs={"qe": "question"})
     said = capsys.readouterr().err
     assert one_line(said, "pairs: 23; left out as judged 2, without a graph 1")
-    assert one_line(said, "pair left out: qe/long: 70,000 nodes and 2 virtual ones")
+    assert one_line(said, "pair left out: qe/answers/long: 70,000 nodes and 2 virtual ones")
 
 
 def test_a_corpus_without_any_graph_is_one_line(place: Place) -> None:

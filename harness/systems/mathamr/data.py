@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness import store
 from harness.collections.corpus import Corpus, Document, load_corpus
@@ -27,6 +28,8 @@ from harness.systems.mathamr.build import Parse, read_graphs
 from harness.systems.mathamr.graph import Graph
 from harness.systems.mathamr.posts import Post, answer, question_of
 from harness.systems.maxsim import Rows, Vectors
+
+Ints = npt.NDArray[np.int64]
 
 VERSION = 1  # raised whenever the same posts give other graphs
 PARTS = ("answers", "questions", "posts")
@@ -116,24 +119,32 @@ def code() -> str:
 
 @dataclass(frozen=True, eq=False)
 class PairGraphs:
-    """Questions with their answers, to train on.
+    """Questions with their answers, to train on. Graphs are read when they are needed, as they may be millions.
 
     Attributes
     ----------
     ids : of posts, with the corpus before them; graphs that differ at most in their formulas' ids are one post.
-    graphs : one a post.
     query, document : int64, shape (pairs,). Indices into `ids`.
-    group : int64, shape (pairs,). The question; a question that two corpora or pages share is one.
+    group : int64, shape (pairs,). Pairs that share a question or an answer, directly or through others, are one group.
     left_out : pairs that were left out since their posts are judged; `without` those without a graph.
+    folders : where the graphs are, with what their posts' ids begin with.
     """
 
     ids: list[str]
-    graphs: list[Graph]
-    query: np.ndarray[Any, np.dtype[np.int64]]
-    document: np.ndarray[Any, np.dtype[np.int64]]
-    group: np.ndarray[Any, np.dtype[np.int64]]
+    query: Ints
+    document: Ints
+    group: Ints
     left_out: int
     without: int
+    folders: tuple[tuple[str, Path], ...]
+
+    def graphs(self) -> Iterator[tuple[int, Graph]]:
+        """The graph of each post with its index in `ids`, ascending."""
+        number = {name: i for i, name in enumerate(self.ids)}
+        for begin, folder in self.folders:
+            for name, graph in read_graphs(folder):
+                if (found := number.get(begin + name)) is not None:
+                    yield found, graph
 
 
 def pair_graphs(
@@ -144,50 +155,67 @@ def pair_graphs(
     Parameters
     ----------
     sources : corpus -> the column that holds the question.
-    judged : an answer that it holds, or whose page has a formula that it holds, is left out with its question.
+    judged : a pair is left out if its answer is held, or a formula of its page; other answers of its question stay.
 
     Raises
     ------
     HarnessError
         No pair is left, or a corpus does not have the column.
     """
-    ids: list[str] = []
-    out: list[Graph] = []
-    number: dict[str, int] = {}
-    rows: list[tuple[int, int]] = []
-    left_out = without = 0
-
-    def post(name: str, graph: Graph) -> int:
-        # Equal posts are one, so that neither is a negative of what belongs to the other. A formula that stands twice
-        # in a collection has two ids, which no model sees.
-        bare = replace(graph, formulas=tuple(replace(formula, id="") for formula in graph.formulas))
-        key = sha256(repr(bare).encode())
-        if key not in number:
-            number[key] = len(ids)
-            ids.append(name)
-            out.append(graph)
-        return number[key]
-
+    wanted: list[tuple[str, str]] = []
+    folders: list[tuple[str, Path]] = []
+    left_out = 0
     for name, column in sources.items():
         corpus = load_corpus(name)
-        if not any(column in document.columns for document in corpus):
-            raise HarnessError(f"key 'pairs': no document of corpus {name} has the column {column!r} of questions")
-        questions = dict(read_graphs(graphs(corpus, "questions", parser, workspace, column, workers)))
-        answers = dict(read_graphs(graphs(corpus, "answers", parser, workspace, workers=workers)))
+        named = False
         for document in corpus:
-            asked = question_id(document)
+            named = named or column in document.columns
             if judged.holds(document):
                 left_out += 1
-            elif asked not in questions or document.id not in answers:
-                without += 1
             else:
-                query = post(f"{name}/{asked}", questions[asked])
-                rows.append((query, post(f"{name}/{document.id}", answers[document.id])))
-    if not rows:
+                wanted.append((f"{name}/questions/{question_id(document)}", f"{name}/answers/{document.id}"))
+        if not named:
+            raise HarnessError(f"key 'pairs': no document of corpus {name} has the column {column!r} of questions")
+        folders.append((f"{name}/questions/", graphs(corpus, "questions", parser, workspace, column, workers)))
+        folders.append((f"{name}/answers/", graphs(corpus, "answers", parser, workspace, workers=workers)))
+    first = _firsts(folders, {post for pair in wanted for post in pair})
+    found = [(first[a], first[b]) for a, b in wanted if a in first and b in first]
+    if not found:
         raise HarnessError(f"key 'pairs': no pair of {', '.join(sources)} is left ({left_out} are judged)")
-    say(f"pairs: {len(rows):,}; left out as judged {left_out:,}, without a graph {without:,}")
-    query, document = np.array(rows, np.int64).T
-    return PairGraphs(ids, out, query, document, query, left_out, without)
+    say(f"pairs: {len(found):,}; left out as judged {left_out:,}, without a graph {len(wanted) - len(found):,}")
+    used = {post for pair in found for post in pair}
+    ids = [post for post in dict.fromkeys(first.values()) if post in used]
+    number = {post: i for i, post in enumerate(ids)}
+    query, document = np.array([(number[a], number[b]) for a, b in found], np.int64).T
+    group = _groups(query, document, len(ids))
+    return PairGraphs(ids, query, document, group, left_out, len(wanted) - len(found), tuple(folders))
+
+
+def _firsts(folders: Sequence[tuple[str, Path]], wanted: set[str]) -> dict[str, str]:
+    """Each wanted post that has a graph -> the first post, in the order of the folders, whose graph is the same.
+
+    Equal posts are one, so that neither is a negative of what belongs to the other. A formula that stands twice in a
+    collection has two ids, which no model sees.
+    """
+    known: dict[str, str] = {}
+    out: dict[str, str] = {}
+    for begin, folder in folders:
+        for name, graph in read_graphs(folder):
+            if begin + name in wanted:
+                bare = replace(graph, formulas=tuple(replace(formula, id="") for formula in graph.formulas))
+                out[begin + name] = known.setdefault(sha256(repr(bare).encode()), begin + name)
+    return out
+
+
+def _groups(query: Ints, document: Ints, posts: int) -> Ints:
+    """The group of each pair, numbered by first appearance: the parts into which the pairs join the posts."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    joined = coo_array((np.ones(len(query)), (query, document)), shape=(posts, posts))
+    _, part = connected_components(joined, directed=False)
+    _, at, inverse = np.unique(part[query], return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(at))[inverse], np.int64)
 
 
 def graphs_of(items: Sequence[Post], parser: Parser) -> dict[str, Graph]:

@@ -223,10 +223,11 @@ class MathAMR:
         train, held = training.split(pairs, schedule.validation, schedule.seed)
         if self.training is not None:
             _enough(train, held)
-        graphs = [restrict(graph, self.formulas) for graph in found.graphs]
-        seen = np.unique(np.concatenate((train.query, train.document)))
-        vocabulary = Vocabulary.learn((graphs[i] for i in seen), self.vocabulary, self.least_number)
-        items = encode_posts(zip(found.ids, graphs, strict=True), vocabulary, self.structure, self.auxiliary)
+        seen = set(train.query.tolist()) | set(train.document.tolist())
+        learnt = (restrict(graph, self.formulas) for i, graph in found.graphs() if i in seen)
+        vocabulary = Vocabulary.learn(learnt, self.vocabulary, self.least_number)
+        posts = ((found.ids[i], restrict(graph, self.formulas)) for i, graph in found.graphs())
+        items = encode_posts(posts, vocabulary, self.structure, self.auxiliary)
         work.mkdir(parents=True, exist_ok=True)
         written = write(work / "pairs.pack", items, keep_going=True)
         for name, reason in written.refused:
