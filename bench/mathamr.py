@@ -17,18 +17,21 @@ from typing import Any
 import numpy as np
 
 from bench.answers import TESTED
+from bench.formula_search import baseline
 from harness import config, stats
 from harness.produce import produce
 from harness.protocol import Scores
 from harness.running import Task
 from harness.running import task as task_of
-from harness.systems import build_system
+from harness.systems import build_system, formulas
 from harness.systems.mathamr.system import MathAMR
 
 SYSTEM = "mathamr-dependency"
 SEEDS = (1, 2, 3)
+BM25 = "bm25-slt-pairs"  # over the pairs of symbols of formulas
 STRATEGIES = ("colbert", "rerank", "single")
-PEERS: Mapping[int, Sequence[str]] = {1: ("bm25", "linearised-dependency"), 2: ("tree", "linearised-formulas")}
+LINEARISED = "linearised-dependency"
+PEERS: Mapping[int, Sequence[str]] = {1: ("bm25", LINEARISED), 2: ("tree", LINEARISED)}
 CORPORA: Mapping[int, str] = {1: "mse-pages", 2: "mse-formulas"}
 
 
@@ -76,8 +79,9 @@ def held_out(runs: Path) -> None:
 
 def variants(task: int) -> dict[str, dict[str, Any]]:
     """Row of the table -> configuration."""
-    extra: dict[str, Any] = {} if task == 1 else {"task": "formulas", "posts": "mse-pages"}
+    extra: dict[str, Any] = {} if task == 1 else {"task": "formulas"}
     out = {name: dict(config.load("system", name)[0]) for name in PEERS[task]}
+    out[LINEARISED] |= extra
     for seed in SEEDS:
         changes = {**extra, "training": {"seed": seed}}
         out[f"{SYSTEM}, seed {seed}"] = configured(changes, f"{SYSTEM}-{seed}")
@@ -93,9 +97,14 @@ def ranked(task: int, runs: Path) -> None:
     """The table of a task."""
     bed = task_of(f"arqmath-3-task{task}", None, None, CORPORA[task])
     assert bed.coverage is not None
-    scores = {row: replace(scores_of(bed, mapping, runs), run=row) for row, mapping in variants(task).items()}
-    baseline = next(iter(scores))
-    compared = stats.compare(list(scores.values()), baseline, measures=TESTED)
+    assert bed.corpus is not None
+    scores = {}
+    if task == 2:
+        found = baseline(BM25, "slt", bed.collection.topics(), bed.corpus, formulas.read(bed.corpus, "slt"))
+        scores[BM25] = bed.scorer(found)
+    scores |= {row: replace(scores_of(bed, mapping, runs), run=row) for row, mapping in variants(task).items()}
+    first = next(iter(scores))
+    compared = stats.compare(list(scores.values()), first, measures=TESTED)
     mark = {(row.a, row.measure): "*" if row.significant_bonferroni else "" for row in compared.rows}
     print(f"| run | {' | '.join({'nDCG': 'nDCG′', 'AP': 'MAP′'}.get(m, 'P′@10') for m in TESTED)} |")
     print(f"|---|{'---|' * len(TESTED)}")
@@ -106,10 +115,10 @@ def ranked(task: int, runs: Path) -> None:
     of_seeds = [np.array([scored.mean(m) for scored in trained]) for m in TESTED]
     means = " | ".join(f"{values.mean():.3f} ± {values.std(ddof=1):.3f}" for values in of_seeds)
     print(f"| trained, mean ± sd of {len(trained)} seeds | {means} |")
-    n = "/".join(str(scores[baseline].n(m)) for m in TESTED)
+    n = "/".join(str(scores[first].n(m)) for m in TESTED)
     print(
         f"\nn = {n} topics for nDCG′/MAP′/P′@10; {bed.coverage.present:,} of {bed.coverage.pairs:,} judged pairs are "
-        f"in the corpus. \\* differs from {baseline} (paired t, Bonferroni over {len(compared.rows)} tests, alpha .05)."
+        f"in the corpus. \\* differs from {first} (paired t, Bonferroni over {len(compared.rows)} tests, alpha .05)."
     )
     for tested in compared.rows:
         if tested.measure == TESTED[0]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from mathamr_tools import POST, graphs, message
-from mathamr_world import Words, World, parser, row, rows, topics, world
+from mathamr_world import THEMES, Words, World, parser, row, rows, topics, world
 
 from harness import store
 from harness.collections.corpus import Corpus
@@ -19,8 +19,9 @@ from harness.errors import HarnessError
 from harness.systems import build_system, sentences
 from harness.systems.mathamr import parsers
 from harness.systems.mathamr.graph import FORMULA, MODES, OPT, ROOT, SLT, TEXT, Graph, restrict
-from harness.systems.mathamr.linearised import Linearised, linearise
+from harness.systems.mathamr.linearised import Linearised, _token, linearise, linearise_formula
 from harness.systems.sentences import SentenceEncoder
+from harness.topics import Formula, Topic, Topics
 from harness.trec import Run
 
 __all__ = ["world"]
@@ -260,3 +261,53 @@ def test_the_embedded_model(tmp_path: Path) -> None:
     with pytest.raises(HarnessError) as error:
         sentences.load(str(empty))
     assert message(error).startswith(f"key 'model' is {str(empty)!r}, which cannot be loaded: ")
+
+
+# ---- formulas -------------------------------------------------------------------------------------------------------
+
+
+def test_a_formula_in_its_sentence_by_hand() -> None:
+    # "Solve FORMULA_0. Add FORMULA_1 twice." FORMULA_0 has trees, FORMULA_1 has none, FORMULA_2 is in no sentence.
+    assert linearise_formula(POST, 0) == "solve-01 plus x 2 x + 2"
+    assert linearise_formula(restrict(POST, "opt"), 0) == "solve-01 plus x 2"
+    assert linearise_formula(POST, 1) == "add-02 twice"
+    assert linearise_formula(POST, 2) == ""
+
+
+@given(graphs())
+def test_a_formula_has_no_words_of_other_sentences_or_formulas(graph: Graph) -> None:
+    for number, formula in enumerate(graph.formulas):
+        sentence = next((set(nodes) for nodes in graph.sentences if formula.node in nodes), set())
+        own = sentence | set(range(*formula.opt)) | set(range(*formula.slt))
+        expected = Counter(token for node in own if (token := _token(graph, node)))
+        assert Counter(linearise_formula(graph, number).split()) == Counter(
+            part for token, count in expected.items() for part in token.split() * count
+        )
+
+
+@pytest.mark.usefixtures("words")
+def test_formulas_are_ranked_with_their_posts(world: World, tmp_path: Path) -> None:
+    documents = rows(8, 1)
+    world.corpus("qa", documents)
+    columns = [
+        {"id": f["id"], "latex": f["latex"], "post": d["id"] if f["id"].endswith("2") else d["question_id"]}
+        for d in documents
+        for f in d["formulas"]
+    ]
+    formulas = world.corpus("formulas", columns, "{id: id, latex: [body, latex]}", "[post]")
+    system = Linearised("lin", task="formulas", posts="qa")
+    asked = Topics(
+        (Topic("T1", "of cosets", "take the subgroup to see $a b = b a$", formulas=(Formula("q_1", "a b = b a"),)),)
+    )
+    found = system(asked, formulas, tmp_path / "workspace")
+    assert found.context is not None
+    best, post = found.doc[0].decode(), found.context[0].decode()
+    assert best.endswith("-2")  # an answer's: its sentence shares the most words
+    assert post == best.removesuffix("-2")
+    assert THEMES[int(post.removeprefix("A").partition(".")[0]) % len(THEMES)][1] == "subgroup"
+    assert set(found.doc.tolist()) == {row["id"].encode() for row in columns}
+
+
+def test_formulas_need_the_corpus_of_their_posts() -> None:
+    with pytest.raises(HarnessError, match="key 'posts' is missing"):
+        Linearised("lin", task="formulas")

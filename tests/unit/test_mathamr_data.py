@@ -50,18 +50,17 @@ def test_parts_of_a_corpus(world: World) -> None:
     assert [post.id for post in asked] == ["Q0", "Q1"]  # each once
     assert asked[1].text.startswith("a group why does the group number 1 need")
     assert not asked[1].at_end
-    assert [post.id for post in data.posts(corpus, "posts")] == ["Q0", "A0.0", "A0.1", "Q1", "A1.0", "A1.1"]
 
 
 def test_a_corpus_without_ids_of_questions(world: World) -> None:
     corpus = world.corpus("qa", rows(1), keep="[question]")
-    assert [post.id for post in data.posts(corpus, "posts")] == ["qA0.0", "A0.0", "qA0.1", "A0.1"]
+    assert [post.id for post in data.posts(corpus, "questions")] == ["qA0.0", "qA0.1"]
     assert data.question_id(Document("7", columns={"question_id": ""})) == "q7"
 
 
 def test_formulas_of_a_page_go_to_their_posts(world: World, tmp_path: Path) -> None:
     corpus = world.corpus("qa", rows(1, 1))
-    found = dict(read_graphs(data.graphs(corpus, "posts", parser(Words()), tmp_path)))
+    found = dict(data.post_graphs(corpus, parser(Words()), tmp_path))
     assert [formula.id for formula in found["Q0"].formulas] == ["A0.0-1"]
     assert [formula.id for formula in found["A0.0"].formulas] == ["A0.0-2"]
 

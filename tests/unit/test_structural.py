@@ -149,6 +149,25 @@ def test_scores_are_those_of_a_plain_implementation(system: Structural, seed: in
         assert numbers.tolist() == np.flatnonzero(common).tolist()
 
 
+def test_deep_formulas_have_short_paths_too() -> None:
+    """Long paths must not be taken for short ones, however deep a tree is."""
+
+    def deep(name: str) -> Tree:
+        nested: Nested = ("U!plus", [(place(n), (label, [])) for n, label in enumerate(("V!x", name, "N!1"))])
+        for _ in range(190):
+            nested = ("O!root", [("0", nested)])
+        return build(nested)
+
+    trees, system = [deep("V!y"), deep("V!z"), parse("[O!root,0[V!x],1[N!2]]")], Structural(budget=WHOLE)
+    index = structural.build(forest.pack(trees), system.height)
+    query = Query.of(trees[0], index)
+    assert parts(query, index, np.arange(3), system.credit).overlap.max() == pytest.approx(1)
+    numbers, scores = system.search(query, index)
+    expected = [plain_score(trees[0], trees[number], trees, system) for number in numbers.tolist()]
+    assert scores.tolist() == pytest.approx(expected, abs=2e-6)
+    assert expected[1] < 0.999
+
+
 # ---- what holds for all formulas -----------------------------------------------------------------------------------
 
 
@@ -327,6 +346,32 @@ def test_a_corpus_without_formulas_is_refused(tmp_path: Path) -> None:
     told = message(lambda: formulas.read(posts_of(tmp_path, {"p": [], "q": []}), "opt"))
     assert told == "no formula of the corpus could be read (no document has any)"
     assert "key 'kind' is 'mathml'" in message(lambda: formulas.read(posts_of(tmp_path), "mathml"))
+
+
+WIDE = "(" + ",".join(map(str, range(300))) + ")"
+
+
+@pytest.mark.parametrize(
+    ("latex", "opt", "slt"),
+    [(WIDE, formulas.WIDE, ""), ("x" * 66_000, formulas.LARGE, formulas.LARGE), ("x\ud800", None, None)],
+)
+def test_a_formula_that_cannot_be_stored_does_not_stop_the_others(
+    latex: str, opt: str | None, slt: str | None, tmp_path: Path
+) -> None:
+    documents = [Document(name, formulas=(Formula(name, text),)) for name, text in (("1", "y"), ("2", latex))]
+    for kind, reason in (("opt", opt), ("slt", slt)):
+        known = formulas.encode(documents, kind)
+        if reason:
+            assert (known.tree.tolist(), known.counts) == ([0, -1], Counts(1, {reason: 1}))
+        else:
+            assert known.tree.tolist() == [0, 1]
+        asked = formulas.queries(topics_with(T=[latex]), posts_of(tmp_path), kind)["T"]
+        assert len(asked) == (not reason)
+    for name in ("tree", "tangent", "l2l"):
+        run = load_system(name)(
+            topics_with(T=["\\alpha", latex]), posts_of(tmp_path, {"p": ["\\alpha", latex]}), tmp_path
+        )
+        assert run.doc.tolist() == [b"p"]
 
 
 def test_strings_of_tangent_and_trees_that_are_missing() -> None:

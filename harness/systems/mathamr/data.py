@@ -26,13 +26,14 @@ from harness.formulas import tree
 from harness.systems.mathamr import build
 from harness.systems.mathamr.build import Parse, read_graphs
 from harness.systems.mathamr.graph import Graph
-from harness.systems.mathamr.posts import Post, answer, question_of
+from harness.systems.mathamr.posts import Post, answer, question, question_of, read_post
 from harness.systems.maxsim import Rows, Vectors
+from harness.topics import Topic
 
 Ints = npt.NDArray[np.int64]
 
 VERSION = 1  # raised whenever the same posts give other graphs
-PARTS = ("answers", "questions", "posts")
+TASKS = ("posts", "formulas")
 _GRAPH_CODE = ("graph", "amr", "dependency", "posts", "build")
 _NOT_GRAPHS = ("latexml", "masking", "forest", "tuples")  # of the formulas' modules
 
@@ -57,16 +58,16 @@ def posts(corpus: Corpus, part: str, column: str = "question") -> Iterator[Post]
     Parameters
     ----------
     part : `answers`: the documents' bodies. `questions`: their titles and `column`, each question once, under the id
-        of `question_id` (where the corpus has none, the first answer's with `q` before it). `posts`: both.
+        of `question_id` (where the corpus has none, the first answer's with `q` before it).
     """
     seen: set[str] = set()
     for document in corpus:
-        if part in ("questions", "posts"):
+        if part == "questions":
             name = question_id(document)
             if name not in seen:
                 seen.add(name)
                 yield replace(question_of(document, column), id=name)
-        if part in ("answers", "posts"):
+        else:
             yield answer(document)
 
 
@@ -216,6 +217,26 @@ def _groups(query: Ints, document: Ints, posts: int) -> Ints:
     _, part = connected_components(joined, directed=False)
     _, at, inverse = np.unique(part[query], return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(at))[inverse], np.int64)
+
+
+def post_graphs(
+    corpus: Corpus, parser: Parser, workspace: Path, column: str = "question", workers: int = 1
+) -> Iterator[tuple[str, Graph]]:
+    """The graphs of a corpus's questions, then of its answers, by their ids."""
+    yield from read_graphs(graphs(corpus, "questions", parser, workspace, column, workers))
+    yield from read_graphs(graphs(corpus, "answers", parser, workspace, workers=workers))
+
+
+def asked(topic: Topic, task: str) -> Post:
+    """A topic as a post; the formula that it asks for stands at its end if it is not in its text."""
+    post = question(topic)
+    if task == "posts" or not topic.formulas:
+        return post
+    wanted = topic.formulas[0]
+    if any(formula.id == wanted.id for formula in read_post(post).formulas):
+        return post
+    say(f"topic {topic.id}: its formula is not in its text; it is asked at the end")
+    return replace(post, text=f"{post.text} ${wanted.latex}$", at_end=True)
 
 
 def graphs_of(items: Sequence[Post], parser: Parser) -> dict[str, Graph]:

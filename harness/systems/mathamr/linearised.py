@@ -6,15 +6,16 @@ The thesis' most important comparison: the same graphs, read by an encoder of te
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from harness import store
-from harness.collections.corpus import Corpus
+from harness import config, store
+from harness.collections.corpus import Corpus, load_corpus
 from harness.console import say
+from harness.errors import HarnessError
 from harness.meter import phase, queries
 from harness.systems import Pool, parameters, sentences
 from harness.systems.lexical import needed
@@ -22,13 +23,17 @@ from harness.systems.mathamr import data, parsers
 from harness.systems.mathamr.build import read_graphs
 from harness.systems.mathamr.data import Parser
 from harness.systems.mathamr.graph import FORMULA, MODES, ROOT, TEXT, Graph, restrict
-from harness.systems.mathamr.posts import question
 from harness.systems.maxsim import Vectors, stack
 from harness.systems.vector_search import Query, as_run, best_among, search
-from harness.topics import Topics
+from harness.topics import Topic, Topics
 from harness.trec import Qrels, Run
 
 VERSION = 1  # raised whenever the same graph gives other tokens
+
+
+def missing() -> list[str]:
+    """What is not installed, one line each; for the key `needs` of a configuration."""
+    return [*sentences.missing(), *parsers.missing()]
 
 
 def linearise(graph: Graph) -> str:
@@ -37,6 +42,25 @@ def linearise(graph: Graph) -> str:
     Relations are left out, and what stands for no word: the root over sentences, placeholders, the kinds of Tangent's
     labels (`V!x` is `x`). Nodes that nothing joins to the root come at the end.
     """
+    return _walk(graph, (graph.root, *range(len(graph))), range(len(graph)))
+
+
+def linearise_formula(graph: Graph, number: int) -> str:
+    """One formula in its sentence, as DPRL searched formulas: the sentence's words, and this formula's trees alone.
+
+    A formula that is in no sentence is its trees alone.
+
+    Parameters
+    ----------
+    number : index into the graph's formulas.
+    """
+    formula = graph.formulas[number]
+    sentence = next((nodes for nodes in graph.sentences if formula.node in nodes), (formula.node,))
+    kept = {*sentence, *range(*formula.opt), *range(*formula.slt)}
+    return _walk(graph, (sentence[0], *sorted(kept)), kept)
+
+
+def _walk(graph: Graph, starts: Iterable[int], kept: Container[int]) -> str:
     joined: list[list[int]] = [[] for _ in graph.labels]
     for source, _, target in graph.edges:
         joined[source].append(target)
@@ -44,7 +68,7 @@ def linearise(graph: Graph) -> str:
         joined[target].append(source)
     seen: set[int] = set()
     out: list[str] = []
-    for start in (graph.root, *range(len(graph))):
+    for start in starts:
         waiting = [start]
         while waiting:
             node = waiting.pop()
@@ -52,7 +76,7 @@ def linearise(graph: Graph) -> str:
                 continue
             seen.add(node)
             out.append(_token(graph, node))
-            waiting.extend(other for other in reversed(joined[node]) if other not in seen)
+            waiting.extend(other for other in reversed(joined[node]) if other not in seen and other in kept)
     return " ".join(token for token in out if token)
 
 
@@ -68,11 +92,14 @@ def _token(graph: Graph, node: int) -> str:
 
 @dataclass(frozen=True)
 class Linearised:
-    """Posts by the cosine of their linearised graphs' vectors from a sentence encoder.
+    """Posts or formulas by the cosine of their linearised graphs' vectors from a sentence encoder.
 
     Parameters
     ----------
     name : of the run.
+    task : `posts`: rank the documents of the corpus. `formulas`: rank the formulas that it consists of, each in its
+        sentence of the corpus `posts`.
+    column : of the questions in `posts`.
     parser : of sentences: see `parsers.load`.
     formulas : which trees are in the graphs: see `graph.MODES`; DPRL had operator trees.
     model : of sentences: see `sentences.load`. Texts longer than it reads are cut, and counted.
@@ -82,13 +109,21 @@ class Linearised:
     parser: str = "dependency"
     formulas: str = "opt"
     model: str = sentences.MINILM
+    task: str = "posts"
+    posts: str = ""
+    column: str = "question"
     depth: int = 1000
     device: str = "auto"
     workers: int = 1
 
     def __post_init__(self) -> None:
         parameters.choice("formulas", self.formulas, MODES)
+        parameters.choice("task", self.task, data.TASKS)
         parameters.choice("device", self.device, parsers.DEVICES)
+        if self.task == "formulas" and not self.posts:
+            raise HarnessError("key 'posts' is missing: task 'formulas' needs the corpus of the posts they stand in")
+        if self.posts:
+            config.load("corpus", self.posts, "key 'posts'")
         parameters.whole("depth", self.depth, low=1)
         parameters.whole("workers", self.workers, low=1)
 
@@ -111,8 +146,8 @@ class Linearised:
         with phase("index"):
             vectors = self._vectors(corpus, parser, workspace)
         with phase("search"):
-            graphs = data.graphs_of([question(topic) for topic in topics], parser)
-            texts = self._texts(graphs.items())
+            graphs = data.graphs_of([data.asked(topic, self.task) for topic in topics], parser)
+            texts = _worded(self._asked(topic, graphs[topic.id]) for topic in topics if topic.id in graphs)
             asked = [topic for topic in topics if topic.id in texts]
             rows = self._encode([texts[topic.id] for topic in asked])
             found = []
@@ -130,24 +165,43 @@ class Linearised:
             "corpus": data.identity(corpus),
             "parser": dict(parser.identity),
             "formulas": self.formulas,
+            "task": self.task,
+            "posts": [data.identity(load_corpus(self.posts)), self.column] if self.task == "formulas" else None,
             "model": sentences.identity(self.model),
             "versions": [VERSION, data.code(), parsers.torch_version()],
         }
 
         def make(folder: Path) -> None:
-            found = data.graphs(corpus, "answers", parser, workspace, workers=self.workers)
-            texts = self._texts(read_graphs(found))
+            texts, post = self._documents(corpus, parser, workspace)
             rows = self._encode(list(texts.values()))
-            stack((name, row[None], 0) for name, row in zip(texts, rows, strict=True)).save(folder)
+            context = [post[name] for name in texts] if post else None
+            stack(((name, row[None], 0) for name, row in zip(texts, rows, strict=True)), context).save(folder)
 
         return Vectors.load(store.get_or_build("linearised-vectors", spec, make))
 
-    def _texts(self, graphs: Iterable[tuple[str, Graph]]) -> dict[str, str]:
-        """The graphs of posts as text; those that hold no word are left out, as they would all be alike."""
-        texts = {name: linearise(restrict(graph, self.formulas)) for name, graph in graphs}
-        if without := [name for name, text in texts.items() if not text]:
-            say(f"left out: {len(without):,} graphs without a word, such as {without[0]}'s")
-        return {name: text for name, text in texts.items() if text}
+    def _documents(self, corpus: Corpus, parser: Parser, workspace: Path) -> tuple[dict[str, str], dict[str, str]]:
+        """The text of each document, and the post that it stands in if it is a formula."""
+        if self.task == "posts":
+            found = read_graphs(data.graphs(corpus, "answers", parser, workspace, workers=self.workers))
+            return _worded((name, linearise(restrict(graph, self.formulas))) for name, graph in found), {}
+        wanted = {document.id: document.columns.get("post", "") for document in corpus}
+        texts: dict[str, str] = {}
+        whole = data.post_graphs(load_corpus(self.posts), parser, workspace, self.column, self.workers)
+        for post, graph in whole:
+            cut = restrict(graph, self.formulas)
+            for number, formula in enumerate(cut.formulas):
+                if formula.id in wanted and formula.id not in texts:
+                    wanted[formula.id] = wanted[formula.id] or post
+                    texts[formula.id] = linearise_formula(cut, number)
+        say(f"corpus {corpus.name}: {len(texts):,} of {len(wanted):,} formulas found in graphs")
+        return _worded(texts.items()), wanted
+
+    def _asked(self, topic: Topic, graph: Graph) -> tuple[str, str]:
+        cut = restrict(graph, self.formulas)
+        if self.task == "posts":
+            return topic.id, linearise(cut)
+        places = [i for i, formula in enumerate(cut.formulas) if topic.formulas and formula.id == topic.formulas[0].id]
+        return topic.id, linearise_formula(cut, places[0]) if places else ""
 
     def _encode(self, texts: list[str]) -> sentences.Matrix:
         if not texts:
@@ -155,3 +209,11 @@ class Linearised:
         encoder = sentences.load(self.model, device=parsers.device(self.device))
         say(f"{encoder.cut(texts):,} of {len(texts):,} linearised graphs are longer than the model reads")
         return encoder.encode(texts)
+
+
+def _worded(texts: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Those that hold a word, by id; the others, which would all be alike, are counted."""
+    found = dict(texts)
+    if without := [name for name, text in found.items() if not text]:
+        say(f"left out: {len(without):,} graphs without a word, such as {without[0]}'s")
+    return {name: text for name, text in found.items() if text}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,14 +27,13 @@ from harness.systems.mathamr import build, data, parsers
 from harness.systems.mathamr.data import PairGraphs
 from harness.systems.mathamr.graph import MODES, Graph, restrict
 from harness.systems.mathamr.pack import Pack, encode_posts, write
-from harness.systems.mathamr.posts import Post, question, read_post
 from harness.systems.mathamr.schedule import Schedule
 from harness.systems.mathamr.settings import Settings
 from harness.systems.mathamr.virtual import AUXILIARY, STRUCTURES, check_options
 from harness.systems.mathamr.vocabulary import LEAST_NUMBER, SIZE, Vocabulary
 from harness.systems.maxsim import Vectors
 from harness.systems.vector_search import Query
-from harness.topics import Topic, Topics
+from harness.topics import Topics
 from harness.trec import Qrels, Run
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from harness.systems.mathamr.training import Pairs
     from harness.systems.mathamr.virtual import Encoded
 
-TASKS = ("posts", "formulas")
 VERSION = 1  # raised whenever the same graphs and keys give another model or other vectors
 
 
@@ -106,7 +104,7 @@ class MathAMR:
         parameters.choice("formulas", self.formulas, MODES)
         parameters.choice("structure", self.structure, STRUCTURES)
         parameters.choice("auxiliary", self.auxiliary, AUXILIARY)
-        parameters.choice("task", self.task, TASKS)
+        parameters.choice("task", self.task, data.TASKS)
         parameters.choice("strategy", self.strategy, vector_search.STRATEGIES)
         parameters.choice("precision", self.precision, vector_search.SEARCHES)
         parameters.choice("device", self.device, parsers.DEVICES)
@@ -299,10 +297,9 @@ class MathAMR:
                 maxsim.stack(self._of_posts(items, trained, folder)).save(folder)
             else:
                 column = self._sources.get(self.posts, "question")
-                whole = load_corpus(self.posts)
-                found = data.graphs(whole, "posts", self._parser, workspace, column, self.workers)
+                items = data.post_graphs(load_corpus(self.posts), self._parser, workspace, column, self.workers)
                 wanted = {document.id: document.columns.get("post", "") for document in corpus}
-                rows = list(self._of_formulas(build.read_graphs(found), trained, folder, wanted))
+                rows = list(self._of_formulas(items, trained, folder, wanted))
                 say(f"corpus {corpus.name}: {len(rows):,} of {len(wanted):,} formulas found in graphs")
                 maxsim.stack(((name, row, 0) for name, row, _ in rows), [post for _, _, post in rows]).save(folder)
             (folder / "graphs.pack").unlink()
@@ -348,7 +345,7 @@ class MathAMR:
         """The vectors of each topic that has any, and their ids in order."""
         from harness.systems.mathamr import training
 
-        asked = [_asked(topic, self.task) for topic in topics if self.task == "posts" or topic.formulas]
+        asked = [data.asked(topic, self.task) for topic in topics if self.task == "posts" or topic.formulas]
         graphs = data.graphs_of(asked, self._parser)
         items = [(post.id, restrict(graphs[post.id], self.formulas)) for post in asked if post.id in graphs]
         encoded = encode_posts(items, trained.vocabulary, self.structure, self.auxiliary)
@@ -424,15 +421,3 @@ def _renumbered(pairs: Pairs, ids: Sequence[str], pack: Pack) -> Pairs:
     known = np.flatnonzero((number[pairs.query] >= 0) & (number[pairs.document] >= 0))
     kept = pairs.take(known)
     return type(pairs)(number[kept.query], number[kept.document], kept.group)
-
-
-def _asked(topic: Topic, task: str) -> Post:
-    """A topic as a post; the formula that it asks for stands at its end if it is not in its text."""
-    post = question(topic)
-    if task == "posts":
-        return post
-    wanted = topic.formulas[0]
-    if any(formula.id == wanted.id for formula in read_post(post).formulas):
-        return post
-    say(f"topic {topic.id}: its formula is not in its text; it is asked at the end")
-    return replace(post, text=f"{post.text} ${wanted.latex}$", at_end=True)
