@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ VERSION = 1  # raised whenever the same trees give other files
 NO_TREE = "the corpus has no tree of it"
 ALONE = "nothing but an error"
 NO_STRING = "not a Tangent string"
+LARGE = f"more than {forest.WIDEST:,} nodes"
+WIDE = f"an operator of {forest.EDGES} arguments or more"
 _NAMED = 5  # reasons of faults that are named in a line
 _AHEAD = 2000  # distinct formulas that LaTeXML is given at a time
 _READERS: dict[str, Callable[[str], Reading]] = {"opt": operators.read_latex, "slt": layout.read_latex}
@@ -222,7 +225,7 @@ def encode(corpus: Iterable[Document], kind: str, route: str = OWN) -> Formulas:
         for document, read in _with_reader(corpus, kind, route):
             for source in _sources(document, kind):
                 if source not in known:
-                    reading = _tangent(source[1]) if source[0] else read(source[1])
+                    reading = _storable(_tangent(source[1]) if source[0] else read(source[1]))
                     number = -1
                     if not _nothing(reading.tree):
                         digest = hashlib.blake2b(show(reading.tree).encode(), digest_size=16).digest()
@@ -235,7 +238,7 @@ def encode(corpus: Iterable[Document], kind: str, route: str = OWN) -> Formulas:
                 reasons[reason] += 1
             start.append(len(tree))
             ids.append(document.id.encode())
-            posts.append(document.columns.get(POST, "").encode())
+            posts.append(document.columns.get(POST, "").encode("utf-8", "replace"))
 
     trees = forest.pack(distinct())
     if not len(trees):
@@ -280,12 +283,11 @@ def queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> dict
     given = tangent.queries(corpus.paths[KINDS.index(kind)]) if corpus.reader == "tangent" else {}
     reasons: Counter[str] = Counter()
     out: dict[str, tuple[Tree, ...]] = {}
-    read = reader((each.latex for topic in topics if topic.id not in given for each in topic.formulas), kind, route)
+    latex = {topic.id: [_text(each.latex) for each in topic.formulas] for topic in topics if topic.id not in given}
+    read = reader(chain.from_iterable(latex.values()), kind, route)
     for topic in topics:
-        if topic.id in given:
-            readings = [_tangent(given[topic.id])]
-        else:
-            readings = [read(formula.latex) for formula in topic.formulas]
+        found = [_tangent(given[topic.id])] if topic.id in given else [read(each) for each in latex[topic.id]]
+        readings = [_storable(reading) for reading in found]
         reasons.update(reading.reason for reading in readings)
         out[topic.id] = tuple(dict.fromkeys(reading.tree for reading in readings if not _nothing(reading.tree)))
     good = reasons.pop("", 0)
@@ -321,7 +323,21 @@ def _sources(document: Document, kind: str) -> list[tuple[bool, str]]:
     """Whether it is a Tangent string, and the string or LaTeX, of each formula."""
     if any(name in document.columns for name in KINDS):
         return [(True, document.columns.get(kind, ""))]
-    return [(False, formula.latex) for formula in document.formulas]
+    return [(False, _text(formula.latex)) for formula in document.formulas]
+
+
+def _text(latex: str) -> str:
+    """LaTeX that can be written as UTF-8: halves of surrogate pairs, which JSON can escape, become `?`."""
+    return latex if latex.isascii() else latex.encode("utf-8", "replace").decode()
+
+
+def _storable(reading: Reading) -> Reading:
+    """The reading, or a failure where a forest cannot hold its tree: one formula must not stop all others."""
+    size = len(reading.tree)
+    if size > forest.WIDEST:
+        return failed(LARGE)
+    # Places of arguments count from 0, so that the widest operator alone says how many edges there are.
+    return failed(WIDE) if size > forest.EDGES and len(set(reading.tree.edges)) > forest.EDGES else reading
 
 
 def _tangent(text: str) -> Reading:

@@ -71,7 +71,7 @@ class Paths:
     ----------
     node, top : int64, shape (paths,). Where each path begins and ends.
     wildcard, symbol : uint64, shape (paths,). Its two forms; equal for those that begin at an inner node.
-    height : int8, shape (paths,). Edges; 0 for a node alone.
+    height : int32, shape (paths,). Edges; 0 for a node alone.
     leaf : bool, shape (nodes,).
     tree : int64, shape (nodes,). The tree of each node, by its place among the trees asked for.
     """
@@ -80,7 +80,7 @@ class Paths:
     top: Places
     wildcard: Hashes
     symbol: Hashes
-    height: npt.NDArray[np.int8]
+    height: npt.NDArray[np.int32]
     leaf: npt.NDArray[np.bool_]
     tree: Places
 
@@ -121,7 +121,7 @@ def paths(forest: Forest, codes: Codes, trees: Places, height: int, full: bool =
         wildcard, symbol = _mixed(wildcard, step[top]), _mixed(symbol, step[top])
         top = parent[top]
         parts.append((node, top, wildcard, symbol))
-    heights = np.repeat(np.arange(len(parts), dtype=np.int8), [len(part[0]) for part in parts])
+    heights = np.repeat(np.arange(len(parts), dtype=np.int32), [len(part[0]) for part in parts])
     nodes, tops, wildcards, symbols = (np.concatenate(column) for column in zip(*parts, strict=True))
     return Paths(nodes, tops, wildcards, symbols, heights, leaf, np.repeat(np.arange(len(trees)), lengths))
 

@@ -37,6 +37,7 @@ Features = tuple[Offsets, Keys]  # of each occurrence of a feature the tree and 
 Places = npt.NDArray[np.int32]
 Worth = npt.NDArray[np.float32]
 UNORDERED, VARIABLE = "U!", "V!"
+LARGE, NEAR = 2000, 20  # nodes of a tree from which only tuples of near symbols are made, and how many edges that is
 _CELLS = 1 << 22  # pairs of nodes that are compared at a time
 _STEP, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 
@@ -103,9 +104,10 @@ def wildcards(all_: Nodes) -> Nodes:
 def pairs(all_: Nodes, window: int | None = None) -> Features:
     """The tuples of `harness.formulas.tuples.tuples`, ends included, in any order.
 
-    `window` bounds the edges between the two symbols; None: any distance. Time and number: nodes times window, or
-    times depth.
+    `window` bounds the edges between the two symbols; None: any distance, but in trees of more than `LARGE` nodes, whose
+    rows would have millions of tuples, `NEAR` edges. Time and number: nodes times window, or times depth.
     """
+    large = np.bincount(all_.tree) > LARGE
     leaves = np.flatnonzero(all_.leaf)
     found = [all_.tree[leaves]]
     keys = [then(all_.label[leaves], np.broadcast_to(hashes([END]), leaves.shape))]
@@ -113,6 +115,9 @@ def pairs(all_: Nodes, window: int | None = None) -> Features:
     above, path = all_.parent[low], all_.edge[low]
     distance = 1
     while low.size and (window is None or distance <= window):
+        if distance == NEAR + 1 and large.any():
+            kept = ~large[all_.tree[low]]
+            low, path, above = low[kept], path[kept], above[kept]
         found.append(all_.tree[low])
         keys.append(then(then(all_.label[above], all_.label[low]), path))
         higher = all_.parent[above] >= 0

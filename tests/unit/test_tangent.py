@@ -22,7 +22,7 @@ from harness.collections.corpus import Corpus, Document
 from harness.formulas import forest
 from harness.formulas.tree import Nested, Tree, build, children, parse, show
 from harness.formulas.tuples import tuples
-from harness.systems import formulas, load_system
+from harness.systems import formulas, load_system, tangent
 from harness.systems.tangent import Candidates, Dice, Tangent, View, aligned, common, nodes, pairs, wildcards
 from harness.topics import Formula, Topic, Topics
 
@@ -103,6 +103,18 @@ def test_dice_of_any_trees(some: list[Tree]) -> None:
     np.testing.assert_allclose(scores, [dice(bag, bags) for bag in bags], atol=1e-12)
     np.testing.assert_allclose(scores, scores.T, atol=1e-12)
     np.testing.assert_allclose(scores.diagonal(), 1)
+
+
+def test_long_rows_have_near_tuples_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tangent, "LARGE", 30)
+    monkeypatch.setattr(tangent, "NEAR", 5)
+
+    def row(length: int) -> Tree:
+        return Tree(("V!x",) * length, tuple(range(-1, length - 1)), ("", *["n"] * (length - 1)))
+
+    tree, _ = pairs(nodes(forest.pack([row(31), row(30)])))
+    # One end, then for each distance d the pairs of a row: 31 - d up to 5 edges, 30 - d for all 29.
+    assert np.bincount(tree).tolist() == [1 + sum(31 - d for d in range(1, 6)), 1 + sum(range(1, 30))]
 
 
 def test_wildcards_make_all_variables_alike() -> None:
