@@ -18,6 +18,7 @@ from pathlib import Path
 
 from harness import store
 from harness.collections.corpus import Corpus
+from harness.console import say
 from harness.errors import HarnessError
 from harness.files import sha256, sha256_file
 from harness.formulas import layout, operators
@@ -163,9 +164,13 @@ class FormulaBM25(BM25):
         return index.score({w: n * (self.alpha if w[0] == MARK else 1 - self.alpha) for w, n in words.items()})
 
     def bag(self, corpus: Corpus) -> Bag:
-        """The documents as bags of words."""
-        if not self._function:
-            return super().bag(corpus)
+        """The documents as bags of words; says if no formula stands in their texts, so that alpha has no effect."""
+        bag = super().bag(corpus) if not self._function else self._by_function(corpus)
+        if self.view.get("formulas") is not None and not any(word.startswith(MARK) for word in bag.numbers):
+            say(f"corpus {corpus.name}: no formula stands in the text of any document; {self.name} ranks by words alone")
+        return bag
+
+    def _by_function(self, corpus: Corpus) -> Bag:
         fields = parameters.weights("document", self.document)
         spec = {
             "corpus": corpus.name,

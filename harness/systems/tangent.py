@@ -104,7 +104,7 @@ def wildcards(all_: Nodes) -> Nodes:
 def pairs(all_: Nodes, window: int | None = None) -> Features:
     """The tuples of `harness.formulas.tuples.tuples`, ends included, in any order.
 
-    `window` bounds the edges between the two symbols; None: any distance, but in trees of more than `LARGE` nodes, whose
+    `window` bounds the edges between the two symbols; None: any distance, but in trees of over `LARGE` nodes, whose
     rows would have millions of tuples, `NEAR` edges. Time and number: nodes times window, or times depth.
     """
     large = np.bincount(all_.tree) > LARGE

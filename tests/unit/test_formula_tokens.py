@@ -145,3 +145,12 @@ def test_the_shipped_configuration() -> None:
     system = load_system("bm25-formulas")
     assert isinstance(system, FormulaBM25)
     assert text.configured(system.view)("$x$") == ["$x", "#V!x,0!,"]
+
+
+@pytest.mark.parametrize(("body", "said"), [("x^2 without dollars", True), ("with $x^2$", False)])
+def test_a_corpus_without_formulas_in_its_text_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], body: str, said: bool
+) -> None:
+    corpus, topics = corpus_of(tmp_path, {"d": body, "e": "words"}), topics_of(A="dollars with $x^2$")
+    load_system("bm25-formulas")(topics, corpus, tmp_path / "workspace")
+    assert ("corpus c: no formula stands in the text of any document" in capsys.readouterr().err) is said
