@@ -167,7 +167,7 @@ class FormulaBM25(BM25):
         """The documents as bags of words; says if no formula stands in their texts, so that alpha has no effect."""
         bag = super().bag(corpus) if not self._function else self._by_function(corpus)
         if self.view.get("formulas") is not None and not any(word.startswith(MARK) for word in bag.numbers):
-            say(f"corpus {corpus.name}: no formula stands in the text of any document; {self.name} ranks by words alone")
+            say(f"corpus {corpus.name}: no formula stands in the text of any document: only words count")
         return bag
 
     def _by_function(self, corpus: Corpus) -> Bag:
