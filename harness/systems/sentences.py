@@ -8,6 +8,7 @@ counts what is longer.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -70,8 +71,8 @@ def load(model: str, batch: int = 32, device: str = "cpu") -> SentenceEncoder:
     if lines := missing():
         raise HarnessError(lines[0])
     from sentence_transformers import SentenceTransformer
-    from transformers.utils import logging
 
+    logging: Any = importlib.import_module("transformers.utils.logging")
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # it would warn of every long text; `cut` counts them
     folder = _folder(model)
