@@ -20,7 +20,7 @@ from harness.collections.coverage import Coverage, restrict
 from harness.errors import HarnessError
 from harness.files import sha256, sha256_file, write_all
 from harness.meter import measuring
-from harness.systems import MARK, Pool, System, reads
+from harness.systems import MARK, Pool, System, reads, trains_without
 from harness.topics import Topics
 from harness.trec import TAG, Qrels, Run, read_run, run_text
 
@@ -113,13 +113,14 @@ def produce(
 def check_untrained(system: System, collection: str) -> None:
     """Raise HarnessError if a system trains on posts, and does not leave out those that the collection judges.
 
-    A system that trains on posts has a method `trains_without`, the names of the collections it leaves out.
+    A system that trains on posts has a method `trains_without`, the names of the collections it leaves out; one that is
+    made of others passes on what these say, None if none of them trains on posts.
     """
-    found = getattr(system, "trains_without", None)
-    if found is not None and collection not in found():
+    left_out = trains_without([system])
+    if left_out is not None and collection not in left_out:
         raise HarnessError(
             f"system {getattr(system, 'name', type(system).__name__)}: trains on posts, and those judged in "
-            f"{collection} are not left out: add it to the key 'leave_out' ({', '.join(sorted(found())) or 'empty'})"
+            f"{collection} are not left out: add it to the key 'leave_out' ({', '.join(sorted(left_out)) or 'empty'})"
         )
 
 

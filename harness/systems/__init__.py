@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -154,3 +154,10 @@ def reads(system: System) -> dict[str, Any]:
     """
     found = getattr(system, "reads", None)
     return dict(found()) if found is not None else {}
+
+
+def trains_without(systems: Iterable[System]) -> frozenset[str] | None:
+    """The collections whose judged posts none of some systems has seen; None if none of them trains on posts."""
+    asked = (getattr(system, "trains_without", None) for system in systems)
+    left_out = [found for ask in asked if ask is not None and (found := ask()) is not None]
+    return frozenset.intersection(*left_out) if left_out else None

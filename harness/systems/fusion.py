@@ -25,7 +25,7 @@ from harness.columns import Bools, Floats, Index
 from harness.errors import HarnessError, suggestion
 from harness.files import read_bytes, sha256
 from harness.measures import discounts
-from harness.systems import MARK, Pool, check_cycle, load_system, reads
+from harness.systems import MARK, Pool, check_cycle, load_system, reads, trains_without
 from harness.topics import Topics
 from harness.trec import Ids, Qrels, Run, pair_hashes, read_run
 
@@ -353,6 +353,12 @@ class Fusion:
                 raise HarnessError(f"key {key!r} is {getattr(self, key)!r}, expected {expected}")
         if self.weights is not None and "weights" not in METHODS[self.method][1]:
             raise HarnessError(f"key 'weights' is of no use to {self.method}; wibc and interpolation take weights")
+
+    def trains_without(self) -> frozenset[str] | None:
+        """What the systems that make runs leave out in common."""
+        for run in self.runs:
+            check_cycle(run)
+        return trains_without(load_system(run) for run in self.runs if run in config.names("system"))
 
     def reads(self) -> dict[str, Any]:
         """Checksums of the run files, and the systems that make the other runs."""

@@ -13,7 +13,7 @@ import numpy as np
 from harness import config
 from harness.collections.corpus import Corpus
 from harness.errors import HarnessError
-from harness.systems import MARK, Pool, System, build_system, check_cycle, load_system, reads
+from harness.systems import MARK, Pool, System, build_system, check_cycle, load_system, reads, trains_without
 from harness.topics import Topics
 from harness.trec import Qrels, Run
 
@@ -37,6 +37,10 @@ class RerankPool:
         if self.name is not None and not isinstance(self.name, str):
             raise HarnessError(f"key 'name' is {self.name!r}, expected text")
         self._system  # noqa: B018  (a fault in the other system is found at once)
+
+    def trains_without(self) -> frozenset[str] | None:
+        """What the other system says."""
+        return trains_without([self._system])
 
     def reads(self) -> dict[str, Any]:
         """The configuration of the other system, if it is named, and what that system reads."""

@@ -10,8 +10,8 @@ import pytest
 from harness.collections import load_collection
 from harness.collections.corpus import Corpus, load_corpus
 from harness.errors import HarnessError
-from harness.produce import produce
-from harness.systems import Pool
+from harness.produce import check_untrained, produce
+from harness.systems import Pool, System, build_system, fusion, load_system, rerank
 from harness.topics import Topics
 from harness.trec import Qrels, Run
 
@@ -54,3 +54,21 @@ def test_one_that_does_is(tmp_path: Path) -> None:
     produced = produce(system, load_collection("mini-task1"), load_corpus("mini-answers"), tmp_path)
     assert produced.path.exists()
     assert system.calls == ["called"]
+
+
+INNER = {"_target_": "harness.systems.mathamr.system.MathAMR", "name": "inner", "pairs": {"mse-pages": "question"}}
+
+
+@pytest.mark.parametrize("outer", ["rerank", "fusion"])
+def test_systems_made_of_others_leave_out_what_these_do(outer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = build_system({**INNER, "leave_out": ["arqmath-1-task1"]}, "here")
+    monkeypatch.setattr(rerank, "load_system", lambda name: learner)
+    monkeypatch.setattr(fusion, "load_system", lambda name: learner if name == "bm25" else load_system(name))
+    system: System = rerank.RerankPool("bm25")
+    if outer != "rerank":
+        system = fusion.Fusion(["tree", "bm25"])
+    with pytest.raises(HarnessError, match="trains on posts, and those judged in mini-task1 are not left out"):
+        check_untrained(system, "mini-task1")
+    check_untrained(system, "arqmath-1-task1")
+    monkeypatch.undo()
+    check_untrained(rerank.RerankPool("bm25"), "mini-task1")

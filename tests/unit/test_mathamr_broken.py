@@ -78,6 +78,10 @@ __all__ = ["place", "world"]
             {"structure": "none", "strategy": "rerank"},
             "key 'strategy' is 'rerank', which needs a vector of the whole post",
         ),
+        (
+            {"structure": "none", "training": {"beta": 0.5}},
+            "key 'training.beta' is 0.5, which trains a vector of the whole post",
+        ),
         ({"precision": "exakt"}, "key 'precision' is 'exakt'; did you mean 'exact'?"),
         ({"device": "gpu"}, "key 'device' is 'gpu'; "),
         ({"depth": 0}, "key 'depth' is 0, expected a whole number from 1 up"),

@@ -114,7 +114,12 @@ class MathAMR:
         self._check_vectors()
         self._check_names()
         self._settings(self.vocabulary)
-        self._schedule()
+        beta = self._schedule().beta
+        if self.structure == "none" and beta < 1:
+            raise HarnessError(
+                f"key 'training.beta' is {beta:g}, which trains a vector of the whole post, and structure 'none' has "
+                "none; say 1, or take another structure"
+            )
 
     def _check_vectors(self) -> None:
         """Raise HarnessError if the keys ask for vectors that no graph will have."""
