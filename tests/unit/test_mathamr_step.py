@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
-from harness.systems.mathamr import loss, training  # noqa: E402
+from harness.systems.mathamr import checkpoint, loss, training  # noqa: E402
 from harness.systems.mathamr.model import Encoder, groups_of, parameter_groups  # noqa: E402
 
 
@@ -91,7 +91,7 @@ def equal(first: Encoder, second: Encoder) -> bool:
 def test_an_epoch_by_hand(tmp_path: Path, changes: dict[str, Any]) -> None:
     one = made(tmp_path, **changes)
     one.run(lambda _: None)
-    trained = training.load_model(tmp_path / training.BEST, {})
+    trained = checkpoint.load_model(tmp_path / training.BEST, {})
     assert equal(trained, by_hand(one))
     # What was changed is felt: the same comparison with the schedule of the first case tells them apart.
     plain = by_hand(replace(one, schedule=made(tmp_path).schedule))
@@ -102,7 +102,7 @@ def test_scores_that_are_not_normalised_are_trained_on(tmp_path: Path) -> None:
     one = made(tmp_path)
     one = replace(one, settings=replace(one.settings, normalise=False))
     one.run(lambda _: None)
-    trained = training.load_model(tmp_path / training.BEST, {})
+    trained = checkpoint.load_model(tmp_path / training.BEST, {})
     assert equal(trained, by_hand(one))
     assert not equal(trained, by_hand(made(tmp_path)))
 
@@ -113,7 +113,7 @@ def test_other_answers_of_a_question_are_no_negatives_of_a_step(tmp_path: Path) 
     alone = replace(one.train, group=np.zeros(len(one.train), np.int64))
     still = replace(one, train=alone, schedule=replace(one.schedule, weight_decay=0.0))
     assert still.run(lambda _: None)[1]["training loss"] == 0
-    assert equal(training.load_model(tmp_path / training.BEST, {}), training.initial(one.settings, one.schedule.seed))
+    assert equal(checkpoint.load_model(tmp_path / training.BEST, {}), training.initial(one.settings, one.schedule.seed))
 
 
 @pytest.mark.parametrize("beta", [1.0, 0.0])

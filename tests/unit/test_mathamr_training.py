@@ -23,7 +23,7 @@ from harness.systems.mathamr.vocabulary import Vocabulary
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
-from harness.systems.mathamr import training  # noqa: E402
+from harness.systems.mathamr import checkpoint, training  # noqa: E402
 
 WORDS = tuple(f"word{chr(97 + i)}{chr(97 + j)}" for i in range(10) for j in range(6))
 MANY = 24
@@ -57,8 +57,7 @@ def trainer(folder: Path, epochs: int = 3, **changes: object) -> training.Traine
 
 
 def weights(path: Path) -> dict[str, Any]:
-    content = torch.load(path, weights_only=True)["model"]
-    return dict(content)
+    return dict(checkpoint.read(path)["model"])
 
 
 def test_split_by_question_is_a_partition_and_depends_on_the_seed() -> None:
@@ -106,7 +105,7 @@ def test_training_finds_held_out_answers_better_than_the_untrained_model(tmp_pat
     saved = [json.loads(line) for line in (tmp_path / training.LOG).read_text().splitlines()]
     assert saved == log
     best = min(range(1, 13), key=lambda epoch: log[epoch]["validation loss"])
-    model = training.load_model(tmp_path / training.BEST, {})
+    model = checkpoint.load_model(tmp_path / training.BEST, {})
     again = replace(trainer(tmp_path, 12, patience=12), folder=tmp_path)
     assert again._validate(model).loss == pytest.approx(log[best]["validation loss"], abs=1e-6)
 
@@ -176,7 +175,7 @@ def test_rate_falls_along_half_a_cosine() -> None:
 def test_a_checkpoint_of_another_vocabulary_is_one_line(tmp_path: Path) -> None:
     trainer(tmp_path, epochs=1).run(lambda _: None)
     with pytest.raises(HarnessError, match=r"best\.pt: the checkpoint belongs to another vocabulary") as error:
-        training.load_model(tmp_path / training.BEST, {"vocabulary": "0" * 64})
+        checkpoint.load_model(tmp_path / training.BEST, {"vocabulary": "0" * 64})
     assert "\n" not in str(error.value)
     before = (tmp_path / training.LAST).read_bytes()
     with pytest.raises(HarnessError, match=r"last\.pt: the checkpoint belongs to another schedule"):
@@ -189,10 +188,65 @@ def test_a_damaged_checkpoint_is_one_line(tmp_path: Path, content: bytes) -> Non
     path = tmp_path / "best.pt"
     path.write_bytes(content)
     with pytest.raises(HarnessError, match=r"best\.pt: not a checkpoint, or damaged") as error:
-        training.load_model(path, {})
+        checkpoint.load_model(path, {})
     assert "\n" not in str(error.value)
     with pytest.raises(HarnessError, match="no such checkpoint"):
-        training.load_model(tmp_path / "none.pt", {})
+        checkpoint.load_model(tmp_path / "none.pt", {})
+
+
+def test_no_flipped_bit_is_read(tmp_path: Path) -> None:
+    trainer(tmp_path, epochs=1).run(lambda _: None)
+    data = (tmp_path / training.BEST).read_bytes()
+    rng = np.random.default_rng(0)
+    for at in rng.integers(0, len(data), 60).tolist():
+        flipped = bytearray(data)
+        flipped[at] ^= 1 << int(rng.integers(8))
+        (tmp_path / "flipped.pt").write_bytes(bytes(flipped))
+        with pytest.raises(HarnessError, match=r"flipped\.pt: not a checkpoint, or damaged"):
+            checkpoint.load_model(tmp_path / "flipped.pt", {})
+
+
+def test_a_checkpoint_of_something_else_is_one_line(tmp_path: Path) -> None:
+    made = trainer(tmp_path, epochs=1)
+    checkpoint.write(tmp_path / training.LAST, {"identity": made._identity(), "model": {}})
+    with pytest.raises(HarnessError, match=r"last\.pt: no checkpoint of a training") as error:
+        made.run(lambda _: None)
+    assert "\n" not in str(error.value)
+    checkpoint.write(tmp_path / "x.pt", {"identity": {}, "model": {}})
+    with pytest.raises(HarnessError, match=r"x\.pt: no checkpoint of this model"):
+        checkpoint.load_model(tmp_path / "x.pt", {})
+
+
+def test_too_few_held_out_and_numbers_that_are_none_are_one_line(tmp_path: Path) -> None:
+    made = trainer(tmp_path / "a", epochs=1)
+    with pytest.raises(HarnessError, match="1 pairs are held out, expected 2 or more"):
+        replace(made, held=made.held.take(np.arange(1))).run(lambda _: None)
+    with pytest.raises(HarnessError, match="lower the learning rate"):
+        trainer(tmp_path / "b", epochs=1, batch=18, rate=1e30).run(lambda _: None)
+
+
+def test_encoding_halves_what_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = trainer(tmp_path)
+    model = training.initial(made.settings, 1)
+    numbers = list(range(len(made.pack)))
+    expected = training.encode(model, made.pack, numbers, made.settings, nodes=1)
+    real, sizes = type(model).forward, list[int]()
+
+    def forward(self: Any, batch: Any, groups: Any = None) -> Any:  # noqa: ANN401
+        sizes.append(batch.graphs)
+        if batch.graphs > 5:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return real(self, batch, groups)
+
+    monkeypatch.setattr(type(model), "forward", forward)
+    found = training.encode(model, made.pack, numbers, made.settings)
+    assert max(sizes) > 5
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(found, expected, strict=True))
+    monkeypatch.setattr(
+        type(model), "forward", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("out of memory"))
+    )
+    with pytest.raises(HarnessError, match="out of memory while encoding a graph of 7 nodes"):
+        training.encode(model, made.pack, numbers, made.settings)
 
 
 def test_memory_that_runs_out_is_one_line_and_keeps_the_checkpoint(
@@ -212,7 +266,7 @@ def test_memory_that_runs_out_is_one_line_and_keeps_the_checkpoint(
     monkeypatch.setattr(training.Trainer, "_step", step)
     with pytest.raises(HarnessError, match="out of memory at epoch 1, step 4 with batches of 4: lower the key 'batch'"):
         made.run(lambda _: None)
-    assert torch.load(tmp_path / training.LAST, weights_only=True)["state"]["step"] == 3
+    assert checkpoint.read(tmp_path / training.LAST)["state"]["step"] == 3
 
 
 def test_encoding_does_not_depend_on_company(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ class MathAMR:
 
     def trained(self, workspace: Path) -> Trained:
         """The model, trained if the store has none; a training that was stopped goes on."""
-        from harness.systems.mathamr import training
+        from harness.systems.mathamr import checkpoint, training
 
         spec = self._model_spec()
         key = store.key(spec)
@@ -203,7 +203,7 @@ class MathAMR:
             vocabulary.save(folder / "vocabulary.json")
             if self.training is None:
                 model = training.initial(trainer.settings, trainer.schedule.seed)
-                training.save_model(folder / training.BEST, model, trainer.identity)
+                checkpoint.save_model(folder / training.BEST, model, trainer.identity)
                 return
             trainer.run(say)
             for name in (training.BEST, training.LOG):
@@ -212,7 +212,7 @@ class MathAMR:
         folder = store.get_or_build("mathamr-model", spec, make)
         shutil.rmtree(work, ignore_errors=True)
         vocabulary = Vocabulary.load(folder / "vocabulary.json")
-        model = training.load_model(folder / training.BEST, {"vocabulary": vocabulary.digest})
+        model = checkpoint.load_model(folder / training.BEST, {"vocabulary": vocabulary.digest})
         log = folder / training.LOG
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
         return Trained(vocabulary, model.to(self._device), key, tuple(map(json.loads, lines)))

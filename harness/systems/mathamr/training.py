@@ -10,13 +10,13 @@ documents of all held-out pairs, by the mean reciprocal rank; chance is given be
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,16 +25,17 @@ import torch
 from harness.errors import HarnessError
 from harness.files import write_atomic
 from harness.systems.mathamr import batch as batches
-from harness.systems.mathamr import loss
+from harness.systems.mathamr import checkpoint, loss
 from harness.systems.mathamr.batch import Batch
 from harness.systems.mathamr.model import Encoder, Settings, parameter_groups
 from harness.systems.mathamr.pack import Pack
 from harness.systems.mathamr.schedule import Schedule
+from harness.systems.maxsim import scores_many, stack
 
 LAST, BEST, LOG = "last.pt", "best.pt", "log.jsonl"
 Numbers = npt.NDArray[np.int64]
 Say = Callable[[str], None]
-T = TypeVar("T")
+NODES = 10_000  # of the graphs that are encoded together
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,8 +160,11 @@ class Trainer:
         Raises
         ------
         HarnessError
-            The checkpoint belongs to another training, or memory runs out.
+            The checkpoint belongs to another training or is damaged, fewer than two pairs are held out, the loss is no
+            longer a number, or memory runs out.
         """
+        if len(self.held) < 2:
+            raise HarnessError(f"training: {len(self.held)} pairs are held out, expected 2 or more; raise 'validation'")
         model = initial(self.settings, self.schedule.seed).to(self.device)
         optimizer = torch.optim.AdamW(parameter_groups(model, self.schedule.weight_decay), lr=self.schedule.rate)
         if (self.folder / LAST).exists():
@@ -168,14 +172,12 @@ class Trainer:
             say(f"training goes on at epoch {state.epoch + 1}, step {state.step + 1}")
         else:
             self.folder.mkdir(parents=True, exist_ok=True)
-            state, log = _State(), [self._entry(0, model, None)]
+            with _memory("the validation of the untrained model", self.schedule.batch):
+                state, log = _State(), [self._entry(0, model, None)]
             say(_line(log[0]))
         while state.epoch < self.schedule.epochs and state.epoch - state.best_epoch < self.schedule.patience:
-            try:
+            with _memory(lambda: f"epoch {state.epoch + 1}, step {state.step + 1}", self.schedule.batch):
                 self._epoch(model, optimizer, state, log)
-            except RuntimeError as error:
-                _check_memory(error, f"epoch {state.epoch + 1}, step {state.step + 1}", self.schedule.batch)
-                raise
             say(_line(log[-1]))
         write_atomic(self.folder / LOG, "".join(json.dumps(entry) + "\n" for entry in log))
         return log
@@ -200,7 +202,7 @@ class Trainer:
         log.append(self._entry(state.epoch, model, mean))
         if log[-1]["validation loss"] < state.best:
             state.best, state.best_epoch = log[-1]["validation loss"], state.epoch
-            save_model(self.folder / BEST, model, self.identity)
+            checkpoint.save_model(self.folder / BEST, model, self.identity)
         self._save(model, optimizer, state, log)
 
     def _step(
@@ -255,26 +257,26 @@ class Trainer:
                 if len(pairs) > 1:
                     losses.append(self._loss(model, self._batch(pairs).to(self.device), pairs).item())
                     weights.append(len(pairs))
-        scores = self._scores(model) if len(self.held) > 1 else np.zeros((1, 1))
-        mrr, chance = reciprocal_rank(scores, excluded(self.held)) if len(self.held) > 1 else (math.nan, math.nan)
-        value = float(np.average(losses, weights=weights)) if losses else math.inf
+        value = float(np.average(losses, weights=weights))
+        if not math.isfinite(value):
+            raise HarnessError(f"training: the validation loss is {value}; lower the learning rate (key 'rate')")
+        scores = self._scores(model)
+        mrr, chance = reciprocal_rank(scores, excluded(self.held))
         return Ranked(value, mrr, chance)
 
     def _scores(self, model: Encoder) -> npt.NDArray[np.float64]:
         """Scores of all held-out documents for all held-out queries, shape (pairs, pairs)."""
-        queries = encode(model, self.pack, self.held.query.tolist(), self.settings, self.device, self.schedule.batch)
-        documents = encode(
-            model, self.pack, self.held.document.tolist(), self.settings, self.device, self.schedule.batch
+        sides = [self.held.query.tolist(), self.held.document.tolist()]
+        queries, documents = (
+            [rows.numpy() for rows in encode(model, self.pack, numbers, self.settings, self.device)]
+            for numbers in sides
         )
-        q, q_mask = _padded(queries)
-        d, d_mask = _padded(documents)
-        rows = [
-            loss.maxsim(q[i : i + 16], q_mask[i : i + 16], d, d_mask, normalise=True)
-            if self.schedule.beta > 0
-            else torch.stack([x[-1] for x in queries[i : i + 16]]) @ torch.stack([x[-1] for x in documents]).T
-            for i in range(0, len(queries), 16)
-        ]
-        return torch.cat(rows).double().numpy()
+        if self.schedule.beta == 0:
+            singles = [np.stack([rows[-1] for rows in side]).astype(np.float64) for side in (queries, documents)]
+            single: npt.NDArray[np.float64] = singles[0] @ singles[1].T
+            return single
+        vectors = stack((str(i), rows, -1) for i, rows in enumerate(documents))
+        return scores_many(queries, vectors, mean=True).astype(np.float64)
 
     def _save(self, model: Encoder, optimizer: torch.optim.Optimizer, state: _State, log: list[dict[str, Any]]) -> None:
         content = {
@@ -284,14 +286,18 @@ class Trainer:
             "log": log,
             "identity": self._identity(),
         }
-        _write(self.folder / LAST, content)
+        checkpoint.write(self.folder / LAST, content)
 
     def _resume(self, model: Encoder, optimizer: torch.optim.Optimizer) -> tuple[_State, list[dict[str, Any]]]:
-        content = _read(self.folder / LAST)
-        _check_identity(self.folder / LAST, content.get("identity", {}), self._identity())
-        model.load_state_dict(content["model"])
-        optimizer.load_state_dict(content["optimizer"])
-        return _State(**content["state"]), list(content["log"])
+        path = self.folder / LAST
+        content = checkpoint.read(path)
+        checkpoint.check_identity(path, content.get("identity", {}), self._identity())
+        try:
+            model.load_state_dict(content["model"])
+            optimizer.load_state_dict(content["optimizer"])
+            return _State(**content["state"]), list(content["log"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise HarnessError(f"{path}: no checkpoint of a training: {str(error).splitlines()[0]}") from None
 
     def _identity(self) -> dict[str, str]:
         return {
@@ -318,101 +324,71 @@ def reciprocal_rank(scores: npt.NDArray[np.float64], out: npt.NDArray[np.bool_])
 
 
 def encode(
-    model: Encoder, pack: Pack, numbers: Sequence[int], settings: Settings, device: str = "cpu", size: int = 64
+    model: Encoder, pack: Pack, numbers: Sequence[int], settings: Settings, device: str = "cpu", nodes: int = NODES
 ) -> list[torch.Tensor]:
     """The vectors of some graphs of a pack, in that order: a tensor (vectors, p) each, on the CPU.
 
-    Graphs of like size are encoded together, at most `size` at a time.
+    Graphs of like size are encoded together, of at most `nodes` nodes in all or one alone; where memory runs out, half
+    of them at a time.
 
     Raises
     ------
     HarnessError
-        Memory runs out.
+        Memory runs out with one graph.
     """
     model.eval()
-    order = sorted(range(len(numbers)), key=lambda i: len(pack[numbers[i]].nodes))
+    sizes = pack.sizes()[np.asarray(numbers, np.int64), 0]
+    waiting = list(_parts(np.argsort(sizes, kind="stable").tolist(), sizes, nodes))[::-1]
     out: dict[int, torch.Tensor] = {}
     with torch.no_grad():
-        for part in _parts(order, size):
+        while waiting:
+            part = waiting.pop()
             joined = batches.collate([pack[numbers[i]] for i in part], settings)
             try:
                 encoded = model(joined.to(device)).float().cpu()
             except RuntimeError as error:
-                _check_memory(error, f"graphs of up to {len(pack[numbers[part[-1]]].nodes):,} nodes", size)
-                raise
+                if not _is_memory(error):
+                    raise
+                if len(part) == 1:
+                    raise HarnessError(f"out of memory while encoding a graph of {sizes[part[0]]:,} nodes") from None
+                waiting += [part[len(part) // 2 :], part[: len(part) // 2]]
+                continue
             for row, i in enumerate(part):
                 out[i] = encoded[row][joined.mask[row]]
     return [out[i] for i in range(len(numbers))]
 
 
-def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    for begin in range(0, len(items), size):
-        yield items[begin : begin + size]
+def _parts(order: Sequence[int], sizes: Numbers, most: int) -> Iterator[list[int]]:
+    """Indices in runs of at most `most` nodes; a larger graph is a run of its own."""
+    part: list[int] = []
+    total = 0
+    for i in order:
+        if part and total + int(sizes[i]) > most:
+            yield part
+            part, total = [], 0
+        part.append(i)
+        total += int(sizes[i])
+    if part:
+        yield part
 
 
-def _padded(rows: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-    padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-    lengths = torch.tensor([len(row) for row in rows])
-    return padded, torch.arange(padded.shape[1])[None, :] < lengths[:, None]
-
-
-def save_model(path: Path, model: Encoder, identity: Mapping[str, str]) -> None:
-    """Write the weights of a model with its settings and what it belongs to."""
-    _write(path, {"model": model.state_dict(), "settings": asdict(model.settings), "identity": dict(identity)})
-
-
-def load_model(path: Path, identity: Mapping[str, str]) -> Encoder:
-    """The inverse of `save_model`.
-
-    Raises
-    ------
-    HarnessError
-        The file is damaged or no checkpoint, or belongs to something else, such as another vocabulary.
-    """
-    content = _read(path)
-    _check_identity(path, content.get("identity", {}), identity)
-    try:
-        model = Encoder(Settings(**content["settings"]))
-        model.load_state_dict(content["model"])
-    except (KeyError, TypeError, RuntimeError) as error:
-        raise HarnessError(f"{path}: no checkpoint of this model: {str(error).splitlines()[0]}") from None
-    return model.eval()
-
-
-def _check_identity(path: Path, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    for key, value in wanted.items():
-        if found.get(key) != value:
-            raise HarnessError(
-                f"{path}: the checkpoint belongs to another {key} ({str(found.get(key))[:60]!r}, here {value[:60]!r}); "
-                "take the one it was trained with, or train again in an empty folder"
-            )
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    buffer = io.BytesIO()
-    torch.save(dict(content), buffer)
-    write_atomic(path, buffer.getvalue())
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise HarnessError(f"{path}: no such checkpoint") from None
-    except Exception as error:  # torch raises what the damaged bytes happen to lead to
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise HarnessError(f"{path}: not a checkpoint, or damaged: {reason[:120]}") from None
-    if not isinstance(content, dict):
-        raise HarnessError(f"{path}: not a checkpoint: holds a {type(content).__name__}")
-    return content
-
-
-def _check_memory(error: RuntimeError, where: str, batch: int) -> None:
-    """Raise one line if it was memory that ran out, on a GPU or here."""
+def _is_memory(error: RuntimeError) -> bool:
+    """Whether it was memory that ran out, on a GPU or here."""
     text = str(error)
-    if isinstance(error, torch.OutOfMemoryError) or "allocate memory" in text or "out of memory" in text:
+    return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in text or "out of memory" in text
+
+
+@contextmanager
+def _memory(where: str | Callable[[], str], batch: int) -> Iterator[None]:
+    """One line if memory runs out."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not _is_memory(error):
+            raise
+        place = where if isinstance(where, str) else where()
         raise HarnessError(
-            f"out of memory at {where} with batches of {batch}: lower the key 'batch'; the last checkpoint is kept"
+            f"out of memory at {place} with batches of {batch}: lower the key 'batch'; the last checkpoint is kept"
         ) from None
 
 
