@@ -30,10 +30,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from harness.systems.mathamr import loss
+from harness.systems.mathamr import loss, training
 from harness.systems.mathamr.batch import Batch, collate
 from harness.systems.mathamr.convolution import Plan, RelationalConv
 from harness.systems.mathamr.model import Encoder, Settings, groups_of, parameter_groups
+from harness.systems.mathamr.pack import Pack
+from harness.systems.mathamr.schedule import Schedule
 from harness.systems.mathamr.virtual import Encoded
 
 MEAN, MEDIAN = 156.0, 101.0  # nodes of a graph: table 4.2
@@ -235,6 +237,24 @@ def table(graphs: int, device: str, threads: int, variants: Sequence[tuple[str, 
         )
 
 
+def epoch(pairs: int, size: int, device: str) -> dict[str, float]:
+    """Seconds of the steps of one epoch over so many synthetic pairs, read from a pack as a training reads them."""
+    rng = np.random.default_rng(SEED)
+    nodes = rng.permutation(sizes(2 * pairs)).tolist()
+    pack = Pack.memory((str(number), graph(rng, count)) for number, count in enumerate(nodes))
+    numbers = np.arange(pairs)
+    train = training.Pairs(2 * numbers, 2 * numbers + 1, numbers)
+    schedule = Schedule(seed=SEED, batch=size, autocast=device == "cuda")
+    made = training.Trainer(pack, train, train.take(numbers[:2]), SETTINGS, schedule, Path(), {}, device)
+    encoder = training.initial(SETTINGS, SEED).to(device)
+    optimizer = torch.optim.AdamW(parameter_groups(encoder, schedule.weight_decay), lr=schedule.rate)
+    order = training._order(train, schedule, 0)
+    wall, cpu = time.perf_counter(), time.process_time()
+    for step, part in enumerate(order):
+        made._step(encoder, optimizer, train.take(part), training._generator(SEED, 0, step))
+    return {"steps": len(order), "wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+
+
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -244,6 +264,8 @@ def main() -> None:
     parser.add_argument("--peer-steps", type=int, default=3, help="the same of RGCNConv and FastRGCNConv (default: 3)")
     parser.add_argument("--threads", type=int, default=2, help="of the CPU (default: 2)")
     parser.add_argument("--without", nargs="*", default=[], help="variants that are left out")
+    parser.add_argument("--epoch", type=int, default=0, help="time an epoch of so many pairs instead (thesis: 45000)")
+    parser.add_argument("--pairs", type=int, default=32, help="pairs of a batch of --epoch (default: 32)")
     parser.add_argument("--only", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
@@ -255,6 +277,11 @@ def main() -> None:
     load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
     versions = f"torch {torch.__version__}, torch_geometric {version('torch_geometric')}"
     print(f"{name}, {os.cpu_count()} cores, {asked.threads} threads, load before: {load}; {versions}.\n")
+    if asked.epoch:
+        found = epoch(asked.epoch, asked.pairs, asked.device)
+        print(f"An epoch of {asked.epoch:,} pairs, {asked.pairs} a batch: {found['steps']} steps, ", end="")
+        print(f"{found['wall']:.1f} s, {found['cpu']:.1f} CPU s.")
+        return
     steps = [(v, asked.steps if v.startswith("ours") else asked.peer_steps) for v in variants]
     table(asked.graphs, asked.device, asked.threads, steps)
 

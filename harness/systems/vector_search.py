@@ -23,7 +23,7 @@ from harness.trec import Run
 
 STRATEGIES = ("single", "rerank", "colbert")
 SEARCHES = ("exact", "approximate")
-MARGIN = 2e-6  # more than float32 can be wrong in an inner product of unit vectors
+MARGIN = 2**-23  # times the dimensions: more than float32 can be wrong in an inner product of unit vectors
 QUERIES = 32  # queries that share a pass over the documents
 
 
@@ -164,7 +164,8 @@ def _settled(query: Query, vectors: Vectors, rows: Rows, rough: Scores, k: int, 
     """The best of some documents, whose scores in float32 are known, by scores in float64."""
     if rows.size > k:
         last = np.partition(rough, rows.size - k)[rows.size - k]
-        rows = rows[rough >= last - (MARGIN if mean or strategy == "single" else MARGIN * len(query.values))]
+        margin = MARGIN * vectors.dimensions
+        rows = rows[rough >= last - (margin if mean or strategy == "single" else margin * len(query.values))]
     hits = top(_scores(query, vectors, rows, strategy, mean, np.float64), vectors.place[rows], k)
     return Hits(rows[hits.rows], hits.scores)
 

@@ -99,6 +99,12 @@ class Faiss:
         return Faiss(single, every, document)
 
 
+def version() -> str:
+    """Of FAISS, and of what decides an index beside the vectors; HarnessError if it is not installed."""
+    faiss = _library("faiss", "faiss-cpu")
+    return f"{faiss.__version__} {NEIGHBOURS} {CONSTRUCTION} {EF}"
+
+
 def faiss_index(
     vectors: Vectors,
     kind: str = "hnsw",

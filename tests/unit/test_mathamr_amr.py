@@ -98,6 +98,17 @@ def test_sentences_of_a_document_share_nodes() -> None:
         ("(a / b) (c / d)", "2 graphs"),
         ("(a / b :ARG0 (a / c))", "variable 'a' is defined twice"),
         ("(a / b ARG0 c)", "ROLE at line 1, column 8"),
+        ("(a / b :ARG0 (c / d)) :ARG1 (e / f)", "text behind the graph at line 1"),
+        ("(a / b\n :x c))", "text behind the graph at line 2"),
+        ("(a / b)\n\n junk\n# ::id x\n", "text behind the graph at line 3"),
+        ("(a / b)~e.3", "text behind the graph"),
+        ('(a / b) "', "text behind the graph"),
+        ("junk (a / b)", "0 graphs"),
+        ("()", "a node without a variable"),
+        ("(a / b :ARG0 ())", "a node without a variable"),
+        ("(a / b :ARG0)", "role ':ARG0' of node 'a' has no target"),
+        ("(a / b :ARG0 :ARG1 c)", "role ':ARG0' of node 'a' has no target"),
+        ("(a / b :ARG0 (c / d :mod~e.2))", "role ':mod~e.2' of node 'c' has no target"),
         ("(a / b :x " * 40_000, "nested too deeply|Unexpected end"),
     ],
 )
@@ -105,6 +116,61 @@ def test_a_fault_is_one_line(text: str, reason: str) -> None:
     with pytest.raises(HarnessError, match=reason) as caught:
         amr.read_sentence(text)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '(a / "x) (y" :op1 "((#")',
+        '(a / "x) (y"~e.3 :op1~e.4 "((#"~e.5,6)',
+        '# ::id x ::date (y)\n# ::snt A ) and (.\n(a / "x) (y"\n   :op1 "((#")\n',
+        '(a / "x) (y" :op1 "((#") \t\r\n\n\u00a0\n',
+        '\n (a / "x) (y"\n  # a note (\n:op1 "((#")\n# the end )',
+    ],
+)
+def test_nothing_is_behind_a_graph(text: str) -> None:
+    """Brackets in strings and comments, alignments, comments and white space are no fault."""
+    assert amr.read_sentence(text) == Sentence(("x) (y", "((#"), ((0, ":op1", 1),), 0)
+
+
+@given(trees(), st.sampled_from([")", "x", ":ARG1 (e / f)", "/", "~e.1", '"', ":", "(e / f)"]))
+def test_text_behind_any_graph_is_a_fault(text: str, more: str) -> None:
+    amr.read_sentence(f"{text}\n \n")
+    for between in ("", " ", "\n", "\n# ::id x\n"):
+        with pytest.raises(HarnessError, match=r"text behind the graph|2 graphs"):
+            amr.read_sentence(text + between + more)
+
+
+def test_several_graphs_in_one_text() -> None:
+    text = "# ::id 1\n(a / b)\n# ::id 2\n# ::snt y\n\n(a / c\n   :mod 5)  \n(d / e)\n\n# the end\n"
+    assert [found.labels for found in amr.read_sentences(text)] == [("b",), ("c", "5"), ("e",)]
+    with pytest.raises(HarnessError, match="text behind the graph"):
+        amr.read_sentences("(a / b)\n(c / d))\n(e / f)\n")
+
+
+def test_faults_of_a_file_cost_their_graphs(tmp_path: Path) -> None:
+    """Also text behind a graph and an id without one; the rest goes on."""
+    path = tmp_path / "some.amr"
+    path.write_text(
+        "# AMR release; 5 graphs\n\n# ::id g1\n# ::snt What is ::id x ?\n(a / b)\n\n"
+        "# ::id g2\n(a / b)\n  :ARG1 (e / f)\n\n"
+        "# ::id g3\n# ::snt x\n\n# ::id g4\n\n(a / c)\n# ::id g5\n()\n\n"
+        "(a / d) )\n\n:ARG1 (a / e)\n(a / f)\n# ::id g9\n",
+        encoding="utf-8",
+    )
+    found = list(amr.read_penman_file(path))
+    assert [name for name, _ in found] == ["g1", "g2", "g3", "g4", "g5", "6", "7", "8", "g9"]
+    assert [str(each) if isinstance(each, Failure) else each.labels for _, each in found] == [
+        ("b",),
+        f"{path}: graph 2 (g2): text behind the graph at line 2",
+        f"{path}: graph 3 (g3): 0 graphs, expected one",
+        ("c",),
+        f"{path}: graph 5 (g5): a node without a variable, expected (variable / concept)",
+        f"{path}: graph 6: text behind the graph at line 1",
+        f"{path}: graph 7: 0 graphs, expected one",
+        ("f",),
+        f"{path}: graph 9 (g9): 0 graphs, expected one",
+    ]
 
 
 def test_a_fault_in_graph_17_costs_that_graph(tmp_path: Path) -> None:
@@ -248,3 +314,39 @@ def test_a_parser_of_amr_reads_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(found[1], Failure)
     assert found[1].kind == amr.UNDECODED
     assert found[2] == []
+
+
+def test_a_chunk_that_cannot_be_read_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A text fails only if none of its chunks can be read; what is left out of the others is counted."""
+
+    def parse(texts: list[str]) -> list[str]:
+        made = {"bad": "(x / ", "more": "(x / y) z", "none": ""}
+        return [made.get(text, f"(x / {text})") for text in texts]
+
+    monkeypatch.setattr(amr, "_loaded", lambda package, model: parse)
+    monkeypatch.setattr(amr, "sentences", lambda texts: (text.split("|") for text in texts))
+    parser = amr.AMRParser(limit=1)
+    found = parser(["one|more|three", "bad|more", "bad|none", "none", "bad|six"])
+    assert [each.reason if isinstance(each, Failure) else [s.labels[0] for s in each] for each in found] == [
+        ["one", "three"],
+        "Unexpected end of input at line 1, column 5",
+        "Unexpected end of input at line 1, column 5",
+        [],
+        ["six"],
+    ]
+    said = capsys.readouterr().err
+    assert said.splitlines() == [
+        "transition-amr: 2 of 10 chunks left out, Penman decode error; first: text behind the graph at line 1"
+    ]
+    parser(["one", "bad"])
+    assert capsys.readouterr().err == ""  # a text that fails is counted by its failure
+
+
+def test_a_parser_of_amr_without_penman(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is no fault of the posts."""
+    amr._penman.cache_clear()
+    monkeypatch.setitem(sys.modules, "penman", None)
+    with pytest.raises(HarnessError, match="penman is not installed"):
+        amr.AMRParser()([])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
@@ -125,6 +125,7 @@ def test_inversions_of_amr() -> None:
 
 
 @given(graphs())
+@example(Graph(("#",), bytes(1), (), 0, ((0,),), ()))
 def test_penman_says_the_same(graph: Graph) -> None:
     pytest.importorskip("penman", reason="penman is not installed")
     from harness.systems.mathamr.amr import read_sentence

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import csv
 import importlib
+import inspect
 import io
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from harness.console import say
 from harness.errors import HarnessError, format_error, suggestion
 from harness.files import read_bytes
 from harness.systems.mathamr.dependency import sentences
@@ -29,10 +31,11 @@ from harness.systems.mathamr.posts import LIMIT, chunks
 DOCUMENT_MODEL = "doc-sen-conll-amr-seed42"
 UNDECODED = "Penman decode error"
 _WEIGHTS = "expected a path with the model's weights, which are not part of the package"
-_Node = tuple[str, Sequence[tuple[str, Any]]]  # variable, branches of role and target; `/` is the role of the concept
+_Node = tuple[str | None, Sequence[tuple[str, Any]]]  # variable, branches: role (`/` is the concept's), target
 Loaded = Callable[[Sequence[str]], list[str]]
 
 _ALIGNMENT = re.compile(r"~(?:[a-z]\.?)?\d+(?:,\d+)*$")
+_ID = re.compile(r"#(?!\s*::(?:snt|tok)\b).*?::id\s+(\S+)")  # not where a sentence itself speaks of `::id`
 _PART = re.compile(r":snt\d+$", re.IGNORECASE)
 _SYMBOL = re.compile(r"([A-Z])\d+")  # a variable of an operator tree in the published file; the letter is the kind
 
@@ -43,7 +46,8 @@ def read_sentence(text: str) -> Sentence:
     Raises
     ------
     HarnessError
-        What is wrong, in one line; also a variable that is defined twice or text behind the graph.
+        What is wrong, in one line; also a variable that is defined twice, a node without one, a role without a target,
+        or text behind the graph.
     """
     return _sentence(_parsed(text), _label)
 
@@ -56,7 +60,8 @@ def read_sentences(text: str) -> list[Sentence]:
 def read_penman_file(path: Path) -> Iterator[tuple[str, Sentence | Failure]]:
     """The graphs of a file, each with its `# ::id` or else its number from 1; one that cannot be read is a `Failure`.
 
-    A graph begins at a line with `(` in its first column or at `# ::id`, so that an open bracket ends with its graph.
+    A graph begins at a line with `(` in its first column or at `# ::id`, so that an open bracket ends with its graph;
+    an id without a graph is a `Failure` as well.
 
     Raises
     ------
@@ -157,7 +162,8 @@ def amrlib(model: str) -> Loaded:
 class AMRParser:
     """A parser for `build`: texts with placeholders -> the graphs of their chunks, by a parser of AMR.
 
-    A text is split into sentences by spaCy and read in chunks; a chunk of which the parser makes nothing is left out.
+    A text is split into sentences by spaCy and read in chunks; a chunk of which the parser makes nothing, or no valid
+    Penman, is left out (MathAMR+ thesis, section 3.1). How many of the latter there are is said.
 
     Parameters
     ----------
@@ -171,24 +177,38 @@ class AMRParser:
     limit: int = LIMIT
 
     def __call__(self, texts: Sequence[str]) -> list[list[Sentence] | Failure]:
-        """The graphs of each text, or a `Failure` if its Penman cannot be read.
+        """The graphs of each text, or a `Failure` if the Penman of none of its chunks can be read.
 
         Raises
         ------
         HarnessError
             A package or the weights are missing.
         """
+        _penman()  # its lack is no fault of a chunk
         parse = _loaded(self.package, self.model)
         runs = [list(chunks(found, self.limit)) for found in sentences(texts)]
         penman = iter(parse(["\n".join(run) for text in runs for run in text]))
         out: list[list[Sentence] | Failure] = []
+        lost: list[str] = []  # why chunks are left out of graphs
         for text in runs:
-            written = [next(penman) for _ in text]
-            try:
-                out.append([graph for each in written for graph in read_sentences(each)])
-            except HarnessError as error:
-                out.append(Failure("", UNDECODED, str(error)))
+            found, reasons = _decoded([next(penman) for _ in text])
+            out.append(found if found or not reasons else Failure("", UNDECODED, reasons[0]))
+            lost += reasons if found else ()
+        if lost:
+            say(f"{self.package}: {len(lost)} of {sum(map(len, runs))} chunks left out, {UNDECODED}; first: {lost[0]}")
         return out
+
+
+def _decoded(written: Sequence[str]) -> tuple[list[Sentence], list[str]]:
+    """The graphs of a text's chunks, and why others cannot be read."""
+    graphs: list[Sentence] = []
+    reasons: list[str] = []
+    for each in written:
+        try:
+            graphs += read_sentences(each)
+        except HarnessError as error:
+            reasons.append(str(error))
+    return graphs, reasons
 
 
 @lru_cache(1)
@@ -239,8 +259,19 @@ def _penman() -> ModuleType:
 def _parsed(text: str) -> _Node:
     """The tree that Penman's brackets make: (variable, [(role, target), ...])."""
     penman = _penman()
+    # Comments go: behind a graph the package takes them for the beginning of another one.
+    given = ["" if line.lstrip().startswith("#") else line for line in text.splitlines()]
+    number = 0
+
+    def counted() -> Generator[str, None, None]:
+        nonlocal number
+        for line in given:
+            number += 1
+            yield line.rstrip()
+
+    lines = counted()
     try:
-        trees = list(penman.iterparse(text))
+        trees = list(penman.iterparse(lines))
     except penman.PenmanError as error:
         place = f" at line {error.lineno}, column {error.offset + 1}" if getattr(error, "lineno", None) else ""
         raise HarnessError(f"{getattr(error, 'message', None) or type(error).__name__}{place}") from None
@@ -248,6 +279,9 @@ def _parsed(text: str) -> _Node:
         raise HarnessError("brackets are nested too deeply") from None
     if len(trees) != 1:
         raise HarnessError(f"{len(trees)} graphs, expected one")
+    # The package stops without a word at what begins no graph, and then has not asked for all lines and their end.
+    if inspect.getgeneratorstate(lines) != inspect.GEN_CLOSED:
+        raise HarnessError(f"text behind the graph at line {number}")
     top: _Node = trees[0].node
     return top
 
@@ -277,6 +311,11 @@ def _variables(top: _Node) -> dict[str, str | None]:
     waiting = [top]
     while waiting:
         variable, branches = waiting.pop()
+        if variable is None:
+            raise HarnessError("a node without a variable, expected (variable / concept)")
+        for role, target in branches:
+            if target is None and role != "/":
+                raise HarnessError(f"role {role!r} of node {variable!r} has no target")
         found = [target for role, target in branches if role == "/"]
         if variable in concepts and found and concepts[variable] is not None:
             raise HarnessError(f"variable {variable!r} is defined twice")
@@ -317,7 +356,7 @@ def _sentence(top: _Node, label: Callable[[str, str | None], str]) -> Sentence:
             parts[part][node] = None
         if above >= 0:
             edges.append((node, role[:-3], above) if is_inverse(role) else (above, role, node))
-        below = [(_ALIGNMENT.sub("", branch), to) for branch, to in branches if branch != "/" and to is not None]
+        below = [(_ALIGNMENT.sub("", branch), to) for branch, to in branches if branch != "/"]
         if any(_PART.match(branch) for branch, _ in below):
             # A node above sentences belongs to none.
             if part >= 0:
@@ -367,7 +406,7 @@ def _topic(sentence: Sentence) -> Graph:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    """The graphs of a file: their `# ::id`, "" if there is none, and their text."""
+    """The graphs of a file: their `# ::id`, "" if there is none, and their text, empty if only an id is there."""
     name, lines = "", list[str]()
     for line in [*text.split("\n"), ""]:
         comment = line.startswith("#")
@@ -375,10 +414,14 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
             yield name, "\n".join(lines)
             name, lines = "", []
         if comment:
-            found = re.search(r"::id\s+(\S+)", line)
-            name = found[1] if found else name
+            if found := _ID.match(line):
+                if name:
+                    yield name, ""
+                name = found[1]
         elif line.strip():
             lines.append(line)
+    if name:
+        yield name, ""
 
 
 def _text(path: Path) -> str:

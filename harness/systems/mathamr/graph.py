@@ -316,7 +316,7 @@ def _joined(graph: Graph) -> list[list[tuple[int, str]]]:
 
 
 def _symbol(label: str) -> str:
-    if label and not any(character.isspace() or character in '()/:~"\\' for character in label):
+    if label and not any(character.isspace() or character in '()/:~#"\\' for character in label):
         return label
     blank = "".join(" " if character.isspace() else character for character in label)
     return '"' + blank.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -177,10 +177,11 @@ class MathAMR:
         with phase("training"):
             trained = self.trained(workspace)
         with phase("index"):
-            vectors = self._vectors(corpus, trained, workspace)
+            folder = self._vectors(corpus, trained, workspace)
+            vectors = Vectors.load(folder)
+            index = self._index(vectors, folder) if self.precision == "approximate" else None
         with phase("search"):
             asked, ids = self._queries(topics, trained)
-            index = self._index(vectors) if self.precision == "approximate" else None
             found = []
             for topic in queries([topic for topic in topics if topic.id in asked]):
                 among = None if pool is None else data.rows_of(vectors, pool.get(topic.id, frozenset()))
@@ -285,8 +286,8 @@ class MathAMR:
 
     # ---- vectors ------------------------------------------------------------------------------------------------
 
-    def _vectors(self, corpus: Corpus, trained: Trained, workspace: Path) -> Vectors:
-        """The vectors of the documents, from the store if they have been made before."""
+    def _vectors(self, corpus: Corpus, trained: Trained, workspace: Path) -> Path:
+        """Where the vectors of the documents are; made if the store has none."""
         spec = {
             "model": trained.digest,
             "corpus": data.identity(corpus),
@@ -309,7 +310,7 @@ class MathAMR:
                 maxsim.stack(((name, row, 0) for name, row, _ in rows), [post for _, _, post in rows]).save(folder)
             (folder / "graphs.pack").unlink()
 
-        return Vectors.load(store.get_or_build("mathamr-vectors", spec, make))
+        return store.get_or_build("mathamr-vectors", spec, make)
 
     def _encoded(self, items: Iterator[tuple[str, Graph]], trained: Trained, folder: Path) -> tuple[Pack, list[Any]]:
         """A pack of graphs, and the vectors of each: float32, shape (vectors, out)."""
@@ -372,10 +373,13 @@ class MathAMR:
             say(f"{len(without)} of {len(topics)} topics have no vectors, such as {without[0]}")
         return out, [topic.id for topic in topics if topic.id in out]
 
-    def _index(self, vectors: Vectors) -> vector_search.Index:
-        from harness.systems.vectors import faiss_index
+    def _index(self, vectors: Vectors, folder: Path) -> vector_search.Index:
+        """The index of the vectors that are kept in a folder, from the store if it has been made before."""
+        from harness.systems.vectors import Faiss, faiss_index, version
 
-        return faiss_index(vectors)
+        spec = {"vectors": folder.name, "faiss": version()}
+        found = store.get_or_build("faiss-index", spec, lambda made: faiss_index(vectors).save(made))
+        return Faiss.load(found, vectors)
 
     def _search(
         self, query: Query, vectors: Vectors, index: vector_search.Index | None, among: maxsim.Rows | None
