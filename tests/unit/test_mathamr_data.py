@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mathamr_tools import message
-from mathamr_world import Words, World, parser, row, rows, topics, world
+from mathamr_world import Conf, Words, World, parser, row, rows, topics, world
 
 from harness import store
 from harness.collections.corpus import Corpus, Document
@@ -171,6 +171,63 @@ def test_pairs_without_a_graph_are_counted(world: World, tmp_path: Path, capsys:
     assert [document for _, document in named(found)] == ["qa/A0.0", "qa/A1.0"]
     assert found.without == 2
     assert "pairs: 2; left out as judged 0, without a graph 2" in capsys.readouterr().err
+
+
+KEPT = "[question, question_id, accepted]"
+
+
+def test_only_accepted_answers_where_a_corpus_says(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = rows(4)
+    for document, accepted in zip(documents, ("no", "yes", "yes", "no", "no", "no", "yes", None), strict=True):
+        document["accepted"] = accepted  # null is as a column that is not there: not known to be accepted
+    world.corpus("qa", documents, keep=KEPT)
+    world.corpus("qb", rows(2, 1))
+    judge = Judged(frozenset({"A1.0", "A1.1"}), frozenset())  # counted once, accepted or not
+    found = made({"qa": "question", "qb": "question"}, tmp_path, judge)
+    assert named(found) == [("qa/Q0", "qa/A0.1"), ("qa/Q3", "qa/A3.0"), ("qa/Q0", "qb/A0.0")]
+    assert (found.left_out, found.not_accepted, found.without) == (3, 4, 0)
+    said = capsys.readouterr().err.splitlines()
+    assert "pairs: 3; left out as judged 3, not accepted 4, without a graph 0" in said
+    silent = [line for line in said if "does not say" in line]
+    assert silent == ["corpus qb does not say which answer was accepted: all answers count"]
+
+
+def test_no_accepted_answer_is_one_line(world: World, tmp_path: Path) -> None:
+    world.corpus("qa", [document | {"accepted": "no"} for document in rows(2)], keep=KEPT)
+    with pytest.raises(HarnessError) as error:
+        made({"qa": "question"}, tmp_path, Judged(frozenset({"A0.0"}), frozenset()))
+    assert message(error) == "key 'pairs': no pair of qa is left (1 are judged, 3 not accepted)"
+
+
+def test_accepted_is_yes_or_no(world: World, tmp_path: Path) -> None:
+    words = Words()
+    world.corpus("qa", [row("A", 1, accepted=True)], keep=KEPT)
+    with pytest.raises(HarnessError) as error:
+        made({"qa": "question"}, tmp_path, words=words)
+    assert message(error) == "corpus qa: column 'accepted' of document A is 'True', expected 'yes' or 'no'"
+    assert not words.calls
+
+
+def test_posts_of_math_stack_exchange(world: World, conf: Conf, tmp_path: Path) -> None:
+    span = '&lt;span class="math-container" id="{}"&gt;$x$&lt;/span&gt;'.replace('"', "&quot;")
+    path = tmp_path / "Posts.xml"
+    path.write_text(
+        f"""<posts>
+<row Id="1" PostTypeId="1" AcceptedAnswerId="3" Title="Sums" Body="How do {span.format(7)} add?"/>
+<row Id="2" PostTypeId="2" ParentId="1" Body="So {span.format(8)} goes"/>
+<row Id="3" PostTypeId="2" ParentId="1" Body="Thus {span.format(9)} goes"/>
+</posts>"""
+    )
+    text = f"name: posts\ntitle: t\nlicence: CC0\nreader: arqmath-posts\nkeep: {KEPT}\nfile: {{file: {path}}}\n"
+    conf("corpus", "posts", text)
+    found = made({"posts": "question"}, tmp_path)
+    assert named(found) == [("posts/1", "posts/3")]
+    assert found.not_accepted == 1
+    graphs = [graph for _, graph in found.graphs()]
+    assert [[formula.id for formula in graph.formulas] for graph in graphs] == [["7"], ["9"]]  # each its own
+    assert graphs[0].labels[:5] == ("sums", "how", "do", "FORMULA_0", "add?")
 
 
 def test_no_pair_left_is_one_line(world: World, tmp_path: Path) -> None:

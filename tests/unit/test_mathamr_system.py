@@ -110,8 +110,9 @@ def test_a_post_finds_itself(place: Place) -> None:
     for strategy in ("single", "colbert"):
         found = place.run(asked, strategy=strategy).to_dict()
         assert found["T1"]["A6.1"] == found["T2"]["A9.0"] == pytest.approx(1, abs=1e-6)
-        assert max(found["T1"].values()) == found["T1"]["A6.1"]
-        assert max(found["T2"].values()) == found["T2"]["A9.0"]
+        # An untrained post may come as near, and the last bit is not the same in every company.
+        assert max(found["T1"].values()) == pytest.approx(found["T1"]["A6.1"], abs=1e-6)
+        assert max(found["T2"].values()) == pytest.approx(found["T2"]["A9.0"], abs=1e-6)
 
 
 @pytest.mark.parametrize("structure", ["hierarchy", "global", "none"])

@@ -4,6 +4,7 @@ import gzip
 import lzma
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from harness.collections import posts as posts_module
 from harness.collections.corpus import Corpus, Document
-from harness.collections.posts import Questions, rows
+from harness.collections.posts import Question, Questions, check, rows
 from harness.errors import FormatError
 from harness.topics import Formula
 
@@ -228,6 +229,89 @@ def test_posts(tmp_path: Path) -> None:
     }
 
 
+ASKED = post(
+    Id="5",
+    PostTypeId="1",
+    AcceptedAnswerId="09",
+    Title=f"Is {span('$p$', '1')} even?",
+    Body=f"<p>why\0 é {span('$y$', '2')}</p>".replace("\0", "&lt;"),
+    Tags="<limits>",
+)
+OPEN = post(Id="7", PostTypeId="1", Title="open", Body="what?")
+# Names an answer of another question, which that does not make accepted; it has no text.
+STRANGE = post(Id="8", PostTypeId="1", AcceptedAnswerId="4", Title="strange")
+ANSWERS = (
+    post(Id="4", PostTypeId="2", ParentId="5", Body="first"),
+    ANSWER,
+    post(Id="10", PostTypeId="2", ParentId="7", Body="nobody took it"),
+    post(Id="11", PostTypeId="2", ParentId="8", Body="odd"),
+    post(Id="12", PostTypeId="2", ParentId="77", Body="alone"),
+)
+
+
+def test_questions_and_accepted_answers_of_posts(tmp_path: Path) -> None:
+    plain = posts_file(tmp_path / "Posts.xml", *ANSWERS[:3], ASKED, OPEN, STRANGE, *ANSWERS[3:])
+    made = replace(plain, keep=("question", "question_id", "accepted"))
+    asked = "why< é $y$"
+    head = (Formula("1", "p"), Formula("2", "y"))
+    columns = [
+        {"question": asked, "question_id": "5", "accepted": "no"},
+        {"question": asked, "question_id": "5", "accepted": "yes"},
+        {"question": "what?", "question_id": "7", "accepted": "no"},
+        {"question": "", "question_id": "8", "accepted": "no"},
+        {"question": "", "question_id": "77", "accepted": "no"},
+    ]
+    documents = list(made)
+    assert [document.columns for document in documents] == columns
+    assert documents[0] == Document("4", "Is $p$ even?", "first", ("limits",), head, columns[0])
+    assert documents[1].formulas == (*head, Formula("3", "x < y"))  # of title, question and answer
+    assert made.remarks() == {
+        "accepted answers": 1,
+        "answers": 5,
+        "answers without their question": 1,
+        "formula spans around others": 0,
+        "formulas": 5,
+        "formulas without LaTeX": 0,
+        "questions with an accepted answer": 2,
+        "questions without text": 1,
+    }
+    bare = list(plain)
+    assert [replace(d, columns={}, formulas=()) for d in documents] == [replace(d, formulas=()) for d in bare]
+    assert bare[1].formulas == (Formula("1", "p"), Formula("3", "x < y"))
+
+
+@pytest.mark.parametrize("keep", [(), ("accepted",), ("question_id",), ("accepted", "question_id"), ("question",)])
+def test_only_what_is_kept_of_a_question_waits(
+    keep: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[Question] = []
+    add = Questions.add
+
+    def noted(self: Questions, number: int, question: Question) -> None:
+        waiting.append(question)
+        add(self, number, question)
+
+    monkeypatch.setattr(Questions, "add", noted)
+    made = replace(posts_file(tmp_path / "Posts.xml", ASKED, *ANSWERS[:2]), keep=keep)
+    assert [tuple(document.columns) for document in made] == [keep, keep]
+    (question,) = waiting
+    assert bool(question.body) == ("question" in keep)
+    assert question.accepted == ("9" if "accepted" in keep else "")
+
+
+def test_a_column_that_posts_do_not_have(tmp_path: Path) -> None:
+    made = replace(posts_file(tmp_path / "Posts.xml", ASKED, ANSWER), keep=("question", "acepted"))
+    assert message(lambda: list(made)) == "corpus c: keep: 'acepted' is unknown; did you mean 'accepted'?"
+
+
+def test_an_accepted_answer_that_is_no_id(tmp_path: Path) -> None:
+    made = posts_file(tmp_path / "Posts.xml", ASKED.replace('"09"', '"nine"'), ANSWER)
+    fault = f"{made.path}:3: AcceptedAnswerId 'nine' is not a whole number"
+    assert message(lambda: list(replace(made, keep=("accepted",)))) == fault
+    assert message(lambda: check(made.path)) == fault  # found on arrival
+    assert len(list(made)) == 1  # nobody asked for it
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
 def test_packed_posts(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     made = posts_file(tmp_path / "Posts.xml", QUESTION, ANSWER)
@@ -294,20 +378,21 @@ def test_posts_cut_short_at_any_place_are_a_fault(tmp_path: Path) -> None:
         assert message(lambda: list(made)).startswith(f"{made.path}:")
 
 
+TEXT = st.text("ab<> é∑😀", max_size=4)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(
-        st.tuples(st.integers(1, 60), st.text("ab\0é ", max_size=4), st.text("<>xy", max_size=4)),
-        unique_by=lambda q: q[0],
+    st.dictionaries(
+        st.integers(1, 60), st.builds(Question, TEXT, TEXT, st.sampled_from(("", "7")), TEXT | st.just("long" * 999))
     )
 )
-def test_questions_are_found_again(questions: list[tuple[int, str, str]]) -> None:
+def test_questions_are_found_again(questions: dict[int, Question]) -> None:
     kept = Questions()
-    for number, title, tags in questions:
-        kept.add(number, title.replace("\0", ""), tags)
+    for number, question in questions.items():
+        kept.add(number, question)
     kept.close()
-    expected = {number: (title.replace("\0", ""), tags) for number, title, tags in questions}
-    assert {number: kept.get(number) for number in range(62)} == {number: expected.get(number) for number in range(62)}
+    assert {number: kept.get(number) for number in range(62)} == {n: questions.get(n) for n in range(62)}
 
 
 def test_rows_are_given_while_the_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,6 +128,7 @@ class PairGraphs:
     query, document : int64, shape (pairs,). Indices into `ids`.
     group : int64, shape (pairs,). Pairs that share a question or an answer, directly or through others, are one group.
     left_out : pairs that were left out since their posts are judged; `without` those without a graph.
+    not_accepted : pairs, of those that are not judged, whose answer was not accepted.
     folders : where the graphs are, with what their posts' ids begin with.
     """
 
@@ -137,6 +138,7 @@ class PairGraphs:
     group: Ints
     left_out: int
     without: int
+    not_accepted: int
     folders: tuple[tuple[str, Path], ...]
 
     def graphs(self) -> Iterator[tuple[int, Graph]]:
@@ -153,6 +155,8 @@ def pair_graphs(
 ) -> PairGraphs:
     """The pairs of some corpora of answers, without those whose posts are judged.
 
+    Where a corpus's documents have a column `accepted`, only those with "yes" in it are taken (thesis, section 3.4).
+
     Parameters
     ----------
     sources : corpus -> the column that holds the question.
@@ -161,35 +165,61 @@ def pair_graphs(
     Raises
     ------
     HarnessError
-        No pair is left, or a corpus does not have the column.
+        No pair is left, or a corpus does not have the column, or `accepted` is neither "yes" nor "no".
     """
     wanted: list[tuple[str, str]] = []
     folders: list[tuple[str, Path]] = []
-    left_out = 0
+    left_out = not_accepted = 0
     for name, column in sources.items():
         corpus = load_corpus(name)
-        named = False
-        for document in corpus:
-            named = named or column in document.columns
-            if judged.holds(document):
-                left_out += 1
-            else:
-                wanted.append((f"{name}/questions/{question_id(document)}", f"{name}/answers/{document.id}"))
-        if not named:
-            raise HarnessError(f"key 'pairs': no document of corpus {name} has the column {column!r} of questions")
+        taken, judged_here, refused = _pairs(corpus, column, judged)
+        wanted += taken
+        left_out += judged_here
+        not_accepted += refused
         folders.append((f"{name}/questions/", graphs(corpus, "questions", parser, workspace, column, workers)))
         folders.append((f"{name}/answers/", graphs(corpus, "answers", parser, workspace, workers=workers)))
     first = _firsts(folders, {post for pair in wanted for post in pair})
     found = [(first[a], first[b]) for a, b in wanted if a in first and b in first]
     if not found:
-        raise HarnessError(f"key 'pairs': no pair of {', '.join(sources)} is left ({left_out} are judged)")
-    say(f"pairs: {len(found):,}; left out as judged {left_out:,}, without a graph {len(wanted) - len(found):,}")
+        others = f", {not_accepted} not accepted" if not_accepted else ""
+        raise HarnessError(f"key 'pairs': no pair of {', '.join(sources)} is left ({left_out} are judged{others})")
+    others = f", not accepted {not_accepted:,}" if not_accepted else ""
+    without = len(wanted) - len(found)
+    say(f"pairs: {len(found):,}; left out as judged {left_out:,}{others}, without a graph {without:,}")
     used = {post for pair in found for post in pair}
     ids = [post for post in dict.fromkeys(first.values()) if post in used]
     number = {post: i for i, post in enumerate(ids)}
     query, document = np.array([(number[a], number[b]) for a, b in found], np.int64).T
     group = _groups(query, document, len(ids))
-    return PairGraphs(ids, query, document, group, left_out, len(wanted) - len(found), tuple(folders))
+    return PairGraphs(ids, query, document, group, left_out, without, not_accepted, tuple(folders))
+
+
+def _pairs(corpus: Corpus, column: str, judged: Judged) -> tuple[list[tuple[str, str]], int, int]:
+    """The pairs of a corpus, and how many were left out since they are judged or, of the others, not accepted."""
+    taken: list[tuple[str, str]] = []
+    silent: list[tuple[str, str]] = []  # which do not say whether the answer was accepted
+    left_out = refused = 0
+    named = says = False
+    for document in corpus:
+        named = named or column in document.columns
+        accepted = document.columns.get("accepted")
+        says = says or accepted is not None
+        if accepted not in ("yes", "no", None):
+            reason = f"column 'accepted' of document {document.id} is {accepted!r:.40}, expected 'yes' or 'no'"
+            raise HarnessError(f"corpus {corpus.name}: {reason}")
+        if judged.holds(document):
+            left_out += 1
+        elif accepted == "no":
+            refused += 1
+        else:
+            pair = f"{corpus.name}/questions/{question_id(document)}", f"{corpus.name}/answers/{document.id}"
+            (taken if accepted else silent).append(pair)
+    if not named:
+        raise HarnessError(f"key 'pairs': no document of corpus {corpus.name} has the column {column!r} of questions")
+    if says:  # a document that does not say it is not known to be accepted
+        return taken, left_out, refused + len(silent)
+    say(f"corpus {corpus.name} does not say which answer was accepted: all answers count")
+    return silent, left_out, 0
 
 
 def _firsts(folders: Sequence[tuple[str, Path]], wanted: set[str]) -> dict[str, str]:

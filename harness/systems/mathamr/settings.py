@@ -19,8 +19,8 @@ class Settings:
     ----------
     nodes : types of content nodes in the vocabulary, the special ones among them.
     relations : forward relations F, the four virtual ones among them; each has an inverse.
-    reserved : a pair of relations on top of 2F for those that were not seen in training; without it, edges of unknown
-        relations are left out.
+    reserved : a pair of relations on top of 2F for those that were not seen in training, whose weights therefore are
+        those it began with (but for the bases, which all share); without it, edges of unknown relations are left out.
     dim : width of the layers.
     out : width of the vectors.
     layers, bases : relational convolutions, and basis matrices of each.

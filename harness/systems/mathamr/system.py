@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from harness.systems.mathamr.training import Pairs
     from harness.systems.mathamr.virtual import Encoded
 
-VERSION = 1  # raised whenever the same graphs and keys give another model or other vectors
+VERSION = 2  # raised whenever the same graphs and keys give another model or other vectors
 
 
 @dataclass(frozen=True, eq=False)
