@@ -70,10 +70,10 @@ def _latexml() -> Iterator[list[str]]:
 
 
 def _extras() -> Iterator[list[str]]:
-    """Systems whose module is not installed, but for Anserini's; nothing that is installed mends a blocked one."""
+    """Systems that lack something, but for Anserini's, told above; nothing that is installed mends a blocked one."""
     for name in config.names("system"):
         mapping, _ = config.load("system", name)
-        told = "blocked" in mapping or ":" in str(mapping.get("needs", ""))
+        told = "blocked" in mapping or str(mapping.get("needs", "")).startswith(f"{anserini.__name__}:")
         if not told and (lacking := missing_module(mapping)):
             what, _, command = lacking.partition(": ")
             yield [f"system {name}", what, command]

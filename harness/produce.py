@@ -118,9 +118,10 @@ def check_untrained(system: System, collection: str) -> None:
     """
     left_out = trains_without([system])
     if left_out is not None and collection not in left_out:
+        wanted = ",".join([*sorted(left_out), collection])
         raise HarnessError(
             f"system {getattr(system, 'name', type(system).__name__)}: trains on posts, and those judged in "
-            f"{collection} are not left out: add it to the key 'leave_out' ({', '.join(sorted(left_out)) or 'empty'})"
+            f"{collection} are not left out; say 'system.leave_out=[{wanted}]', or without what is not run"
         )
 
 

@@ -82,7 +82,7 @@ def test_a_cold_store_gives_the_same_bytes(place: Place, tmp_path: Path) -> None
     [
         (
             ("system.leave_out=[mini-task2]",),
-            "those judged in mini-task1 are not left out: add it to the key 'leave_out'",
+            "those judged in mini-task1 are not left out; say 'system.leave_out=[",
         ),
         (("+system.pairs.mini-answers=question",), "key 'pairs': no document of corpus mini-answers has the column"),
         (

@@ -43,7 +43,7 @@ def test_a_system_that_does_not_leave_out_the_collection_is_not_called(tmp_path:
     system = Learner(frozenset({"arqmath-1-task1"}))
     with pytest.raises(HarnessError, match="system learner: trains on posts, and those judged in mini-task1") as error:
         produce(system, collection, corpus, tmp_path)
-    assert "'leave_out' (arqmath-1-task1)" in str(error.value)
+    assert "'system.leave_out=[arqmath-1-task1,mini-task1]'" in str(error.value)
     assert "\n" not in str(error.value)
     assert not system.calls
     assert not list(tmp_path.rglob("*.run"))

@@ -140,7 +140,9 @@ class Linearised:
         Raises HarnessError if there is no corpus, or a package, weights or a GPU are missing.
         """
         corpus = needed(corpus, self.name)
-        parsers.device(self.device)  # it fails here rather than after the graphs have been made
+        if lines := missing():  # rather than after the graphs have been made
+            raise HarnessError("; ".join(lines))
+        parsers.device(self.device)
         parser = parsers.load(self.parser)
         workspace.mkdir(parents=True, exist_ok=True)
         with phase("index"):

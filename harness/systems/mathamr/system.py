@@ -22,6 +22,7 @@ from harness.console import say
 from harness.errors import HarnessError, suggestion
 from harness.meter import phase, queries
 from harness.systems import Pool, maxsim, parameters, vector_search
+from harness.systems import vectors as adapters
 from harness.systems.lexical import needed
 from harness.systems.mathamr import build, data, parsers
 from harness.systems.mathamr.data import PairGraphs
@@ -172,7 +173,10 @@ class MathAMR:
             There is no corpus, or a package, weights, a GPU or memory are missing.
         """
         corpus = needed(corpus, self.name)
-        parsers.device(self.device)  # it fails here rather than after the graphs have been made
+        # They fail here rather than after the graphs have been made, or the training.
+        parsers.device(self.device)
+        if self.precision == "approximate":
+            adapters.version()
         workspace.mkdir(parents=True, exist_ok=True)
         with phase("training"):
             trained = self.trained(workspace)
@@ -375,11 +379,9 @@ class MathAMR:
 
     def _index(self, vectors: Vectors, folder: Path) -> vector_search.Index:
         """The index of the vectors that are kept in a folder, from the store if it has been made before."""
-        from harness.systems.vectors import Faiss, faiss_index, version
-
-        spec = {"vectors": folder.name, "faiss": version()}
-        found = store.get_or_build("faiss-index", spec, lambda made: faiss_index(vectors).save(made))
-        return Faiss.load(found, vectors)
+        spec = {"vectors": folder.name, "faiss": adapters.version()}
+        made = store.get_or_build("faiss-index", spec, lambda at: adapters.faiss_index(vectors).save(at))
+        return adapters.Faiss.load(made, vectors)
 
     def _search(
         self, query: Query, vectors: Vectors, index: vector_search.Index | None, among: maxsim.Rows | None

@@ -1,0 +1,19 @@
+"""What the doctor says of systems that lack something: those that tell it themselves too, and Anserini's once."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import doctor
+from harness.systems import anserini
+from harness.systems.mathamr import parsers
+
+
+def test_systems_that_tell_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parsers, "missing", lambda: ["torch not installed: pip install x"])
+    monkeypatch.setattr(anserini, "missing", lambda: ["Java is not there: make anserini"])
+    rows = list(doctor._extras())
+    assert ["system mathamr-dependency", "torch not installed", "pip install x"] in rows
+    assert not [row for row in rows if row[0].startswith("system anserini")]
+    monkeypatch.setattr(parsers, "missing", list)
+    assert "system mathamr-dependency" not in {row[0] for row in doctor._extras()}
