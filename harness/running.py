@@ -27,7 +27,7 @@ from harness.report.comparison import comparison_report, headline
 from harness.scoring import Scorer
 from harness.store import key, provenance
 from harness.sweep import Point, best_of, read_points, sweep_report, write_point
-from harness.systems import MARK, build_system
+from harness.systems import MARK, build_system, notes
 from harness.trec import TAG
 from harness.workflow import evaluate, inputs
 
@@ -101,6 +101,7 @@ def report(settings: Mapping[str, Any], suffix: str = "", remarks: Sequence[str]
     evaluation = replace(evaluate(found.collection, found.scorer, [produced.run]), coverage=found.coverage)
     if found.corpus is not None:
         evaluation = replace(evaluation, corpus_notes=found.corpus.notes)
+    remarks = (*notes(build_system(settings["system"], "run: system")), *remarks)
     if settings["training"]:
         remarks = (f"Learnt from the judgments of {', '.join(settings['training'])}.", *remarks)
     if produced.run.name.endswith(MARK):

@@ -161,3 +161,9 @@ def trains_without(systems: Iterable[System]) -> frozenset[str] | None:
     asked = (getattr(system, "trains_without", None) for system in systems)
     left_out = [found for ask in asked if ask is not None and (found := ask()) is not None]
     return frozenset.intersection(*left_out) if left_out else None
+
+
+def notes(system: System) -> tuple[str, ...]:
+    """What a reader of a system's numbers must know; one that has anything of the kind has a method `notes`."""
+    found = getattr(system, "notes", None)
+    return tuple(found()) if found is not None else ()

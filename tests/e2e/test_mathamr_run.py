@@ -55,6 +55,14 @@ def test_a_run_of_all_documents(place: Place) -> None:
     assert {"post-graphs", "mathamr-model", "mathamr-vectors"} <= kinds
 
 
+def test_the_report_says_what_it_is(place: Place) -> None:
+    (report,) = (place.here / "reports" / "mini-task1" / "mathamr-dependency").glob("*.json")
+    text = report.read_text(encoding="utf-8")
+    assert "Graphs are of a dependency parser, not of AMR." in text
+    assert "Trained on the pairs of mini-problems; left out were posts that mini-task1 judges." in text
+    assert "mini-problems: which answer was accepted is not known" in text
+
+
 def test_it_is_taken_as_it_is_and_made_again_from_the_store(place: Place) -> None:
     before = (place.here / PRODUCED).read_bytes()
     done = place.run(*RUN, *SMALL)

@@ -427,3 +427,21 @@ def test_dependency_graphs(world: World, tmp_path: Path) -> None:
     (folder,) = kept("mathamr-model")
     relations = Vocabulary.load(folder / "vocabulary.json").relations
     assert {":nsubj", ":opt", ":slt"} <= set(relations)
+
+
+def test_notes_say_what_was_trained_on(world: World) -> None:
+    world.collection("asked", ["A1.0"])
+    said = {**rows(2)[0], "accepted": "yes"}
+    world.corpus("qa", rows(2))
+    world.corpus("qb", [said], keep="[question, question_id, accepted]")
+
+    def notes(**keys: object) -> tuple[str, ...]:
+        given: dict[str, Any] = {"pairs": {"qa": "question", "qb": "question"}, "leave_out": ["asked"], **keys}
+        return MathAMR("m", **given).notes()
+
+    dependency, trained, unsaid = notes()
+    assert "not of AMR" in dependency
+    assert trained == "Trained on the pairs of qa, qb; left out were posts that asked judges."
+    assert unsaid.startswith("qa: which answer was accepted is not known")
+    assert notes(training=None)[1:] == ("The model is untrained.",)
+    assert len(notes(parser="amrlib:here", pairs={"qb": "question"})) == 1

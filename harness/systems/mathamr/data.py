@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,11 @@ def posts(corpus: Corpus, part: str, column: str = "question") -> Iterator[Post]
                 yield replace(question_of(document, column), id=name)
         else:
             yield answer(document)
+
+
+def says_accepted(corpus: Corpus) -> bool:
+    """Whether a corpus says which answers were accepted, by its first document."""
+    return any("accepted" in document.columns for document in islice(corpus, 1))
 
 
 def question_id(document: Document) -> str:

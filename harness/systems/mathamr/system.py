@@ -152,6 +152,22 @@ class MathAMR:
         """The collections whose judged posts it has not seen; what is run must be one of them."""
         return frozenset(self.leave_out)
 
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of its numbers must know: which graphs they are, and what was trained on."""
+        said = []
+        if self.parser == "dependency":
+            said.append("Graphs are of a dependency parser, not of AMR.")
+        if self.training is None:
+            return (*said, "The model is untrained.")
+        said.append(
+            f"Trained on the pairs of {', '.join(self._sources)}; left out were posts that "
+            f"{', '.join(self.leave_out) or 'no collection'} judges."
+        )
+        unsaid = [name for name in self._sources if not data.says_accepted(load_corpus(name))]
+        if unsaid:
+            said.append(f"{', '.join(unsaid)}: which answer was accepted is not known, so every answer counts as one.")
+        return tuple(said)
+
     def reads(self) -> dict[str, Any]:
         """What decides the model, and the posts of formulas."""
         posts = data.identity(load_corpus(self.posts)) if self.task == "formulas" else None
