@@ -311,3 +311,5 @@ def test_formulas_are_ranked_with_their_posts(world: World, tmp_path: Path) -> N
 def test_formulas_need_the_corpus_of_their_posts() -> None:
     with pytest.raises(HarnessError, match="key 'posts' is missing"):
         Linearised("lin", task="formulas")
+    with pytest.raises(HarnessError, match="key 'formulas' is 'none', and task 'formulas' ranks them"):
+        Linearised("lin", task="formulas", posts="mse-pages", formulas="none")

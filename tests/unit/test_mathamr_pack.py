@@ -52,7 +52,6 @@ def test_what_is_written_is_read(posts: dict[str, Graph], auxiliary: str) -> Non
         assert pack.formula_ids(number) == item.formulas
     assert all(same(found, item) for found, (_, item) in zip(pack, items, strict=True))
     assert pack.sizes().tolist() == [[len(item.nodes), len(item.source)] for _, item in items]
-    assert pack.vector_counts().tolist() == [len(item.vectors) for _, item in items]
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness import store
+from harness import config, store
 from harness.collections.corpus import Corpus, Document, load_corpus
 from harness.collections.judged import Judged
 from harness.console import say
 from harness.errors import HarnessError
 from harness.files import sha256, sha256_file
 from harness.formulas import tree
+from harness.systems import parameters
 from harness.systems.mathamr import build
 from harness.systems.mathamr.build import Parse, read_graphs
 from harness.systems.mathamr.graph import Graph
@@ -51,6 +52,17 @@ class Parser:
 
     parse: Parse
     identity: Mapping[str, str]
+
+
+def check_task(task: str, posts: str, formulas: str) -> None:
+    """Raise HarnessError unless a task is known and has what it needs: formulas in graphs, posts that they stand in."""
+    parameters.choice("task", task, TASKS)
+    if task == "formulas" and formulas == "none":
+        raise HarnessError("key 'formulas' is 'none', and task 'formulas' ranks them; take both, opt or slt")
+    if task == "formulas" and not posts:
+        raise HarnessError("key 'posts' is missing: task 'formulas' needs the corpus of the posts they stand in")
+    if posts:
+        config.load("corpus", posts, "key 'posts'")
 
 
 def posts(corpus: Corpus, part: str, column: str = "question") -> Iterator[Post]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness import config, store
+from harness import store
 from harness.collections.corpus import Corpus, load_corpus
 from harness.console import say
 from harness.errors import HarnessError
@@ -118,12 +118,8 @@ class Linearised:
 
     def __post_init__(self) -> None:
         parameters.choice("formulas", self.formulas, MODES)
-        parameters.choice("task", self.task, data.TASKS)
+        data.check_task(self.task, self.posts, self.formulas)
         parameters.choice("device", self.device, parsers.DEVICES)
-        if self.task == "formulas" and not self.posts:
-            raise HarnessError("key 'posts' is missing: task 'formulas' needs the corpus of the posts they stand in")
-        if self.posts:
-            config.load("corpus", self.posts, "key 'posts'")
         parameters.whole("depth", self.depth, low=1)
         parameters.whole("workers", self.workers, low=1)
 

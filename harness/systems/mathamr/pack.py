@@ -344,10 +344,6 @@ class Pack:
             raise self._damaged(number)
         return _formulas(record[2 * (nodes + 3 * edges + k) + k :], formulas)
 
-    def vector_counts(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """How many vectors each post has, shape (posts,), from the index alone."""
-        return self._counts[:, 4].astype(np.int64)
-
     def sizes(self) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
         """Nodes and forward edges of each post, shape (posts, 2), from the index alone."""
         return self._counts[:, (0, 2)].astype(np.int64)

@@ -105,7 +105,7 @@ class MathAMR:
         parameters.choice("formulas", self.formulas, MODES)
         parameters.choice("structure", self.structure, STRUCTURES)
         parameters.choice("auxiliary", self.auxiliary, AUXILIARY)
-        parameters.choice("task", self.task, data.TASKS)
+        data.check_task(self.task, self.posts, self.formulas)
         parameters.choice("strategy", self.strategy, vector_search.STRATEGIES)
         parameters.choice("precision", self.precision, vector_search.SEARCHES)
         parameters.choice("device", self.device, parsers.DEVICES)
@@ -124,8 +124,6 @@ class MathAMR:
 
     def _check_vectors(self) -> None:
         """Raise HarnessError if the keys ask for vectors that no graph will have."""
-        if self.task == "formulas" and self.formulas == "none":
-            raise HarnessError("key 'formulas' is 'none', and task 'formulas' ranks them; take both, opt or slt")
         if self.task == "posts" and self.structure == "none" and self.strategy != "colbert":
             raise HarnessError(
                 f"key 'strategy' is {self.strategy!r}, which needs a vector of the whole post, and structure 'none' "
@@ -139,14 +137,10 @@ class MathAMR:
             raise HarnessError(f"key 'pairs' is {self.pairs!r}, expected corpora such as {{mse-pages: question}}")
         if not isinstance(self.leave_out, list | tuple):
             raise HarnessError(f"key 'leave_out' is {self.leave_out!r}, expected a list of collections")
-        if self.task == "formulas" and not self.posts:
-            raise HarnessError("key 'posts' is missing: task 'formulas' needs the corpus of the posts they stand in")
         for name in self._sources:
             config.load("corpus", name, "key 'pairs'")
         for name in self.leave_out:
             config.load("collection", name, "key 'leave_out'")
-        if self.posts:
-            config.load("corpus", self.posts, "key 'posts'")
 
     def trains_without(self) -> frozenset[str]:
         """The collections whose judged posts it has not seen; what is run must be one of them."""

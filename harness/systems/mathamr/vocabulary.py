@@ -263,21 +263,6 @@ class Vocabulary:
             raise format_error(path, 0, str(error)) from None
 
 
-def check_digest(vocabulary: Vocabulary, digest: str, where: object) -> None:
-    """Raise HarnessError if something was made with another vocabulary.
-
-    Parameters
-    ----------
-    digest : that of the vocabulary it was made with.
-    where : what was made, such as the path of a checkpoint or pack; it begins the message.
-    """
-    if digest != vocabulary.digest:
-        raise HarnessError(
-            f"{where}: made with another vocabulary ({digest[:12]}, this one is {vocabulary.digest[:12]}); "
-            "take the one that was saved with it"
-        )
-
-
 def _frequent(counts: dict[str, int]) -> list[str]:
     return sorted(counts, key=lambda name: (-counts[name], name))
 
