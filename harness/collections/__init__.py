@@ -32,7 +32,7 @@ _TYPES = {
     "corpus": str,
     "cluster": str,
 }
-_OPTIONAL = ("default_edition", "attributes", "keys", "pool", "corpus", "notes", "cluster")
+_OPTIONAL = ("default_edition", "attributes", "keys", "corpus", "notes", "cluster")
 
 
 @dataclass(frozen=True)
