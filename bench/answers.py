@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from typing import Any
 from harness import config, stats
 from harness.produce import judged_pool, produce
 from harness.protocol import Scores
-from harness.running import Task, task
 from harness.systems import build_system, missing_module
+from harness.workflow import Task, task
 
 YEARS = (1, 2, 3)
 CORPUS = "mse-pages"
@@ -28,9 +29,10 @@ TESTED = ("nDCG", "AP", "P@10")
 SEEDS = 20
 
 
+@cache
 def year_task(year: int) -> Task:
     """Collection, corpus and judgments of a year."""
-    return task(f"arqmath-{year}-task1", None, None, CORPUS)
+    return task(f"arqmath-{year}-task1", CORPUS)
 
 
 def made(year: int, name: str, changes: Mapping[str, Any], runs: Path, *, pool: bool = False) -> tuple[Scores, Path]:

@@ -21,10 +21,10 @@ from bench.formula_search import baseline
 from harness import config, stats
 from harness.produce import produce
 from harness.protocol import Scores
-from harness.running import Task
-from harness.running import task as task_of
 from harness.systems import build_system, formulas
 from harness.systems.mathamr.system import MathAMR
+from harness.workflow import Task
+from harness.workflow import task as task_of
 
 SYSTEM = "mathamr-dependency"
 SEEDS = (1, 2, 3)
@@ -95,7 +95,7 @@ def variants(task: int) -> dict[str, dict[str, Any]]:
 
 def ranked(task: int, runs: Path) -> None:
     """The table of a task."""
-    bed = task_of(f"arqmath-3-task{task}", None, None, CORPORA[task])
+    bed = task_of(f"arqmath-3-task{task}", CORPORA[task])
     assert bed.coverage is not None
     assert bed.corpus is not None
     scores = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,15 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness import __version__
+from harness.cli_score import register
 from harness.console import leave_pipe, out, say
 from harness.errors import HarnessError, suggestion
 
 if TYPE_CHECKING:
     from harness.fetch import Resource
     from harness.folders import Folder
-    from harness.protocol import Scores
-    from harness.report import Report
-    from harness.report.comparison import Evaluation
 
 app = typer.Typer(
     add_completion=False,
@@ -30,222 +27,7 @@ app = typer.Typer(
     help="Evaluate mathematical information retrieval: reproduce papers, score and compare runs.",
 )
 HYDRA_COMMANDS = ("reproduce", "run")
-Runs = Annotated[list[Path], typer.Argument(help="Run files (TREC or ARQMath; plain, gzip or xz).")]
-CollectionName = Annotated[str, typer.Option("--collection", "-c", help="Collection; see 'harness list'.")]
-Edition = Annotated[str | None, typer.Option(help="Edition of the judgments; default: the collection's.")]
-ProtocolName = Annotated[str | None, typer.Option("--protocol", help="Protocol; default: the collection's.")]
-Format = Annotated[str | None, typer.Option(help="Layout of the run files: trec, arqmath-task1, arqmath-task2.")]
-Measures = Annotated[str | None, typer.Option(help="Measures instead of the protocol's, such as nDCG@10,AP.")]
-Keys = Annotated[
-    str | None,
-    typer.Option(
-        help="Tab-separated file 'id key' with a header (formula to visual id); 'none': ids are keys already."
-    ),
-]
-CorpusName = Annotated[
-    str | None, typer.Option("--corpus", help="Cut the judgments to the documents of this corpus; see 'harness list'.")
-]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for a report; none is written without it.")]
-
-
-def _evaluate(
-    paths: Sequence[Path],
-    collection_name: str,
-    edition: str | None,
-    protocol: str | None,
-    format: str | None,
-    measures: str | None,
-    keys: str | None,
-    corpus: str | None,
-) -> tuple[Evaluation, dict[str, str]]:
-    """Runs read, checked and scored; and the checksum of each file."""
-    from harness import config
-    from harness.collections import load_collection, read_keys
-    from harness.collections.corpus import load_corpus
-    from harness.metadata import beside, made_on
-    from harness.produce import present
-    from harness.workflow import evaluate, read_runs
-
-    collection = load_collection(collection_name)
-    wanted = None if measures is None else _measures(measures)
-    mapping = None if keys in (None, "none") else read_keys(Path(keys), *_key_columns(Path(keys)))
-    if corpus is None:
-        for path in paths:
-            name = made_on(beside(path))
-            if name in config.names("corpus") and load_corpus(name).files():
-                say(f"{path}: was made on corpus {name}; --corpus {name} cuts the judgments to what that holds")
-    held = None if corpus is None else load_corpus(corpus)
-    keyed = keys == "none" or (held is not None and held.ids_are_keys)
-    if keys is None and held is not None:
-        mapping = held.keys()
-    scorer = collection.scorer(edition, protocol, measures=wanted, keys=mapping, ids_are_keys=keyed)
-    if keys is not None and not scorer.protocol.deduplicate:
-        raise HarnessError(f"--keys {keys}: protocol {scorer.protocol.name} does not de-duplicate, so keys have no use")
-    coverage = None
-    if held is not None:
-        own = None
-        if scorer.protocol.deduplicate and not keyed:
-            own = collection.keys() if mapping is None else mapping
-        cut, coverage = present(scorer.qrels, held, own)
-        scorer = scorer if coverage.complete else scorer.on_part(cut)
-    runs = read_runs(paths, format=format, known_topics=collection.topics().ids())
-    notes = held.notes if held is not None else ()
-    evaluation = replace(evaluate(collection, scorer, runs), coverage=coverage, corpus_notes=notes)
-    if said := evaluation.coverage_sentence():
-        out(said)
-    for warning in evaluation.warnings:
-        say(f"warning: {warning}")
-    for scores in evaluation.scores:
-        if unknown := scores.counts.get("documents without a key"):
-            say(f"warning: {scores.run}: {unknown} results have no key and count as not judged")
-    files = {f"{collection.name}, edition {scorer.qrels.edition}": scorer.qrels.sha256}
-    return evaluation, files | {str(path): run.sha256 for path, run in zip(paths, runs, strict=True)}
-
-
-def _measures(text: str) -> tuple[str, ...]:
-    from harness.measures import parse_measure
-
-    wanted = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not wanted:
-        raise HarnessError(f"--measures {text!r}: names no measure; expected a list such as nDCG@10,AP")
-    for measure in wanted:
-        parse_measure(measure)
-        if wanted.count(measure) > 1:
-            raise HarnessError(f"--measures {text!r}: measure {measure!r} is named twice")
-    return wanted
-
-
-def _key_columns(path: Path) -> tuple[str, str]:
-    from harness.files import read_bytes
-
-    header = read_bytes(path).partition(b"\n")[0].decode("utf-8", "replace").rstrip("\r").split("\t")
-    if len(header) != 2:
-        raise HarnessError(f"{path}:1: expected a header of two tab-separated columns, such as 'id' and 'visual_id'")
-    return header[0], header[1]
-
-
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Columns side by side: the first to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        first, *rest = (
-            field.ljust(width) if i == 0 else field.rjust(width)
-            for i, (field, width) in enumerate(zip(row, widths, strict=True))
-        )
-        out("  ".join((first, *rest)).rstrip())
-
-
-def _print_means(scores: Sequence[Scores]) -> None:
-    first = scores[0]
-    rows = [["run", *(first.protocol.label(m) for m in first.measures), "n", "missing"]]
-    for score in sorted(scores, key=lambda s: (-s.mean(first.measures[0]), s.run)):
-        means = [f"{score.mean(m):.4f}" for m in score.measures]
-        counted = [str(score.n(m)) for m in score.measures]
-        # One n if all measures stand on the same topics, else one for each.
-        n = counted[0] if len(set(counted)) == 1 else "/".join(counted)
-        rows.append([score.run, *means, n, str(score.counts["topics missing"])])
-    _print_table(rows)
-    judgments = f"edition {first.edition} (judgments {first.qrels_sha256[:12]})"
-    out(f"{first.collection}, {judgments}, protocol {first.protocol.name}")
-
-
-def _write(report: Report, folder: Path) -> None:
-    from harness.report import write_report
-
-    written = write_report(report, folder)
-    out(f"report: {written['html']}")
-
-
-@app.command()
-def score(
-    runs: Runs,
-    collection: CollectionName,
-    edition: Edition = None,
-    protocol: ProtocolName = None,
-    format: Format = None,
-    measures: Measures = None,
-    keys: Keys = None,
-    corpus: CorpusName = None,
-    output: Output = None,
-    topics: Annotated[bool, typer.Option("--topics", help="Print every topic instead of means.")] = False,
-) -> None:
-    """Score run files that anyone made."""
-    evaluation, files = _evaluate(runs, collection, edition, protocol, format, measures, keys, corpus)
-    if topics:
-        out("\t".join(("run", "topic", *evaluation.scores[0].measures)))
-        for scores in evaluation.scores:
-            for topic, row in zip(scores.topics, scores.values.tolist(), strict=True):
-                out("\t".join((scores.run, topic, *(repr(value) for value in row))))
-    else:
-        _print_means(evaluation.scores)
-    label = evaluation.scores[0].protocol.label
-    for run, found in evaluation.bounds.items():
-        spans = ", ".join(f"{label(m)} {low:.4f} to {high:.4f}" for m, (low, high) in found.items())
-        say(f"ties: {run}: {spans}, depending on the order of tied results")
-    if output is not None:
-        from harness.report.comparison import comparison_report
-        from harness.store import provenance
-
-        _write(comparison_report(evaluation, None, provenance(files)), output)
-
-
-@app.command()
-def compare(
-    runs: Runs,
-    collection: CollectionName,
-    baseline: Annotated[
-        str | None, typer.Option("--baseline", "-b", help="Run to compare with; default: all pairs.")
-    ] = None,
-    edition: Edition = None,
-    protocol: ProtocolName = None,
-    format: Format = None,
-    measures: Measures = None,
-    keys: Keys = None,
-    corpus: CorpusName = None,
-    output: Output = None,
-    alpha: Annotated[float, typer.Option(help="Level of significance.")] = 0.05,
-    family: Annotated[
-        int | None, typer.Option(help="Number of tests to correct for; default: those made here.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the randomization test.")] = 0,
-) -> None:
-    """Significance tables: paired t-tests, Bonferroni and Holm, randomization tests."""
-    from harness import stats
-
-    evaluation, files = _evaluate(runs, collection, edition, protocol, format, measures, keys, corpus)
-    if len(evaluation.scores) < 2:
-        raise HarnessError("compare: needs two runs or more")
-    label = evaluation.scores[0].protocol.label
-    tested = [m for m in evaluation.scores[0].measures if not m.startswith("Judged")]
-    clusters = evaluation.collection.clusters()
-    compared = evaluation.scores if clusters is None else [scores.by_cluster(clusters) for scores in evaluation.scores]
-    comparison = stats.compare(compared, baseline, measures=tested, alpha=alpha, family=family, seed=seed)
-    if clusters is not None:
-        name = evaluation.collection.config["cluster"]
-        said = f"{comparison.correction}; topics that share their {name} are averaged first, n counts such groups"
-        comparison = replace(comparison, correction=said)
-    _print_means(evaluation.scores)
-    out("")
-    rows = [["a", "b", "measure", "n", "a - b", "95% interval", "d", "p", "Bonferroni", "Holm", "random."]]
-    for row in comparison.rows:
-        effect = "n/a" if row.effect_size is None else f"{row.effect_size:.2f}"
-        ps = [_p(row.p), _p(row.p_bonferroni), _p(row.p_holm), _p(row.p_randomization)]
-        mark = "*" if row.significant_bonferroni else ""
-        interval = f"[{row.ci_low:+.4f}, {row.ci_high:+.4f}]"
-        rows.append(
-            [row.a, row.b, label(row.measure), str(row.n), f"{row.difference:+.4f}{mark}", interval, effect, *ps]
-        )
-    _print_table(rows)
-    out(f"* {comparison.correction}")
-    if output is not None:
-        from harness.report.comparison import comparison_report
-        from harness.store import provenance
-
-        _write(comparison_report(evaluation, comparison, provenance(files)), output)
-
-
-def _p(value: float | None) -> str:
-    return "undefined" if value is None else "<.0001" if value < 0.0001 else f"{value:.4f}"
+register(app)
 
 
 @app.command()

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from harness.errors import HarnessError, format_error, suggestion
+from harness.errors import HarnessError, format_error, refuse, suggestion
 from harness.fetch import Resource
 from harness.files import data_root, read_bytes
 
@@ -84,9 +84,17 @@ def parse(data: bytes, path: str) -> dict[str, Any]:
     return value
 
 
-@cache
-def _load(path: Path) -> dict[str, Any]:
-    return parse(read_bytes(path), str(path))
+# Kept by content: a file that is edited while the process lives is read anew.
+_parsed = cache(parse)
+
+
+def read(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
+    """`load` for who checks the keys itself, `name` among them."""
+    known = names(group)
+    if not isinstance(name, str) or name not in known:
+        place = f"{where}: " if where else ""
+        raise HarnessError(f"{place}{group} {name!r} is unknown; {suggestion(str(name), known)}")
+    return dict(_parsed(read_bytes(known[name]), str(known[name]))), str(known[name])
 
 
 def load(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
@@ -97,11 +105,7 @@ def load(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
     HarnessError
         No such name (with the nearest one), or a file that is not valid YAML or calls itself otherwise.
     """
-    known = names(group)
-    if not isinstance(name, str) or name not in known:
-        place = f"{where}: " if where else ""
-        raise HarnessError(f"{place}{group} {name!r} is unknown; {suggestion(str(name), known)}")
-    mapping, path = dict(_load(known[name])), str(known[name])
+    mapping, path = read(group, name, where)
     # Reports name what they used: a protocol that calls itself by another one's name would mislead. A system's
     # name is a parameter, the name of its run.
     if group != "system" and mapping.get("name", name) != name:
@@ -109,35 +113,54 @@ def load(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
     return mapping, path
 
 
+def key_faults(
+    mapping: Mapping[str, Any], required: tuple[str, ...], optional: tuple[str, ...], where: str
+) -> list[str]:
+    """A line for each key that is missing or that is not known."""
+    if not isinstance(mapping, Mapping):
+        return [f"{where}: expected keys and values, found {mapping!r}"]
+    known = required + optional
+    unknown = [key for key in mapping if key not in known]
+    missing = [key for key in required if mapping.get(key) is None]
+    return [
+        *(f"{where}: key {key!r} is unknown; {suggestion(str(key), known)}" for key in unknown),
+        *(f"{where}: key {key!r} is missing" for key in missing),
+    ]
+
+
 def check_keys(mapping: Mapping[str, Any], required: tuple[str, ...], optional: tuple[str, ...], where: str) -> None:
     """Raise HarnessError for a key that is missing or that is not known."""
-    if not isinstance(mapping, Mapping):
-        raise HarnessError(f"{where}: expected keys and values, found {mapping!r}")
-    for key in mapping:
-        if key not in required and key not in optional:
-            raise HarnessError(f"{where}: key {key!r} is unknown; {suggestion(str(key), required + optional)}")
-    for key in required:
-        if mapping.get(key) is None:
-            raise HarnessError(f"{where}: key {key!r} is missing")
+    refuse(key_faults(mapping, required, optional, where)[:1])
 
 
 _KINDS = {dict: "keys and values", list: "a list", str: "text", int: "a whole number", bool: "true or false"}
 
 
-def check_types(mapping: Mapping[str, Any], kinds: Mapping[str, type], where: str) -> None:
-    """Raise HarnessError for a key whose value is of another type or, where keys are expected, has none."""
+def type_faults(mapping: Mapping[str, Any], kinds: Mapping[str, type], where: str) -> list[str]:
+    """A line for each key whose value is of another type or, where keys are expected, has none."""
+    faults = []
     for key, kind in kinds.items():
         value = mapping.get(key)
         right = isinstance(value, kind) and isinstance(value, bool) == (kind is bool) and (kind is not dict or value)
         if key in mapping and not right:
-            raise HarnessError(f"{where}: key {key!r} is {value!r}, expected {_KINDS[kind]}")
+            faults.append(f"{where}: key {key!r} is {value!r}, expected {_KINDS[kind]}")
+    return faults
 
 
-def resource(mapping: Mapping[str, Any], where: str) -> Resource | Path:
-    """The file that `{source: NAME, path: P}` or `{embedded: P}` names.
+def check_types(mapping: Mapping[str, Any], kinds: Mapping[str, type], where: str) -> None:
+    """Raise HarnessError for a key whose value is of another type or, where keys are expected, has none."""
+    refuse(type_faults(mapping, kinds, where)[:1])
+
+
+def resource(mapping: Mapping[str, Any], where: str, folder: Path | None = None) -> Resource | Path:
+    """The file that `{source: NAME, path: P}`, `{embedded: P}` or `{file: P}` names.
 
     A source is a configuration of its own: `conf/source/NAME.yaml`, with repository, commit, licence and the
     checksum and size of each file.
+
+    Parameters
+    ----------
+    folder : where a relative `file` begins: the folder of the configuration that names it. Default: the current one.
     """
     if not isinstance(mapping, Mapping):
         raise HarnessError(f"{where}: expected keys and values such as source and path, found {mapping!r}")
@@ -146,7 +169,12 @@ def resource(mapping: Mapping[str, Any], where: str) -> Resource | Path:
         return data_root() / str(mapping["embedded"])
     if "file" in mapping:
         check_keys(mapping, ("file",), (), where)
-        return Path(str(mapping["file"])).expanduser()
+        check_types(mapping, {"file": str}, where)
+        if not mapping["file"].isprintable():
+            raise HarnessError(f"{where}: key 'file' is {mapping['file']!r}, expected a path")
+        return _beside(Path(str(mapping["file"])).expanduser(), folder)
+    if not mapping:
+        raise HarnessError(f"{where}: names no file; expected 'file', or 'source' and 'path', or 'embedded'")
     check_keys(mapping, ("source", "path"), (), where)
     source, source_path = load("source", str(mapping["source"]), where)
     check_keys(source, ("title", "licence", "files"), ("repository", "commit", "url", "by_hand"), source_path)
@@ -161,6 +189,15 @@ def resource(mapping: Mapping[str, Any], where: str) -> Resource | Path:
     entry = source["files"][path]
     check_keys(entry, ("sha256", "size"), (), f"{source_path}: files: {path}")
     return Resource.from_config({**keys, "path": path, **entry}, source_path)
+
+
+def _beside(path: Path, folder: Path | None) -> Path:
+    """A path that begins in `folder`; without `..` where that means the same, as messages name it."""
+    if folder is None:
+        return path
+    joined = folder / path
+    short = Path(os.path.normpath(joined))
+    return short if os.path.realpath(short) == os.path.realpath(joined) else joined
 
 
 def source_files(name: str) -> list[Resource]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -41,6 +42,21 @@ class FormatError(HarnessError):
 def format_error(path: object, line: int, reason: str) -> FormatError:
     """A `FormatError` with a single fault."""
     return FormatError([Problem(str(path), line, reason)])
+
+
+@contextmanager
+def gather(faults: list[str]) -> Iterator[None]:
+    """Keep the lines of a `HarnessError` instead of stopping at it, so that all faults of a file come together."""
+    try:
+        yield
+    except HarnessError as error:
+        faults += str(error).splitlines()
+
+
+def refuse(faults: Sequence[str]) -> None:
+    """Raise `HarnessError` with these faults, a line each; nothing if there are none."""
+    if faults:
+        raise HarnessError("\n".join(faults))
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -9,66 +9,23 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from harness import config
-from harness.collections import Collection, load_collection
-from harness.collections.corpus import Corpus, load_corpus
-from harness.collections.coverage import Coverage
+from harness.collections import load_collection, load_protocol
+from harness.collections.corpus import load_corpus
 from harness.console import out, say
 from harness.errors import HarnessError
 from harness.produce import Produced, judged_pool, present, produce, training_judgments
 from harness.protocol import Scores
 from harness.report import first_page, write_report
 from harness.report.comparison import comparison_report, headline
-from harness.scoring import Scorer
 from harness.store import key, provenance
 from harness.sweep import Point, best_of, read_points, sweep_report, write_point
 from harness.systems import MARK, build_system, notes
 from harness.trec import TAG
-from harness.workflow import evaluate, inputs
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a run is scored by; with a corpus, the judgments are those of documents that it holds."""
-
-    collection: Collection
-    corpus: Corpus | None
-    scorer: Scorer
-    coverage: Coverage | None
-    keys: Mapping[str, str] | None
-
-
-@lru_cache(maxsize=8)
-def task(collection_name: str, edition: str | None, protocol: str | None, corpus_name: str | None) -> Task:
-    """Collection, corpus and judgments by name; kept, as the points of a sweep share them.
-
-    Raises
-    ------
-    HarnessError
-        A name is unknown, or the corpus holds none of the judged documents.
-    """
-    collection = load_collection(collection_name)
-    corpus = None if corpus_name is None else load_corpus(corpus_name)
-    keyed = corpus is not None and corpus.ids_are_keys
-    own = None if corpus is None else corpus.keys()
-    scorer = collection.scorer(edition, protocol, keys=own, ids_are_keys=keyed)
-    if strange := set(scorer.qrels.topics) - collection.topics().ids():
-        raise HarnessError(
-            f"collection {collection.name}: the judgments hold topic {min(strange)!r}, which is not among its topics "
-            f"({len(strange)} such topics)"
-        )
-    keys = None
-    if scorer.protocol.deduplicate and not keyed:
-        keys = collection.keys() if own is None else own
-    if corpus is None:
-        return Task(collection, None, scorer, None, keys)
-    cut, coverage = present(scorer.qrels, corpus, keys)
-    return Task(collection, corpus, scorer if coverage.complete else scorer.on_part(cut), coverage, keys)
+from harness.workflow import Task, cautions, evaluate, inputs, task
 
 
 def check(settings: Mapping[str, Any], sweeping: bool) -> None:
@@ -96,11 +53,9 @@ def check(settings: Mapping[str, Any], sweeping: bool) -> None:
 def report(settings: Mapping[str, Any], suffix: str = "", remarks: Sequence[str] = ()) -> None:
     """Produce, score and report one run."""
     edition = None if settings["edition"] is None else str(settings["edition"])
-    found = _task(settings, str(settings["collection"]["name"]), edition)
+    found = _task(settings, str(settings["collection"]["name"]), edition, {})
     produced = _produce(settings, found, suffix)
-    evaluation = replace(evaluate(found.collection, found.scorer, [produced.run]), coverage=found.coverage)
-    if found.corpus is not None:
-        evaluation = replace(evaluation, corpus_notes=found.corpus.notes)
+    evaluation = evaluate(found, [produced.run])
     remarks = (*notes(build_system(settings["system"], "run: system")), *remarks)
     if settings["training"]:
         remarks = (f"Learnt from the judgments of {', '.join(settings['training'])}.", *remarks)
@@ -111,12 +66,11 @@ def report(settings: Mapping[str, Any], suffix: str = "", remarks: Sequence[str]
         remarks = (said, *remarks)
     if settings["rerank"]:
         remarks = ("The system ranked the judged documents of each topic, nothing else.", *remarks)
-    source = inputs(found.collection, found.scorer, {str(produced.path): produced.run})
-    if found.corpus is not None:
-        source = replace(source, files={**source.files, f"corpus {found.corpus.name}": found.corpus.digest()})
-    page = comparison_report(evaluation, None, source, remarks=remarks)
+    page = comparison_report(evaluation, None, inputs(found, {str(produced.path): produced.run}), remarks=remarks)
     if said := evaluation.coverage_sentence():
         out(said)
+    for caution in cautions(evaluation):
+        say(f"warning: {caution}")
     out(headline(evaluation))
     out(f"run: {produced.path}")
     folder = Path(settings["output"]) / found.collection.name / produced.run.name
@@ -133,7 +87,7 @@ def point(settings: Mapping[str, Any], overrides: Mapping[str, str], folder: Pat
     files: dict[str, str] = {}
     basis, said = [], []
     for name, edition in named:
-        found = _task(settings, name, edition)
+        found = _task(settings, name, edition, _SHARED)
         produced = _produce(settings, found, run_suffix(overrides))
         scored.append(found.scorer(produced.run))
         files[str(produced.path)] = produced.run.sha256
@@ -202,9 +156,25 @@ def summarise(folder: Path, formats: Sequence[str]) -> None:
         raise HarnessError("\n".join(lines))
 
 
-def _task(settings: Mapping[str, Any], collection: str, edition: str | None) -> Task:
+# What the points of a sweep are scored by, kept for the next point: they are jobs of one process.
+_SHARED: dict[str, Task] = {}
+_MOST_SHARED = 8
+
+
+def _task(settings: Mapping[str, Any], collection: str, edition: str | None, made: dict[str, Task]) -> Task:
+    """The task of a configuration; from `made` if one of the same content stands there, else put there."""
     corpus, protocol = settings.get("corpus") or {}, settings.get("protocol") or {}
-    return task(collection, edition, protocol.get("name"), corpus.get("name"))
+    given = (
+        load_collection(collection),
+        load_corpus(corpus["name"]) if corpus.get("name") is not None else None,
+        edition,
+        load_protocol(protocol["name"]) if protocol.get("name") is not None else None,
+    )
+    if (known := repr(given)) not in made:
+        if len(made) >= _MOST_SHARED:
+            made.clear()
+        made[known] = task(*given)
+    return made[known]
 
 
 def _produce(settings: Mapping[str, Any], found: Task, suffix: str) -> Produced:

@@ -6,22 +6,33 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from harness import config, topics
 from harness.collections import leansearch, mathlib, ntcir
-from harness.errors import HarnessError, format_error, suggestion
+from harness.collections.streams import json_items
+from harness.errors import HarnessError, format_error, gather, refuse, suggestion
 from harness.fetch import Resource, fetch, state
 from harness.files import read_bytes
 from harness.protocol import Protocol
 from harness.scoring import Scorer
-from harness.topics import Topics
+from harness.topics import Topic, Topics
 from harness.trec import Qrels, parse_qrels
 
 _KEYS = ("name", "title", "licence", "protocol", "editions", "topics")
 Lines = list[tuple[int, str]]
-_TYPES = {"editions": dict, "topics": dict, "attributes": dict, "keys": dict, "notes": list}
-_OPTIONAL = ("default_edition", "attributes", "keys", "pool", "corpus", "notes", "cluster")
+_TYPES = {
+    "editions": dict,
+    "topics": dict,
+    "attributes": dict,
+    "keys": dict,
+    "notes": list,
+    "protocol": str,
+    "corpus": str,
+    "cluster": str,
+}
+_OPTIONAL = ("default_edition", "attributes", "keys", "corpus", "notes", "cluster")
 
 
 @dataclass(frozen=True)
@@ -30,7 +41,7 @@ class Edition:
 
     Attributes
     ----------
-    judgments : 0 if nobody could count them when the configuration was written.
+    topics, judgments : how many there must be; 0 if nobody could count them when the configuration was written.
     reader : which of `JUDGMENTS` reads the file.
     """
 
@@ -43,6 +54,14 @@ class Edition:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A file of a collection beside its judgments, and how it is read: `reader` and `language`, or its columns."""
+
+    file: Resource | Path
+    how: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Collection:
     """What a collection's configuration says; files are fetched when they are asked for.
 
@@ -50,6 +69,8 @@ class Collection:
     ----------
     protocol : name of the protocol runs are scored by unless another is asked for.
     notes : what a reader of its numbers must know.
+    where : the configuration's file, as messages name it.
+    parts : the files of `topics`, `attributes` and `keys`, as far as it has them.
     """
 
     name: str
@@ -61,6 +82,7 @@ class Collection:
     notes: tuple[str, ...]
     where: str
     config: Mapping[str, Any]
+    parts: Mapping[str, Part]
 
     def edition(self, name: str | None = None) -> Edition:
         """An edition by name, or the default one."""
@@ -74,7 +96,7 @@ class Collection:
     def files(self) -> list[Resource]:
         """Every fetched file that the collection names."""
         entries = [edition.file for edition in self.editions.values()]
-        entries += [config.resource(_file(self.config[key]), self.where) for key in _FILES if key in self.config]
+        entries += [part.file for part in self.parts.values()]
         return [entry for entry in entries if isinstance(entry, Resource)]
 
     def state(self) -> str:
@@ -88,7 +110,8 @@ class Collection:
         chosen = self.edition(edition)
         path = local(chosen.file)
         qrels = JUDGMENTS[chosen.reader](read_bytes(path), str(path), chosen.name)
-        if (len(qrels.topics), len(qrels)) != (chosen.topics, chosen.judgments or len(qrels)):
+        counted = (chosen.topics or len(qrels.topics), chosen.judgments or len(qrels))
+        if (len(qrels.topics), len(qrels)) != counted:
             raise HarnessError(
                 f"{path}: {len(qrels.topics)} topics and {len(qrels)} judgments; "
                 f"{self.where} says {chosen.topics} and {chosen.judgments}"
@@ -96,23 +119,22 @@ class Collection:
         return qrels
 
     def topics(self) -> Topics:
-        """The topics with all attributes that the collection has."""
-        where = f"{self.where}: topics"
-        entry = self.config["topics"]
-        reader = str(entry["reader"])
-        if reader not in TOPICS:
-            raise HarnessError(f"{where}: reader {reader!r} is unknown; {suggestion(reader, TOPICS)}")
-        path = local(config.resource(_file(entry), where))
-        out = TOPICS[reader](read_bytes(path), str(path), str(entry.get("language", "eng")))
-        if "attributes" in self.config:
-            entry = self.config["attributes"]
-            config.check_keys(entry, ("key", "columns"), _PLACES, f"{self.where}: attributes")
-            config.check_types(entry, {"columns": dict}, f"{self.where}: attributes")
-            path = local(config.resource(_file(entry), f"{self.where}: attributes"))
-            out = out.with_attributes(
-                topics.attributes_csv(read_bytes(path), str(path), str(entry["key"]), entry["columns"])
-            )
+        """The topics with all attributes that the collection has; without a file of topics, the ids of the judged."""
+        if "topics" not in self.parts:
+            return Topics(tuple(Topic(name, "") for name in self.qrels().topics))
+        part = self.parts["topics"]
+        path = local(part.file)
+        out = read_topics(path, part.how["reader"], part.how["language"])
+        if "attributes" in self.parts:
+            part = self.parts["attributes"]
+            path = local(part.file)
+            found = topics.attributes_csv(read_bytes(path), str(path), part.how["key"], part.how["columns"])
+            out = out.with_attributes(found)
         return out
+
+    def known_topics(self) -> frozenset[str] | None:
+        """The topics that a run may answer; None if nothing says which there are."""
+        return self.topics().ids() if "topics" in self.parts else None
 
     def clusters(self) -> dict[str, str] | None:
         """Topic -> what it shares with topics that are no independent sample of it; None if topics are independent."""
@@ -126,17 +148,15 @@ class Collection:
 
     def keys(self) -> dict[str, str] | None:
         """Document -> key of de-duplication, or None if the collection needs none."""
-        if "keys" not in self.config:
+        if "keys" not in self.parts:
             return None
-        entry = self.config["keys"]
-        config.check_keys(entry, ("id_column", "key_column"), _PLACES, f"{self.where}: keys")
-        path = local(config.resource(_file(entry), f"{self.where}: keys"))
-        return read_keys(path, str(entry["id_column"]), str(entry["key_column"]))
+        part = self.parts["keys"]
+        return read_keys(local(part.file), part.how["id_column"], part.how["key_column"])
 
     def scorer(
         self,
         edition: str | None = None,
-        protocol: str | None = None,
+        protocol: Protocol | str | None = None,
         *,
         measures: tuple[str, ...] | None = None,
         keys: Mapping[str, str] | None = None,
@@ -155,7 +175,7 @@ class Collection:
             The protocol de-duplicates and there is no map: ids and keys may be numbers of one range, so that
             without it scores would be wrong and nobody would notice.
         """
-        chosen = load_protocol(protocol or self.protocol)
+        chosen = protocol if isinstance(protocol, Protocol) else load_protocol(protocol or self.protocol)
         if keys is None and chosen.deduplicate and not ids_are_keys:
             keys = self.keys()
             if keys is None:
@@ -185,7 +205,47 @@ TOPICS: Mapping[str, Callable[[bytes, str, str], Topics]] = {
     "ntcir-12": ntcir.read_topics,
 }
 _PLACES = ("source", "path", "embedded", "file")
-_FILES = ("topics", "attributes", "keys")
+# Part of a collection -> its keys beside the place of the file: those it must have and those it may have.
+_PARTS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "topics": (("reader",), ("language",)),
+    "attributes": (("key", "columns"), ()),
+    "keys": (("id_column", "key_column"), ()),
+}
+
+
+def read_topics(path: Path, reader: str = "", language: str = "eng") -> Topics:
+    """The topics of a file.
+
+    Parameters
+    ----------
+    reader : one of `TOPICS`; default: told by what the file begins with.
+    language : ISO 639-3 code, of topics that do not say theirs.
+
+    Raises
+    ------
+    FormatError
+        The file is in none of the forms, or has faults; with its lines.
+    """
+    data = read_bytes(path)
+    return TOPICS[reader or _topics_form(data, path)](data, str(path), language)
+
+
+def _topics_form(data: bytes, path: Path) -> str:
+    """Which of `TOPICS` reads a file, told by its first item or line."""
+    text = data[:65536].decode("utf-8-sig", "replace").lstrip()
+    if text.startswith("<"):
+        return "arqmath-xml"
+    if text.startswith("{"):
+        return "jsonl"
+    if text.startswith("["):
+        _, first = next(json_items(data, str(path)), (1, {}))
+        return "leansearch" if "queries" in first else "mathlib-qr"
+    columns = text.partition("\n")[0].rstrip("\r").split("\t")
+    if set(mathlib.NAMES) <= set(columns):
+        return "mathlib-names"
+    if len(columns) in (2, 4):
+        return {2: "ntcir-12", 4: "crossmath-tsv"}[len(columns)]
+    raise format_error(path, 1, f"no form of topics that is known here ({', '.join(sorted(TOPICS))})")
 
 
 def _file(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,37 +304,109 @@ def load_collection(name: str) -> Collection:
     Raises
     ------
     HarnessError
-        Unknown name, or a key of its configuration that is unknown, missing or wrong.
+        Unknown name, or keys of its configuration that are unknown, missing or wrong: all of them, a line each.
     """
-    mapping, where = config.load("collection", name)
-    config.check_keys(mapping, _KEYS, _OPTIONAL, where)
-    config.check_types(mapping, _TYPES, where)
-    if mapping["name"] != name:
-        raise HarnessError(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
-    config.check_keys(mapping["topics"], ("reader",), (*_PLACES, "language"), f"{where}: topics")
-    editions = {}
-    for key, entry in mapping["editions"].items():
-        here = f"{where}: editions: {key}"
-        config.check_keys(entry, ("title", "qrels", "topics", "judgments"), (), here)
-        config.check_types(entry, {"topics": int, "judgments": int}, here)
-        place, reader = _judgments(entry["qrels"], here)
-        file = config.resource(place, here)
-        editions[str(key)] = Edition(str(key), str(entry["title"]), file, entry["topics"], entry["judgments"], reader)
-    default = str(mapping.get("default_edition", next(iter(editions))))
-    notes = tuple(str(note) for note in mapping.get("notes", ()))
+    mapping, where = config.read("collection", name)
+    faults = config.key_faults(mapping, _KEYS, _OPTIONAL, where)
+    given = {key: value for key, value in mapping.items() if value is not None or key not in _KEYS}
+    faults += config.type_faults(given, _TYPES, where)
+    if mapping.get("name", name) != name:
+        faults.append(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
+    for key in ("title", "licence"):
+        if isinstance(mapping.get(key), dict | list):
+            faults.append(f"{where}: key {key!r} is {mapping[key]!r}, expected text")
+    for group in ("protocol", "corpus"):
+        value = mapping.get(group)
+        if isinstance(value, str) and value not in (known := config.names(group)):
+            faults.append(f"{where}: {group} {value!r} is unknown; {suggestion(value, known)}")
+    notes = mapping.get("notes")
+    for note in notes if isinstance(notes, list) else ():
+        if not isinstance(note, str):
+            faults.append(f"{where}: key 'notes': {note!r} is no text; put it in quotes")
+    editions: dict[str, Edition] = {}
+    entries = mapping.get("editions")
+    for key, entry in entries.items() if isinstance(entries, dict) else ():
+        with gather(faults):
+            editions[str(key)] = _edition(str(key), entry, where)
+    parts: dict[str, Part] = {}
+    for key in _PARTS:
+        if isinstance(mapping.get(key), dict) and mapping[key]:
+            with gather(faults):
+                parts[key] = _part(key, mapping[key], where)
+    default = str(mapping.get("default_edition", next(iter(editions), "")))
+    if isinstance(entries, dict) and entries and default not in (called := [str(key) for key in entries] + [""]):
+        faults.append(f"{where}: key 'default_edition': {default!r} is unknown; {suggestion(default, called[:-1])}")
+    refuse(faults)
     title, licence, protocol = (str(mapping[key]) for key in ("title", "licence", "protocol"))
-    out = Collection(name, title, licence, protocol, editions, default, notes, where, mapping)
-    out.edition()
-    return out
+    return Collection(
+        name, title, licence, protocol, editions, default, tuple(notes or ()), where, mapping, MappingProxyType(parts)
+    )
 
 
-def _judgments(entry: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], str]:
-    """The place of a file of judgments, and its reader."""
+def local_collection(qrels: Path, topics: Path | None = None) -> Collection:
+    """A collection of judgments in a file (TREC), with its topics in another one of any form of `TOPICS`.
+
+    Without topics every topic of a run is accepted, and those without judgments do not count. The protocol is
+    `trec_eval` unless another is asked for.
+    """
+    edition = Edition("given", str(qrels), qrels, topics=0, judgments=0)
+    parts = {} if topics is None else {"topics": Part(topics, {"reader": "", "language": "eng"})}
+    title = f"Runs judged by {qrels.name}"
+    editions = {edition.name: edition}
+    return Collection(
+        qrels.name,
+        title,
+        "not stated",
+        "trec_eval",
+        editions,
+        edition.name,
+        (),
+        str(qrels),
+        {},
+        MappingProxyType(parts),
+    )
+
+
+def _edition(name: str, entry: Mapping[str, Any], where: str) -> Edition:
+    here = f"{where}: editions: {name}"
+    faults = config.key_faults(entry, ("title", "qrels", "topics", "judgments"), (), here)
+    if isinstance(entry, Mapping):
+        given = {key: value for key, value in entry.items() if value is not None}
+        faults += config.type_faults(given, {"topics": int, "judgments": int}, here)
+        if entry.get("qrels") is not None:
+            with gather(faults):
+                file, reader = _judgments(entry["qrels"], here, Path(where).parent)
+    refuse(faults)
+    return Edition(name, str(entry["title"]), file, entry["topics"], entry["judgments"], reader)
+
+
+def _judgments(entry: Mapping[str, Any], where: str, folder: Path) -> tuple[Resource | Path, str]:
+    """The file of judgments, and its reader."""
     reader = str(entry.get("reader", "trec")) if isinstance(entry, Mapping) else "trec"
     if reader not in JUDGMENTS:
         raise HarnessError(f"{where}: reader {reader!r} is unknown; {suggestion(reader, JUDGMENTS)}")
     place = {key: value for key, value in entry.items() if key != "reader"} if isinstance(entry, Mapping) else entry
-    return place, reader
+    return config.resource(place, where, folder), reader
+
+
+def _part(name: str, entry: Mapping[str, Any], where: str) -> Part:
+    """The part `topics`, `attributes` or `keys` of a configuration."""
+    required, optional = _PARTS[name]
+    here = f"{where}: {name}"
+    faults = config.key_faults(entry, required, (*optional, *_PLACES), here)
+    given = {key: value for key, value in entry.items() if value is not None}
+    faults += config.type_faults(given, {"columns": dict}, here)
+    how: dict[str, Any] = {key: str(entry[key]) for key in (*required, *optional) if key in entry}
+    if name == "topics":
+        how.setdefault("language", "eng")
+        if (reader := how.get("reader")) is not None and reader not in TOPICS:
+            faults.append(f"{here}: reader {reader!r} is unknown; {suggestion(reader, TOPICS)}")
+    if name == "attributes":
+        how["columns"] = entry.get("columns")
+    with gather(faults):
+        file = config.resource(_file(entry), here, Path(where).parent)
+    refuse(faults)
+    return Part(file, how)
 
 
 def load_protocol(name: str) -> Protocol:

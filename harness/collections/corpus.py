@@ -11,7 +11,7 @@ from typing import Any
 
 from harness import config
 from harness.collections.streams import Place, lines
-from harness.errors import HarnessError, format_error, suggestion
+from harness.errors import HarnessError, format_error, gather, refuse, suggestion
 from harness.fetch import Resource, fetch, state
 from harness.files import sha256, sha256_file
 from harness.folders import Folder
@@ -236,47 +236,59 @@ def load_corpus(name: str) -> Corpus:
     Raises
     ------
     HarnessError
-        An unknown name, or a fault in its configuration.
+        An unknown name, or faults of its configuration: all of them, a line each.
     """
-    mapping, where = config.load("corpus", name)
-    config.check_keys(mapping, ("name", "title", "licence"), _OPTIONAL, where)
-    config.check_types(mapping, {**_TYPES, "ids_are_keys": bool, "has_keys": bool}, where)
-    if mapping["name"] != name:
-        raise HarnessError(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
+    mapping, where = config.read("corpus", name)
+    faults = config.key_faults(mapping, ("name", "title", "licence"), _OPTIONAL, where)
+    faults += config.type_faults(mapping, {**_TYPES, "ids_are_keys": bool, "has_keys": bool}, where)
+    if mapping.get("name", name) != name:
+        faults.append(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
+    keyed, has = mapping.get("ids_are_keys", False), mapping.get("has_keys", False)
+    if keyed is True and has is True:
+        faults.append(f"{where}: keys 'ids_are_keys' and 'has_keys' exclude each other")
     reader = str(mapping.get("reader", "jsonl"))
     try:
         _reader(reader)
     except HarnessError as error:
-        raise HarnessError(f"{where}: {error}") from None
-    fields = _fields(mapping, where) if reader == "jsonl" else ()
+        faults.append(f"{where}: {error}")
+    fields: tuple[tuple[str, str], ...] = ()
+    if reader == "jsonl" and isinstance(mapping.get("fields", {}), dict):
+        with gather(faults):
+            fields = _fields(mapping, where)
+    with gather(faults):
+        sources = _sources(mapping, where)
+    refuse(faults)
     keep, notes = (tuple(map(str, mapping.get(key, ()))) for key in ("keep", "notes"))
     title, licence = str(mapping["title"]), str(mapping["licence"])
-    keyed, has = (bool(mapping.get(key, False)) for key in ("ids_are_keys", "has_keys"))
-    if keyed and has:
-        raise HarnessError(f"{where}: keys 'ids_are_keys' and 'has_keys' exclude each other")
-    return Corpus(name, title, licence, _sources(mapping, where), fields, keep, reader, notes, keyed, has)
+    return Corpus(name, title, licence, sources, fields, keep, reader, notes, keyed, has)
 
 
 def _fields(mapping: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:
     if "fields" not in mapping:
         raise HarnessError(f"{where}: key 'fields' is missing")
-    pairs = []
-    for column, names in mapping["fields"].items():
-        for name in names if isinstance(names, list) else [names]:
-            if name not in _TARGETS:
-                raise HarnessError(f"{where}: fields: {name!r} is unknown; {suggestion(str(name), _TARGETS)}")
-            pairs.append((str(column), str(name)))
+    listed = {column: names if isinstance(names, list) else [names] for column, names in mapping["fields"].items()}
+    pairs = tuple((str(column), str(name)) for column, names in listed.items() for name in names)
+    unknown = [name for _, name in pairs if name not in _TARGETS]
+    refuse([f"{where}: fields: {name!r} is unknown; {suggestion(name, _TARGETS)}" for name in unknown])
     if "id" not in (name for _, name in pairs):
         raise HarnessError(f"{where}: fields: no column is the 'id'")
-    return tuple(pairs)
+    return pairs
 
 
 def _sources(mapping: Mapping[str, Any], where: str) -> tuple[Source, ...]:
     given = [key for key in ("file", "files", "folder") if key in mapping]
     if len(given) != 1:
-        found = " and ".join(given) or "none of them"
-        raise HarnessError(f"{where}: expected one of the keys 'file', 'files' and 'folder', found {found}")
+        both = " and ".join(given) or "none of them"
+        raise HarnessError(f"{where}: expected one of the keys 'file', 'files' and 'folder', found {both}")
+    if not isinstance(mapping[given[0]], _TYPES[given[0]]):
+        return ()  # told by the check of types
     if "folder" in mapping:
         return (Folder.from_config(mapping["folder"], f"{where}: folder"),)
     entries = [mapping["file"]] if "file" in mapping else mapping["files"]
-    return tuple(config.resource(entry, where) for entry in entries)
+    faults: list[str] = []
+    found: list[Source] = []
+    for entry in entries:
+        with gather(faults):
+            found.append(config.resource(entry, where, Path(where).parent))
+    refuse(faults)
+    return tuple(found)

@@ -26,7 +26,7 @@ STYLES = {
     "q3_nickname": "nickname",
     "q4_special_case": "special-case",
 }
-_NAMES = ("source", "path_or_id", "query", "gold")
+NAMES = ("source", "path_or_id", "query", "gold")
 
 
 def qr_topics(data: bytes, path: str, language: str = "eng") -> Topics:
@@ -90,7 +90,7 @@ def _names(data: bytes, path: str) -> Iterator[tuple[int, str, dict[str, str]]]:
     """Line, topic id and columns of each row."""
     (first, header), *rest = topics.numbered_lines(data, path) or [(1, "")]
     columns = header.split("\t")
-    for column in _NAMES:
+    for column in NAMES:
         if column not in columns:
             raise format_error(path, first, f"column {column!r} is missing; found {', '.join(columns)}")
     count: dict[str, int] = {}

@@ -21,10 +21,10 @@ protocol: trec_eval
 editions:
   official:
     title: ours
-    qrels: {file: judged.txt}
+    qrels: {file: ../../judged.txt}
     topics: 1
     judgments: 2
-topics: {reader: jsonl, file: topics.jsonl}
+topics: {reader: jsonl, file: ../../topics.jsonl}
 """
 PROTOCOL = "name: strict\nmeasures: [AP]\n"
 SYSTEM = "title: Ours\n_target_: harness.systems.simple.Overlap\ndepth: 10\n"
@@ -57,7 +57,7 @@ COLLECTIONS: dict[str, tuple[str, str, str]] = {
         f"{MINE}: key 'notes' is 'small', expected a list",
     ),
     "text for keys": (
-        "topics: {reader: jsonl, file: topics.jsonl}",
+        "topics: {reader: jsonl, file: ../../topics.jsonl}",
         "topics: topics.jsonl",
         f"{MINE}: key 'topics' is 'topics.jsonl', expected keys and values",
     ),
@@ -70,7 +70,7 @@ COLLECTIONS: dict[str, tuple[str, str, str]] = {
     "count of judgments": (
         "judgments: 2",
         "judgments: 3",
-        f"judged.txt: 1 topics and 2 judgments; {MINE} says 1 and 3",
+        f"{{here}}/judged.txt: 1 topics and 2 judgments; {MINE} says 1 and 3",
     ),
     "colon in a value": (
         "title: Mine",
@@ -83,8 +83,8 @@ COLLECTIONS: dict[str, tuple[str, str, str]] = {
         f"{MINE}:9: not valid YAML: found character that cannot start any token",
     ),
     "bracket left open": (
-        "{file: judged.txt}",
-        "{file: judged.txt",
+        "{file: ../../judged.txt}",
+        "{file: ../../judged.txt",
         f"{MINE}:9: not valid YAML: did not find expected ',' or '}}'",
     ),
     "key given twice": (
@@ -102,21 +102,21 @@ COLLECTIONS: dict[str, tuple[str, str, str]] = {
 }
 
 DATA: dict[str, tuple[str, str, str]] = {
-    "grade with a fraction": ("judged.txt", "T1 0 a 2.5\n", "judged.txt:1: grade 2.5 is not a whole number"),
+    "grade with a fraction": ("judged.txt", "T1 0 a 2.5\n", "{here}/judged.txt:1: grade 2.5 is not a whole number"),
     "grade below zero": (
         "judged.txt",
         "T1 0 a 1\nT1 0 b -1\n",
-        "judged.txt:2: grade -1 is negative, expected 0 or more",
+        "{here}/judged.txt:2: grade -1 is negative, expected 0 or more",
     ),
     "judged twice": (
         "judged.txt",
         "T1 0 a 1\nT1 0 a 0\n",
-        "judged.txt:2: document 'a' of topic 'T1' is judged on line 1 already",
+        "{here}/judged.txt:2: document 'a' of topic 'T1' is judged on line 1 already",
     ),
     "topic twice": (
         "topics.jsonl",
         '{"id": "T1", "title": "x"}\n{"id": "T1", "title": "y"}\n',
-        "topics.jsonl:2: topic 'T1' stands on line 1 already",
+        "{here}/topics.jsonl:2: topic 'T1' stands on line 1 already",
     ),
     "only unjudged topics": (
         "mine.run",
@@ -300,7 +300,7 @@ def fetched(place: Place, content: bytes = QRELS, **source: str) -> None:
     about = "".join(f"{key}: {value}\n" for key, value in source.items())
     entry = f"files:\n  judged.txt: {{sha256: {digest}, size: {len(content)}}}\n"
     place.write("conf/source/theirs.yaml", f"title: Theirs\nlicence: MIT\n{about}{entry}")
-    changed = COLLECTION.replace("{file: judged.txt}", "{source: theirs, path: judged.txt}")
+    changed = COLLECTION.replace("{file: ../../judged.txt}", "{source: theirs, path: judged.txt}")
     place.write("conf/collection/mine.yaml", changed)
 
 

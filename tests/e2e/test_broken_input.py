@@ -181,7 +181,7 @@ NAMES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "keys without use": (
         ("score", "one.run", "-c", "mini-task1", "--keys", "keys.tsv"),
-        "--keys keys.tsv: protocol arqmath-task1 does not de-duplicate, so keys have no use",
+        "keys: protocol arqmath-task1 does not de-duplicate, so keys have no use",
     ),
     "one run to compare": (("compare", "good.run", "-c", "mini-task1"), "compare: needs two runs or more"),
     "baseline": ((*COMPARE, "-b", "mien"), "unknown run 'mien'; did you mean 'mine'?"),
@@ -196,8 +196,11 @@ NAMES: dict[str, tuple[tuple[str, ...], str]] = {
         "family: 3 is less than the 4 tests compared here; give 4 or more",
     ),
     "nothing to test": ((*COMPARE, "--measures", "Judged@10"), "there are no measures to compare"),
-    "score alone": (("score",), "Missing argument 'runs'."),
-    "no collection": (("score", "good.run"), "Missing option '--collection' / '-c'."),
+    "score alone": (("score",), "Missing argument '[NAME=]FILE'."),
+    "no collection": (
+        ("score", "good.run"),
+        "no judgments: name a collection with --collection NAME, or a file with --qrels FILE",
+    ),
     "unknown option": (
         ("score", "good.run", "--colection", "mini-task1"),
         "No such option: --colection (Possible options: --collection, --edition)",

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.collections import load_collection
 from harness.report import Explorer, Report, Section, render_html
 from harness.report.comparison import comparison_report
 from harness.report.model import TopicPage, TopicPages
 from harness.stats import compare
 from harness.trec import Run
-from harness.workflow import evaluate, inputs
+from harness.workflow import evaluate, inputs, task
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -92,9 +91,8 @@ def violations(page: Page, root: str = "") -> list[str]:
 @pytest.fixture(scope="module")
 def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs made of the judgments: `good` has the best grades first, `poor` the worst, and lacks topic M.42."""
-    collection = load_collection("mini-task1")
-    scorer = collection.scorer()
-    judged = scorer.qrels.to_dict()
+    found = task("mini-task1")
+    judged = found.scorer.qrels.to_dict()
     ids = sorted({doc for docs in judged.values() for doc in docs})
     rankings: dict[str, dict[str, dict[str, float]]] = {"good": {}, "poor": {}}
     for topic, grades in judged.items():
@@ -107,9 +105,9 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     del rankings["poor"]["M.42"]
     runs = [Run.from_dict(name, ranking) for name, ranking in rankings.items()]
-    evaluation = evaluate(collection, scorer, runs)
+    evaluation = evaluate(found, runs)
     comparison = compare(evaluation.scores, "poor", permutations=100)
-    report = comparison_report(evaluation, comparison, inputs(collection, scorer, {run.name: run for run in runs}))
+    report = comparison_report(evaluation, comparison, inputs(found, {run.name: run for run in runs}))
     path = tmp_path_factory.mktemp("mini") / "index.html"
     path.write_text(render_html(report), encoding="utf-8")
     assert path.stat().st_size < 1_000_000

@@ -114,7 +114,7 @@ def test_score_prints_means(place: Place) -> None:
 
 
 def test_score_prints_topics(place: Place) -> None:
-    printed = place.good("score", "first.run", "-c", "mini-task1", "--topics", "--measures", "nDCG,AP")
+    printed = place.good("score", "first.run", "-c", "mini-task1", "--per-topic", "--measures", "nDCG,AP")
     header, *rows = (line.split("\t") for line in printed.splitlines())
     assert header == ["run", "topic", "nDCG", "AP"]
     assert [row[:2] for row in rows] == [["first", topic] for topic in GRADES]
@@ -161,7 +161,7 @@ def test_arqmath_layouts_and_keys(place: Place) -> None:
     place.write("six.tsv", "F.1\tmy_1\tp_1\t1\t2.0\tsix\nF.1\tmy_2\tp_2\t2\t1.0\tsix\n")
     place.write("keys.tsv", f"id\tvisual_id\nmy_1\t{visual}\nmy_2\t{visual}\n")
     printed = place.good(
-        "score", "six.tsv", "-c", "mini-task2", "--keys", "keys.tsv", "--topics", "--measures", "P@1,P@2"
+        "score", "six.tsv", "-c", "mini-task2", "--keys", "keys.tsv", "--per-topic", "--measures", "P@1,P@2"
     )
     assert printed.splitlines()[1] == "six\tF.1\t1.0\t0.5"
 
@@ -255,13 +255,13 @@ def test_version_and_help(place: Place) -> None:
     assert place.good() == text
     for command in ("score", "compare", "fetch", "list", "doctor", "reproduce", "run"):
         assert re.search(rf"^  {command} +[A-Z]", text, re.MULTILINE)
-    for command, option in (("score", "--topics"), ("compare", "--family"), ("fetch", "--probe")):
+    for command, option in (("score", "--per-topic"), ("compare", "--family"), ("fetch", "--probe")):
         assert option in place.good(command, "--help")
     assert set(place.files()) == {"first.run", "second.run.gz"}
 
 
 @pytest.mark.parametrize(
-    "arguments", [("score", "first.run", "-c", "mini-task1", "--topics"), ("list",), ("reproduce",)]
+    "arguments", [("score", "first.run", "-c", "mini-task1", "--per-topic"), ("list",), ("reproduce",)]
 )
 def test_a_reader_that_goes_away_is_no_fault(place: Place, arguments: tuple[str, ...]) -> None:
     process = place.start(*arguments)

@@ -120,7 +120,7 @@ def test_an_external_run(place: Place) -> None:
     arguments = ("run", "collection=mini-task1", "system=external", "system.path=theirs.run", "formats=[json]")
     place.good(*arguments)
     assert (place.here / "runs/mini-task1/theirs.run").is_file()
-    scored = place.good("score", "theirs.run", "-c", "mini-task1", "--topics").splitlines()[1:]
+    scored = place.good("score", "theirs.run", "-c", "mini-task1", "--per-topic").splitlines()[1:]
     written = data(place, "reports/mini-task1/theirs/report.json")["scores"][0]
     assert [[repr(value) for value in row] for row in written["values"] if None not in row] == [
         line.split("\t")[2:] for line in scored if "nan" not in line

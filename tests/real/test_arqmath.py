@@ -14,7 +14,7 @@ from harness.report.comparison import comparison_report
 from harness.stats import compare
 from harness.store import provenance
 from harness.trec import Run, read_run
-from harness.workflow import evaluate, read_runs
+from harness.workflow import evaluate, read_runs, task
 
 pytestmark = pytest.mark.real
 MEASURES = ("nDCG", "AP", "P@10")
@@ -157,7 +157,7 @@ def test_topics_have_attributes(mirror: Path, name: str, labelled: int) -> None:
 def test_the_nine_runs_are_compared(files: dict[str, Path], collection: Collection) -> None:
     runs = read_runs(files.values(), known_topics=collection.topics().ids())
     assert len({run.name for run in runs}) == 9
-    evaluation = evaluate(collection, collection.scorer(), runs)
+    evaluation = evaluate(task(collection), runs)
     by_name = {scores.run: scores for scores in evaluation.scores}
     baseline = max(by_name, key=lambda run: by_name[run].mean("P@10"))
     comparison = compare(evaluation.scores, baseline, measures=list(MEASURES))

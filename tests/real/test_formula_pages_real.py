@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.collections.corpus import load_corpus
-from harness.running import task
 from harness.trec import read_run
+from harness.workflow import task
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("mirror")]
 
@@ -20,14 +20,14 @@ COVERED = {1: (320, 6_074), 2: (644, 8_115), 3: (934, 11_538)}
 
 @pytest.mark.parametrize("year", COVERED)
 def test_judgments_are_cut_to_the_visual_ids_of_the_corpus(year: int) -> None:
-    found = task(f"arqmath-{year}-task2", None, None, "mse-formulas")
+    found = task(f"arqmath-{year}-task2", "mse-formulas")
     assert found.coverage is not None
     assert (found.coverage.present, found.coverage.pairs) == COVERED[year]
     assert found.keys == load_corpus("mse-formulas").keys()
 
 
 def test_score_takes_the_keys_of_the_corpus(tmp_path: Path) -> None:
-    found = task("arqmath-3-task2", None, None, "mse-formulas")
+    found = task("arqmath-3-task2", "mse-formulas")
     assert found.keys is not None
     judged = found.scorer.qrels.to_dict()
     place = {visual: formula for formula, visual in found.keys.items()}

@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.running import Task, task
 from harness.systems import formulas, load_system
 from harness.systems.l2l import L2L, SIMILARITIES
 from harness.systems.tangent import Tangent
+from harness.workflow import Task, task
 
 pytestmark = pytest.mark.real
 
 
 @pytest.fixture(scope="module")
 def judged(mirror: Path) -> Task:
-    return task("arqmath-1-task2", None, None, "arqmath1-formulas")
+    return task("arqmath-1-task2", "arqmath1-formulas")
 
 
 @pytest.mark.parametrize(("name", "least"), [("tangent", (0.80, 0.54, 0.47)), ("l2l", (0.80, 0.55, 0.50))])

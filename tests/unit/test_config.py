@@ -173,7 +173,18 @@ def test_an_embedded_file_lies_in_the_package() -> None:
 def test_a_local_file_is_named_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
     assert config.resource({"file": "a/b.txt"}, "f") == Path("a/b.txt")
+    assert config.resource({"file": "../b.txt"}, "f", Path("conf/c")) == Path("conf/b.txt")
+    assert config.resource({"file": "/a/b.txt"}, "f", Path("conf/c")) == Path("/a/b.txt")
     assert config.resource({"file": "~/b.txt"}, "f") == Path("/home/somebody/b.txt")
+
+
+def test_a_folder_that_is_a_link_is_left_as_the_system_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "far" / "conf").mkdir(parents=True)
+    (tmp_path / "near").symlink_to(tmp_path / "far" / "conf")
+    (tmp_path / "far" / "b.txt").write_text("x")
+    found = config.resource({"file": "../b.txt"}, "f", tmp_path / "near")
+    assert isinstance(found, Path)
+    assert found.read_text() == "x"
 
 
 def test_a_file_of_a_source_has_its_checksum(conf: Conf) -> None:
@@ -188,11 +199,13 @@ def test_a_file_of_a_source_has_its_checksum(conf: Conf) -> None:
     [
         ("", 5, "f: expected keys and values such as source and path, found 5"),
         ("", "qrels-file.txt", "f: expected keys and values such as source and path, found 'qrels-file.txt'"),
-        ("", {}, "f: key 'source' is missing"),
+        ("", {}, "f: names no file; expected 'file', or 'source' and 'path', or 'embedded'"),
         ("", {"source": "mine"}, "f: key 'path' is missing"),
         ("", {"source": "pyaO", "path": "x"}, "f: source 'pyaO' is unknown; did you mean 'pya0'?"),
         ("", {"embedded": "x", "path": "y"}, "f: key 'path' is unknown; known: embedded"),
         ("", {"file": "x", "sha256": "y"}, "f: key 'sha256' is unknown; known: file"),
+        ("", {"file": 5}, "f: key 'file' is 5, expected text"),
+        ("", {"file": "a\0b"}, "f: key 'file' is 'a\\x00b', expected a path"),
         ("files: {a.txt: {}}", {"source": "mine", "path": "b.txt"}, "f: 'b.txt' is not a file of source 'mine'; "),
         ("files: {a.txt: {}}", {"source": "mine", "path": "a.txt"}, "PATH: files: a.txt: key 'sha256' is missing"),
         (

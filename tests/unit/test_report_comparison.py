@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.collections import load_collection
 from harness.errors import HarnessError
 from harness.protocol import Scores
 from harness.report import write_report
@@ -18,7 +17,7 @@ from harness.scoring import Scorer
 from harness.stats import Comparison, compare
 from harness.store import provenance
 from harness.trec import Run
-from harness.workflow import evaluate, inputs
+from harness.workflow import evaluate, inputs, task
 
 TOPICS = [f"T{n:02}" for n in range(12)]
 GOOD, BAD = ("good", "bad"), ("bad", "good")
@@ -51,8 +50,7 @@ notes: [Mind the gap.]
     conf("protocol", "plain", "name: plain\ntitle: Plain\nmeasures: [RR, P@1]\nprime: true\n")
 
     def build(**runs: Sequence[Sequence[str] | None]) -> tuple[Evaluation, Scorer, list[Run]]:
-        mine = load_collection("mine")
-        scorer = mine.scorer()
+        mine = task("mine")
         made = [
             Run.from_dict(
                 name,
@@ -60,7 +58,7 @@ notes: [Mind the gap.]
             )
             for name, ranked in runs.items()
         ]
-        return evaluate(mine, scorer, made), scorer, made
+        return evaluate(mine, made), mine.scorer, made
 
     return build
 
@@ -197,9 +195,9 @@ def test_every_topic_is_shown(make: Make) -> None:
 
 
 def test_ties_and_counts_are_told(make: Make) -> None:
-    evaluation, scorer, _ = make(clear=[GOOD] * 12)
+    evaluation, _, _ = make(clear=[GOOD] * 12)
     tied = Run.from_dict("tied", {t: {"good": 1.0, "bad": 1.0} for t in TOPICS[:3]})
-    both = evaluate(evaluation.collection, scorer, [tied])
+    both = evaluate(task("mine"), [tied])
     report = report_of(both, None)
     lines = words(report, "Can these numbers be trusted?")
     assert lines == [
@@ -228,7 +226,7 @@ def test_the_data_holds_scores_and_tests(make: Make, tmp_path: Path) -> None:
 
 def test_the_provenance_is_told(make: Make) -> None:
     evaluation, scorer, runs = make(base=[BAD] * 12)
-    report = comparison_report(evaluation, None, inputs(evaluation.collection, scorer, {"base.run": runs[0]}))
+    report = comparison_report(evaluation, None, inputs(task("mine"), {"base.run": runs[0]}))
     assert grid(tables(report)["checksums"]) == [
         ["file", "SHA-256"],
         ["mine, edition first", scorer.qrels.sha256],
@@ -237,12 +235,12 @@ def test_the_provenance_is_told(make: Make) -> None:
 
 
 def test_a_run_without_any_common_topic_is_no_accident(make: Make) -> None:
-    evaluation, scorer, _ = make(base=[BAD] * 12)
+    make(base=[BAD] * 12)
     other = Run.from_dict("other", {"X1": {"d": 1.0}})
     with pytest.raises(
         HarnessError, match=r"run other: none of its topics \(X1, ...\) is judged \(T00, T01, T02, ...\)"
     ):
-        evaluate(evaluation.collection, scorer, [other])
+        evaluate(task("mine"), [other])
 
 
 def test_hostile_names_are_shown_and_do_nothing(make: Make, tmp_path: Path) -> None:
@@ -261,8 +259,8 @@ def test_hostile_names_are_shown_and_do_nothing(make: Make, tmp_path: Path) -> N
 
 def test_runs_without_two_common_topics_are_not_grouped(make: Make) -> None:
     evaluation, _, runs = make(early=[GOOD] * 6 + [None] * 6, late=[None] * 6 + [GOOD] * 6)
-    answered = evaluation.collection.scorer(None, "arqmath-task1-answered")
-    report = report_of(evaluate(evaluation.collection, answered, runs), None)
+    answered = task("mine", protocol="arqmath-task1-answered")
+    report = report_of(evaluate(answered, runs), None)
     assert "groups" not in tables(report)
     assert "groups" in tables(report_of(evaluation, None))
 

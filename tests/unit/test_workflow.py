@@ -13,7 +13,7 @@ from harness.collections import load_collection
 from harness.errors import FormatError, HarnessError
 from harness.store import provenance
 from harness.trec import Run
-from harness.workflow import demonstrate, evaluate, inputs, read_runs
+from harness.workflow import demonstrate, evaluate, inputs, read_runs, task
 
 Conf = Callable[[str, str, str], Path]
 
@@ -87,14 +87,13 @@ def test_the_layout_can_be_told(tmp_path: Path) -> None:
 
 def test_ties_that_matter_are_told() -> None:
     mini = load_collection("mini-task1")
-    scorer = mini.scorer(measures=("P@1",))
     topic, judged = next((t, d) for t, d in mini.qrels().to_dict().items() if {0, 3} <= set(d.values()))
     good = next(doc for doc, grade in judged.items() if grade == 3)
     bad = next(doc for doc, grade in judged.items() if grade == 0)
     tied = Run.from_dict("tied", {topic: {good: 1.0, bad: 1.0}})
     alike = Run.from_dict("alike", {topic: {good: 1.0, "unjudged": 1.0}})
     clear = Run.from_dict("clear", {topic: {good: 2.0, bad: 1.0}})
-    evaluation = evaluate(mini, scorer, [tied, alike, clear])
+    evaluation = evaluate(task(mini, measures=("P@1",)), [tied, alike, clear])
     assert [scores.run for scores in evaluation.scores] == ["tied", "alike", "clear"]
     assert list(evaluation.bounds) == ["tied"]
     assert evaluation.bounds["tied"]["P@1"] == pytest.approx((0.0, 1 / 42))
@@ -107,16 +106,18 @@ def test_warnings_of_the_readers_are_kept(tmp_path: Path) -> None:
     topic = mini.qrels().topics[0]
     path = tmp_path / "run"
     path.write_text(f"{topic} Q0 a 1 1.0 x\n{topic} Q0 b 2 2.0 x\n")
-    (warning,) = evaluate(mini, mini.scorer(), read_runs([path])).warnings
+    (warning,) = evaluate(task(mini), read_runs([path])).warnings
     assert warning.startswith(f"{path}:2: rank 2 of topic {topic!r} has a higher score than the rank before it")
 
 
 def test_the_provenance_names_judgments_and_runs() -> None:
-    mini = load_collection("mini-task1")
-    scorer = mini.scorer()
+    mini, answers = task("mini-task1"), task("mini-task1", "mini-answers")
     run = Run.from_dict("r", {"T": {"d": 1.0}})
-    found = inputs(mini, scorer, {"runs/r.run": run})
-    assert found.files == {"mini-task1, edition official": scorer.qrels.sha256, "runs/r.run": run.sha256}
+    files = {"mini-task1, edition official": mini.scorer.qrels.sha256, "runs/r.run": run.sha256}
+    assert inputs(mini, {"runs/r.run": run}).files == files
+    assert answers.corpus is not None
+    digest = {"corpus mini-answers": answers.corpus.digest()}
+    assert inputs(answers, {"runs/r.run": run}).files == files | digest
 
 
 # Producing
@@ -125,9 +126,9 @@ def test_the_provenance_names_judgments_and_runs() -> None:
 def test_the_demonstration_runs_every_system_on_every_embedded_collection(tmp_path: Path) -> None:
     said: list[str] = []
     found = demonstrate(tmp_path, said.append)
-    assert [made.collection.name for made in found][:3] == ["mini-task1", "mini-task2", "mini-theorems"]
+    assert [made.task.collection.name for made in found][:3] == ["mini-task1", "mini-task2", "mini-theorems"]
     for made in found:
-        collection, scorer, runs = made.collection, made.scorer, made.runs
+        collection, scorer, runs = made.task.collection, made.task.scorer, made.runs
         assert set(made.seconds) == {run.name for run in runs.values()}
         assert all(0 < seconds < 60 for seconds in made.seconds.values())
         assert {Path(path).stem for path in runs} >= {"overlap", "overlap-title", "shuffle"}

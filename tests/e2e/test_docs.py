@@ -1,0 +1,41 @@
+"""The examples of the documentation: their files written, their commands run, and what they print compared."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tools import Place
+
+DOCS = Path(__file__).parents[2] / "docs"
+FILE = re.compile(r"^`(\S+)`:\n\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.glob("collections.md")), ids=lambda path: path.stem)
+def test_examples(tmp_path: Path, path: Path) -> None:
+    place, text = Place(tmp_path), path.read_text(encoding="utf-8")
+    files = FILE.findall(text)
+    assert len(files) == text.count("`:\n\n```") > 0
+    for name, content in files:
+        place.write(name, content)
+    commands = [part for block in CONSOLE.findall(text) for part in re.split(r"^\$ harness ", block, flags=re.M)[1:]]
+    assert len(commands) > 1
+    for command in commands:
+        arguments, _, expected = command.partition("\n")
+        printed = place.good(*arguments.split())
+        assert expected in ("", printed)
+
+
+def test_what_the_keys_of_a_collection_are() -> None:
+    """The table names every key that a configuration may have, and no other one."""
+    from harness import collections
+
+    text = (DOCS / "collections.md").read_text(encoding="utf-8")
+    table = text.partition("## Keys of a collection")[2].partition("\n\n")[2].partition("\n\n")[0]
+    named = {key for row in table.splitlines()[2:] for key in re.findall(r"`(\w+)`", row.split("|")[1])}
+    known = {*collections._KEYS, *collections._OPTIONAL} - {"default_edition"}
+    assert named == known
+    readers = set(re.findall(r"`([\w-]+)`", next(row for row in table.splitlines() if row.startswith("| `topics`"))))
+    assert readers >= set(collections.TOPICS)

@@ -1,0 +1,290 @@
+"""`score` and `compare` without a collection, with labels, as JSON, and in quiet; and what they share with `run`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from referencing import Registry, Resource
+from tools import Place, run_text, table
+
+import harness
+from harness.files import data_root
+from harness.protocol import scores_from_json
+from harness.stats import from_json
+
+SCHEMAS = [json.loads(path.read_text()) for path in (Path(harness.__file__).parent / "schemas").glob("*.json")]
+QRELS = data_root() / "qrels" / "mini-task1.txt"
+TOPICS = data_root() / "topics" / "mini-task1.eng.jsonl"
+MINI = ("-c", "mini-task1")
+GIVEN = ("--qrels", str(QRELS))
+FLAG = "--topics: takes a file of topics, and goes with --qrels"
+HINT = f"{FLAG}; to print every topic, say --per-topic"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path)
+    made.write("a.run", run_text("one"))
+    made.write("b.run", run_text("two", docs=("a1088", "a1007")))
+    made.write("k=1.run", run_text("three"))
+    judged = {grade: doc for topic, _, doc, grade in map(str.split, QRELS.read_text().splitlines()) if topic == "M.1"}
+    made.write("rising.run", f"M.1 Q0 x 1 1 odd\nM.1 Q0 {judged['0']} 2 2 odd\nM.1 Q0 {judged['3']} 3 2 odd\n")
+    return made
+
+
+def refused(place: Place, *arguments: str) -> list[str]:
+    before = place.files()
+    done = place.run(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert place.files() == before
+    return [line.removeprefix("harness: ") for line in done.err.splitlines()]
+
+
+def document(text: str) -> dict[str, Any]:
+    """The only thing that was printed, checked against the schemas."""
+    loaded: dict[str, Any] = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    registry = Registry().with_resources((each["$id"], Resource.from_contents(each)) for each in SCHEMAS)
+    schema = next(each for each in SCHEMAS if each["$id"].endswith(":evaluation:1"))
+    jsonschema.Draft202012Validator(schema, registry=registry).validate(loaded)
+    return loaded
+
+
+# Judgments of topics that are not there
+
+
+def test_score_compare_and_run_refuse_the_same(place: Place) -> None:
+    """A judged topic that is no topic counts 0 in every mean: half of these topics would halve it."""
+    place.write("conf/collection/q.txt", QRELS.read_text() + "Z.1 0 a1007 3\nZ.2 0 a1007 3\n")
+    mini = (data_root() / "conf" / "collection" / "mini-task1.yaml").read_text()
+    for old, new in (
+        ("name: mini-task1", "name: mine"),
+        ("{embedded: qrels/mini-task1.txt}", "{file: q.txt}"),
+        ("topics: 42", "topics: 44"),
+        ("judgments: 320", "judgments: 322"),
+    ):
+        assert old in mini
+        mini = mini.replace(old, new)
+    place.write("conf/collection/mine.yaml", mini)
+    fault = "collection mine: the judgments hold topic 'Z.1', which is not among its topics (2 such topics)"
+    for arguments in (
+        ("score", "a.run", "-c", "mine"),
+        ("compare", "a.run", "b.run", "-c", "mine"),
+        ("run", "collection=mine", "corpus=mini-answers", "system=overlap"),
+    ):
+        assert refused(place, *arguments) == [fault], arguments
+    given = ("--qrels", "conf/collection/q.txt")
+    assert refused(place, "score", "a.run", *given, "--topics", str(TOPICS)) == [fault.replace("mine", "q.txt")]
+    assert "Z.1" in place.good("score", "a.run", *given, "--per-topic")
+
+
+def test_results_without_a_key_are_told_by_score_and_run(place: Place) -> None:
+    topic = (data_root() / "qrels" / "mini-task2.txt").read_text().split()[0]
+    place.write("f.run", f"{topic} Q0 nowhere 1 1 f\n")
+    warning = "warning: f: 1 results have no key and count as not judged\n"
+    assert place.run("score", "f.run", "-c", "mini-task2").err == warning
+    done = place.run("run", "collection=mini-task2", "system=external", "system.path=f.run")
+    assert done.code == 0
+    assert done.err.endswith(warning)
+
+
+# Without a collection
+
+
+def test_judgments_in_a_file_score_as_the_collection_does(place: Place) -> None:
+    options = ("--protocol", "arqmath-task1", "--per-topic")
+    assert place.good("score", "a.run", *GIVEN, *options) == place.good("score", "a.run", *MINI, "--per-topic")
+    means = [table(place.good("score", "a.run", *which, *options[:2]))[:2] for which in (GIVEN, MINI)]
+    assert means[0] == means[1]
+    both = ("compare", "a.run", "b.run", "--protocol", "trec_eval")
+    assert table(place.good(*both, *GIVEN))[3:] != []
+    printed = [place.good(*both, *which).splitlines() for which in (GIVEN, (*GIVEN, "--topics", str(TOPICS)), MINI)]
+    assert printed[0] == printed[1]
+    assert [line for line in printed[0] if "mini-task1" not in line] == [
+        line for line in printed[2] if "mini-task1" not in line
+    ]
+
+
+def test_the_protocol_is_said(place: Place) -> None:
+    last = place.good("score", "a.run", *GIVEN).splitlines()[-1]
+    assert last.startswith("mini-task1.txt (judgments ")
+    assert last.endswith("), protocol trec_eval, the default with --qrels")
+    last = place.good("score", "a.run", *GIVEN, "--protocol", "arqmath-task1").splitlines()[-1]
+    assert last.endswith("), protocol arqmath-task1")
+
+
+def test_topics_without_judgments_are_said_or_refused(place: Place) -> None:
+    place.write("more.run", run_text("more", topics=("M.1", "Z.1", "Z.2")))
+    done = place.run("score", "more.run", *GIVEN)
+    assert (done.code, done.err) == (0, "more: 2 topics have no judgments and do not count\n")
+    assert refused(place, "score", "more.run", *GIVEN, "--topics", str(TOPICS)) == [
+        "more.run:4: topic 'Z.1' is not among the collection's topics (3 lines)",
+        "more.run:7: topic 'Z.2' is not among the collection's topics (3 lines)",
+    ]
+
+
+def test_keys_and_corpus_without_a_collection(place: Place) -> None:
+    qrels, formulas = data_root() / "qrels" / "mini-task2.txt", data_root() / "corpora" / "mini-formulas.jsonl"
+    rows = [json.loads(line) for line in formulas.read_text().splitlines()]
+    place.write("keys.tsv", "id\tvisual_id\n" + "".join(f"{row['id']}\t{row['visual_id']}\n" for row in rows))
+    topic = qrels.read_text().split()[0]
+    place.write("f.run", "".join(f"{topic} Q0 {row['id']} {n} {-n} f\n" for n, row in enumerate(rows, 1)))
+    protocol = ("--protocol", "arqmath-task2", "--per-topic")
+    given = ("score", "f.run", "--qrels", str(qrels), "--keys", "keys.tsv", *protocol)
+    assert place.good(*given) == place.good("score", "f.run", "-c", "mini-task2", "--per-topic")
+    assert place.good(*given, "--corpus", "mini-formulas") == place.good(*given)
+    assert refused(place, "score", "f.run", "--qrels", str(qrels), *protocol)[0].startswith(
+        "collection mini-task2.txt: protocol arqmath-task2 maps documents to keys, and the collection has no map; "
+    )
+
+
+def test_a_report_without_a_collection(place: Place) -> None:
+    place.good("compare", "x=a.run", "b.run", *GIVEN, "--topics", str(TOPICS), "-o", "out")
+    page = place.files("out")["out/report.md"].decode()
+    assert "Runs judged by mini-task1.txt" in page
+    assert "x" in json.loads(place.files("out")["out/report.json"])["data"]["scores"][0]["run"]
+    assert place.good("score", "a.run", *GIVEN, "-o", "bare").endswith("report: bare/index.html\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (
+            ("score", "a.run"),
+            "no judgments: name a collection with --collection NAME, or a file with --qrels FILE",
+        ),
+        (("score", "a.run", *MINI, *GIVEN), "--collection and --qrels: say one of them; both name the judgments"),
+        (
+            ("score", "a.run", *GIVEN, "--edition", "official"),
+            "--edition: names judgments of a collection; those of --qrels have no editions",
+        ),
+        (("score", "a.run", "--qrels", "none.txt"), "none.txt: no such file"),
+        (("score", "a.run", "--qrels", "a.run"), "a.run:1: 6 columns, expected 4 (topic iteration document grade)"),
+        (("score", "a.run", *GIVEN, "--topics", "none.txt"), "none.txt: no such file"),
+        # `--topics` printed every topic once; none of its old places may swallow an argument silently.
+        (("score", "a.run", *MINI, "--topics"), HINT),
+        (("score", "a.run", "--topics", *MINI), HINT),
+        (("score", "a.run", *MINI, "--topics", "--measures", "AP"), HINT),
+        (("score", "--topics", "a.run", *MINI), HINT),
+        (("score", "a.run", "--topics", "b.run", *MINI), HINT),
+        (("score", "a.run", "--topics=b.run", *MINI), HINT),
+        (("score", "a.run", *GIVEN, "--topics"), HINT),
+        (("score", "a.run", "--topics", *GIVEN), HINT),
+        (("compare", "a.run", "b.run", *MINI, "--topics"), FLAG),
+    ],
+)
+def test_faults_of_options(place: Place, arguments: tuple[str, ...], fault: str) -> None:
+    found = refused(place, *arguments)
+    assert found[0].startswith(fault)
+    assert len(found) == 1 or "columns" in fault
+
+
+# Labels
+
+
+def test_labels_name_runs(place: Place) -> None:
+    rows = table(place.good("score", "x=a.run", "b.run", "y=b.run", *MINI, "--measures", "AP"))
+    assert sorted(row[0] for row in rows[1:-1]) == ["two", "x", "y"]
+    rows = table(place.good("compare", "x=a.run", "y=./b.run", *MINI, "-b", "y", "--measures", "AP"))
+    assert rows[6][:3] == ["x", "y", "MAP′"]
+
+
+def test_a_file_whose_name_has_an_equals_sign_is_itself(place: Place) -> None:
+    assert table(place.good("score", "k=1.run", *MINI))[1][0] == "three"
+    assert table(place.good("score", "k=k=1.run", *MINI))[1][0] == "k"
+    place.write("1.run", run_text("other"))
+    assert table(place.good("score", "k=1.run", *MINI))[1][0] == "three"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (("x=a.run", "x=b.run"), "x=b.run: another run is named 'x' already"),
+        (("two=a.run", "b.run"), "two: 2 runs have this name; give each its own, as NAME=FILE"),
+        (("x=none.run",), "x=none.run: no such file, nor 'none.run' (as NAME=FILE)"),
+        (("k1=0.9.run",), "k1=0.9.run: no such file, nor '0.9.run' (as NAME=FILE)"),
+        (("x=",), "x=: no such file, nor 'an empty name' (as NAME=FILE)"),
+        (("=a.run",), "=a.run: run name '' does not fit a file name: "),
+        (("my run=a.run",), "my run=a.run: run name 'my run' does not fit a file name: "),
+        (("../x=a.run",), "../x=a.run: run name '../x' does not fit a file name: "),
+        (("x" * 129 + "=a.run",), f"{'x' * 129}=a.run: run name '{'x' * 129}' does not fit a file name: "),
+    ],
+)
+def test_faults_of_labels(place: Place, arguments: tuple[str, ...], fault: str) -> None:
+    (found,) = refused(place, "score", *arguments, *MINI)
+    assert found.startswith(fault)
+
+
+# JSON
+
+
+def test_json_is_one_document(place: Place) -> None:
+    done = place.run("score", "a.run", "x=rising.run", *MINI, "--json", "-o", "out")
+    assert (done.code, done.err.splitlines()[-1]) == (0, "report: out/index.html")
+    found = document(done.out)
+    scores = [scores_from_json(each) for each in found["scores"]]
+    assert [each.run for each in scores] == ["one", "x"]
+    plain = [line.split("\t") for line in place.good("score", "a.run", *MINI, "--per-topic").splitlines()[1:]]
+    values = [["nan" if value is None else repr(value) for value in row] for row in found["scores"][0]["values"]]
+    assert values == [row[2:] for row in plain]
+    assert "nan" in {value for row in values for value in row}  # topics without results have no Judged@10
+    assert found["comparison"] is None
+    assert found["coverage"] == ""
+    assert found["warnings"][0].startswith("rising.run:2: rank 2 of topic 'M.1' has a higher score")
+    assert {tie["run"] for tie in found["ties"]} == {"x"}
+    assert all(tie["low"] < tie["high"] for tie in found["ties"])
+
+
+def test_json_of_a_comparison(place: Place) -> None:
+    found = document(place.good("compare", "a.run", "b.run", *MINI, "--json", "-b", "two"))
+    comparison = from_json(found["comparison"])
+    assert comparison.baseline == "two"
+    assert {(row.a, row.b) for row in comparison.rows} == {("one", "two")}
+    assert [each["run"] for each in found["scores"]] == ["one", "two"]
+
+
+def test_json_says_how_much_a_corpus_holds(place: Place) -> None:
+    lines = (data_root() / "corpora" / "mini-answers.jsonl").read_text().splitlines(keepends=True)
+    place.write("conf/corpus/half.jsonl", "".join(lines[: len(lines) // 2]))
+    conf = (data_root() / "conf" / "corpus" / "mini-answers.yaml").read_text()
+    conf = conf.replace("name: mini-answers", "name: half").replace(
+        "{embedded: corpora/mini-answers.jsonl}", "{file: half.jsonl}"
+    )
+    place.write("conf/corpus/half.yaml", conf)
+    printed = place.good("score", "a.run", *MINI, "--corpus", "half", "--quiet")
+    said = printed.splitlines()[0]
+    assert said.startswith("judged and present: ")
+    assert document(place.good("score", "a.run", *MINI, "--corpus", "half", "--json"))["coverage"] == said
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_json_through_a_pipe(place: Place, encoding: str) -> None:
+    """Labels and measures of any script stay what they are, whatever the terminal's encoding."""
+    process = place.start("score", "é=a.run", *MINI, "--json", environment={"PYTHONIOENCODING": encoding})
+    tool = subprocess.run(
+        [sys.executable, "-m", "json.tool"], stdin=process.stdout, capture_output=True, text=True, check=False
+    )
+    process.communicate()
+    assert (process.returncode, tool.returncode, tool.stderr) == (0, 0, "")
+    assert document(tool.stdout)["scores"][0]["run"] == "é"
+
+
+def test_a_fault_prints_no_json(place: Place) -> None:
+    assert refused(place, "score", "none.run", *MINI, "--json") == ["none.run: no such file"]
+
+
+# Quiet
+
+
+def test_quiet_says_nothing_but_errors(place: Place) -> None:
+    loud = place.run("score", "rising.run", *MINI, "--measures", "RR")
+    quiet = place.run("score", "rising.run", *MINI, "--measures", "RR", "--quiet")
+    assert [line.partition(":")[0] for line in loud.err.splitlines()] == ["warning", "ties"]
+    assert (quiet.code, quiet.out, quiet.err) == (0, loud.out, "")
+    assert place.run("compare", "rising.run", "a.run", *MINI, "-q", "--json", "-o", "out").err == ""
+    assert refused(place, "score", "none.run", *MINI, "-q") == ["none.run: no such file"]
