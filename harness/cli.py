@@ -103,16 +103,12 @@ def _evaluate(
 
 
 def _measures(text: str) -> tuple[str, ...]:
-    from harness.measures import parse_measure
+    from harness.measures import parse_measures
 
     wanted = tuple(part.strip() for part in text.split(",") if part.strip())
     if not wanted:
         raise HarnessError(f"--measures {text!r}: names no measure; expected a list such as nDCG@10,AP")
-    for measure in wanted:
-        parse_measure(measure)
-        if wanted.count(measure) > 1:
-            raise HarnessError(f"--measures {text!r}: measure {measure!r} is named twice")
-    return wanted
+    return tuple(str(measure) for measure in parse_measures(wanted))
 
 
 def _key_columns(path: Path) -> tuple[str, str]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, permutations, product
 from typing import Any, Literal
@@ -27,19 +27,16 @@ GAINS = (
     ((0.0, 0.5), (1.0, 0.3), (2.0, 1.0)),
     ((1.0, 2.0), (2.0, 1.0)),  # exchanged
 )
+NO_KEY = "no key: "
 Ranking = Sequence[tuple[str, float]]
 Keys = Mapping[str, str]
 Judgments = dict[str, dict[str, float]]
 
 
-def expected(order: Sequence[str], judged: Mapping[str, float], how: Protocol, keys: Keys, m: str) -> float:
-    """One topic scored result by result, straight from the definitions; `order` is the sorted ranking."""
+def expected(results: Sequence[str], judged: Mapping[str, float], how: Protocol, m: str) -> float:
+    """One topic scored result by result, straight from the definitions; `results` is sorted and cut."""
     name, _, cut = m.partition("@")
     k = int(cut) if cut else None
-    results = list(order)[: how.depth]
-    if how.deduplicate:
-        # A document without a key has no judgment, even if its id is some key.
-        results = list(dict.fromkeys(keys.get(doc, f"no key: {doc}") for doc in results))
     if name == "Judged":
         return sum(doc in judged for doc in results[:k]) / len(results[:k]) if results else math.nan
     ideal = list(judged.values()) if how.ideal == "judged" else [judged[doc] for doc in results if doc in judged]
@@ -68,13 +65,40 @@ def _dcg(gains: Sequence[float]) -> float:
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
 
 
-def groups(ranking: Ranking, how: Protocol) -> list[list[str]]:
-    """The ranking's documents, best first, tied ones together; within a tie in the protocol's order."""
-    single = how.ties == "reference"
-    value = {doc: float(np.float32(score)) if single else score for doc, score in ranking}
-    docs = sorted(value, key=lambda doc: doc.encode(), reverse=True) if single else list(value)
-    docs.sort(key=lambda doc: -value[doc])
-    return [list(group) for _, group in groupby(docs, key=lambda doc: value[doc])]
+def groups(ranking: Ranking, rule: str) -> list[Ranking]:
+    """The ranking, best first, tied results together; within a tie in the rule's order."""
+    single = rule == "reference"
+    found = sorted(ranking, key=lambda item: item[0].removeprefix(NO_KEY).encode(), reverse=True) if single else ranking
+    value = {score: float(np.float32(score)) if single else score for _, score in ranking}
+    found = sorted(found, key=lambda item: -value[item[1]])
+    return [list(group) for _, group in groupby(found, key=lambda item: value[item[1]])]
+
+
+def first_of_keys(ranking: Ranking, order: Ranking, how: Protocol, keys: Keys) -> Ranking:
+    """What is left of a sorted ranking after the cut and the de-duplication, in the order of the file."""
+    kept = order[: how.depth]
+    if not how.deduplicate:
+        return kept
+    # A document without a key has no judgment, even if its id is some key.
+    best: dict[str, tuple[str, float]] = {}
+    for doc, value in kept:
+        best.setdefault(keys.get(doc, f"{NO_KEY}{doc}"), (doc, value))
+    place = {doc: at for at, (doc, _) in enumerate(ranking)}
+    return [(key, value) for key, (doc, value) in sorted(best.items(), key=lambda item: place[item[1][0]])]
+
+
+def rules(how: Protocol) -> tuple[str, str]:
+    return (how.ties_deduplicate or how.ties) if how.deduplicate else how.ties, how.ties
+
+
+def ranking_of(ranking: Ranking, how: Protocol, keys: Keys) -> list[str]:
+    """Documents or keys as the protocol ranks them."""
+    before, after = rules(how)
+    order = list(chain.from_iterable(groups(ranking, before)))
+    left = first_of_keys(ranking, order, how, keys)
+    if how.deduplicate:
+        left = list(chain.from_iterable(groups(left, after)))
+    return [key for key, _ in left]
 
 
 def run_of(rankings: Mapping[str, Ranking], rng: random.Random | None = None) -> Run:
@@ -106,6 +130,7 @@ def random_protocol(rng: random.Random) -> Protocol:
         ideal=rng.choice(("judged", "retrieved")),
         ties=rng.choice(("reference", "file")),
         deduplicate=rng.random() < 0.5,
+        ties_deduplicate=rng.choice((None, "reference", "file")),
         topics=rng.choice(("all", "answered")),
         no_relevant=rng.choice(("zero", "skip")),
     )
@@ -138,8 +163,8 @@ def test_scores_are_those_of_the_definitions_under_any_protocol() -> None:
         scores = score(run_of(rankings, rng), Qrels.from_dict("e", judged), how, keys=keys)
         assert scores.topics == tuple(judged)
         for (row, topic), measure in product(enumerate(scores.topics), ALL):
-            order = list(chain.from_iterable(groups(rankings.get(topic, ()), how)))
-            wanted = expected(order, judged[topic], how, keys if how.deduplicate else {}, measure)
+            results = ranking_of(rankings.get(topic, ()), how, keys)
+            wanted = expected(results, judged[topic], how, measure)
             if how.topics == "answered" and topic not in rankings:
                 wanted = math.nan
             if how.no_relevant == "skip" and not measure.startswith(("Judged", "RelRet")):
@@ -215,6 +240,43 @@ def first(lines: str, how: Protocol = PLAIN) -> str:
 def test_ties_are_ordered_as_the_protocol_says(lines: str, reference: str, file: str) -> None:
     assert first(lines) == reference
     assert first(lines, replace(PLAIN, ties="file")) == file
+
+
+TIED = "f1:1 f2:1"  # two formulas, of visual ids 7 (not relevant) and 8 (relevant)
+BY_LOOK = Protocol("t2", ("AP", "nDCG", "P@1"), prime=True, deduplicate=True, ties="reference", ties_deduplicate="file")
+
+
+@pytest.mark.parametrize(
+    ("rules", "ndcg"),
+    [
+        # In trec_eval's order, 8 comes first whatever the file says; in the file's order, second: 1 / log2(3).
+        ({}, 1.0),
+        ({"ties": "file"}, 1 / math.log2(3)),
+        ({"ties_deduplicate": None}, 1.0),
+    ],
+)
+def test_two_tied_formulas_are_scored_in_the_order_of_their_visual_ids(rules: dict[str, Any], ndcg: float) -> None:
+    found = one(TIED, {"7": 0, "8": 1}, replace(BY_LOOK, **rules), {"f1": "7", "f2": "8"})
+    assert found.column("nDCG").tolist() == [pytest.approx(ndcg, abs=1e-15)]
+    assert found.counts["tied results"] == 2
+
+
+def test_the_first_formula_of_a_visual_id_is_that_of_the_file_and_gives_its_score() -> None:
+    """At a depth of 2 the file keeps f1 and f2 of three tied formulas; trec_eval's order would keep f3 and f2."""
+    keys = {"f1": "7", "f2": "7", "f3": "8"}
+    assert one("f1:1 f2:1 f3:1", {"8": 1}, replace(BY_LOOK, depth=2), keys).mean("AP") == 0
+    assert one("f1:1 f2:1 f3:1", {"8": 1}, replace(BY_LOOK, depth=2, ties_deduplicate=None), keys).mean("AP") == 1
+    # 7 has its better score, 3: above 9, with which its other formula is tied.
+    better = one("f1:1 f2:3 f3:1", {"7": 1, "9": 0}, BY_LOOK, {"f1": "7", "f2": "7", "f3": "9"})
+    assert better.mean("AP") == 1
+
+
+def test_ties_of_32_bits_are_counted_also_where_only_the_second_rule_has_them() -> None:
+    scores = one("f1:1 f2:1.000000001 f3:0.5", {"7": 1}, BY_LOOK, {"f1": "7", "f2": "8"})
+    assert scores.counts["tied results"] == 2
+    scorer = Scorer(Qrels.from_dict("e", {"t": {"7": 1, "8": 0}}), BY_LOOK, keys={"f1": "7", "f2": "8"})
+    run = run_of({"t": [("f1", 1.0), ("f2", 1.000000001)]})
+    assert scorer.tie_spans(run, scorer(run))["AP"] == (0.5, 1.0)
 
 
 def test_lines_in_any_order_and_topics_mixed_give_the_same_scores() -> None:
@@ -367,14 +429,25 @@ def test_colliding_hashes_change_nothing(
 # Best and worst case over the orders of tied results.
 
 
-def orders(ranking: Ranking, how: Protocol) -> list[list[str]]:
-    """Every order that the ranking's ties allow."""
-    return [list(chain(*choice)) for choice in product(*(permutations(group) for group in groups(ranking, how)))]
+def permuted(tied: Sequence[Ranking]) -> Iterator[Ranking]:
+    """Every order that ties allow."""
+    return (list(chain(*choice)) for choice in product(*(permutations(group) for group in tied)))
+
+
+def orders(ranking: Ranking, how: Protocol, keys: Keys) -> set[tuple[str, ...]]:
+    """Every final ranking that some order of the ties before de-duplication and of those after it gives."""
+    before, after = rules(how)
+    out: set[tuple[str, ...]] = set()
+    for order in permuted(groups(ranking, before)):
+        left = first_of_keys(ranking, order, how, keys)
+        finals = permuted(groups(left, after)) if how.deduplicate else iter([left])
+        out |= {tuple(key for key, _ in final) for final in finals}
+    return out
 
 
 def crosses_depth(ranking: Ranking, how: Protocol) -> bool:
     """Whether a tie stands on both sides of the depth."""
-    ends = np.cumsum([len(group) for group in groups(ranking, how)])
+    ends = np.cumsum([len(group) for group in groups(ranking, rules(how)[0])])
     return how.depth is not None and how.depth < len(ranking) and how.depth not in ends
 
 
@@ -384,9 +457,8 @@ def bounds(
     """For each measure the worst, the best, and what all the orders give."""
     scorer = Scorer(Qrels.from_dict("e", {"t": judged}), how, keys=keys, measures=measures)
     worst, best = scorer.tie_bounds(run_of({"t": ranking}))
-    keys = keys if how.deduplicate else {}
-    every = orders(ranking, how)
-    given = [{round(expected(order, judged, how, keys, measure), 10) for order in every} for measure in measures]
+    every = orders(ranking, how, keys)
+    given = [{round(expected(order, judged, how, measure), 10) for order in every} for measure in measures]
     return list(zip(worst.values[0].round(10).tolist(), best.values[0].round(10).tolist(), given, strict=True))
 
 
@@ -398,6 +470,8 @@ def test_tie_bounds_are_the_extremes_over_all_orders() -> None:
         rankings, judged, keys = random_case(rng, 6)
         (ranking, _), (grades, *_) = rankings.values(), judged.values()
         corner = crosses_depth(ranking, how)
+        if how.deduplicate and rules(how) == ("reference", "file"):
+            continue  # the third case of the next test
         for measure, (worst, best, given) in zip(BOUNDED, bounds(ranking, grades, how, keys, BOUNDED), strict=True):
             assert {worst, best} <= given, (measure, how, ranking, grades, keys)
             if corner and (how.deduplicate or (how.ideal == "retrieved" and "nDCG" in measure)):
@@ -432,9 +506,20 @@ def test_tie_bounds_are_the_extremes_over_all_orders() -> None:
             1 / 2,
             1.0,
         ),
+        # f1 and f2 are one result whose score is either's, above or below that of f3, which is tied with both.
+        (
+            [("f1", 1.0), ("f2", 1.0 + 2e-9), ("f3", 1.0 + 1e-9)],
+            {"v": 1, "w": 0},
+            {"deduplicate": True, "ties_deduplicate": "reference", "depth": None},
+            "AP",
+            1 / 2,
+            1 / 2,
+            1 / 2,
+            1.0,
+        ),
     ],
 )
-def test_tie_bounds_are_not_the_extremes_in_two_corners_at_the_depth(
+def test_tie_bounds_are_not_the_extremes_in_three_corners(
     *,
     ranking: Ranking,
     judged: Mapping[str, float],
@@ -445,8 +530,8 @@ def test_tie_bounds_are_not_the_extremes_in_two_corners_at_the_depth(
     least: float,
     most: float,
 ) -> None:
-    how = replace(PLAIN, depth=2, ties="file", **changes)
-    assert crosses_depth(ranking, how)
+    how = replace(PLAIN, **{"depth": 2, "ties": "file", **changes})
+    assert crosses_depth(ranking, how) == (how.depth == 2)
     ((found_worst, found_best, given),) = bounds(ranking, judged, how, {"f1": "v", "f2": "v", "f3": "w"}, (measure,))
     assert [found_worst, found_best] == pytest.approx([worst, best])
     assert [min(given), max(given)] == pytest.approx([least, most])
