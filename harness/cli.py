@@ -206,20 +206,14 @@ def compare(
     seed: Annotated[int, typer.Option(help="Seed of the randomization test.")] = 0,
 ) -> None:
     """Significance tables: paired t-tests, Bonferroni and Holm, randomization tests."""
-    from harness import stats
+    from harness.report.comparison import compare_runs
 
     evaluation, files = _evaluate(runs, collection, edition, protocol, format, measures, keys, corpus)
     if len(evaluation.scores) < 2:
         raise HarnessError("compare: needs two runs or more")
     label = evaluation.scores[0].protocol.label
     tested = [m for m in evaluation.scores[0].measures if not m.startswith("Judged")]
-    clusters = evaluation.collection.clusters()
-    compared = evaluation.scores if clusters is None else [scores.by_cluster(clusters) for scores in evaluation.scores]
-    comparison = stats.compare(compared, baseline, measures=tested, alpha=alpha, family=family, seed=seed)
-    if clusters is not None:
-        name = evaluation.collection.config["cluster"]
-        said = f"{comparison.correction}; topics that share their {name} are averaged first, n counts such groups"
-        comparison = replace(comparison, correction=said)
+    comparison = compare_runs(evaluation, baseline=baseline, measures=tested, alpha=alpha, family=family, seed=seed)
     _print_means(evaluation.scores)
     out("")
     rows = [["a", "b", "measure", "n", "a - b", "95% interval", "d", "p", "Bonferroni", "Holm", "random."]]

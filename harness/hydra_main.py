@@ -222,16 +222,15 @@ def _reproduce(cfg: DictConfig) -> None:
 
 def _demonstrate(settings: dict[str, Any], output: Path) -> None:
     from harness.report import first_page, write_report
-    from harness.report.comparison import comparison_report, headline
-    from harness.stats import compare
+    from harness.report.comparison import compare_runs, comparison_report, headline
     from harness.workflow import demonstrate, evaluate, inputs
 
     for made in demonstrate(Path(settings["runs"]), say):
         collection, scorer, runs = made.collection, made.scorer, made.runs
         evaluation = replace(evaluate(collection, scorer, list(runs.values())), seconds=made.seconds)
         measures = [m for m in scorer.measures if not m.startswith("Judged")]
-        comparison = compare(
-            evaluation.scores, "shuffle", measures=measures, alpha=settings["alpha"], seed=settings["seed"]
+        comparison = compare_runs(
+            evaluation, baseline="shuffle", measures=measures, alpha=settings["alpha"], seed=settings["seed"]
         )
         report = comparison_report(evaluation, comparison, inputs(collection, scorer, runs))
         out(headline(evaluation))

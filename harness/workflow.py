@@ -61,9 +61,8 @@ def evaluate(collection: Collection, scorer: Scorer, runs: Sequence[Run]) -> Eva
     spans = {run.name: scorer.tie_spans(run, score) for run, score in zip(runs, scores, strict=True)}
     bounds = {name: span for name, span in spans.items() if span}
     warnings = tuple(str(warning) for run in runs for warning in run.warnings)
-    rankings = tuple(scorer.rankings(run) for run in runs)
     corpus = _own_corpus(collection)
-    return Evaluation(collection, collection.topics(), scores, bounds, warnings, scorer, rankings, corpus)
+    return Evaluation(collection, collection.topics(), scores, bounds, warnings, scorer, tuple(runs), corpus)
 
 
 def _own_corpus(collection: Collection) -> Corpus | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,11 @@ class Collection:
         return qrels
 
     def topics(self) -> Topics:
-        """The topics with all attributes that the collection has."""
+        """The topics with all attributes that the collection has; read once."""
+        return self._topics
+
+    @cached_property
+    def _topics(self) -> Topics:
         where = f"{self.where}: topics"
         entry = self.config["topics"]
         reader = str(entry["reader"])
