@@ -219,7 +219,8 @@ def compare(
     rows = [["a", "b", "measure", "n", "a - b", "95% interval", "d", "p", "Bonferroni", "Holm", "random."]]
     for row in comparison.rows:
         effect = "n/a" if row.effect_size is None else f"{row.effect_size:.2f}"
-        ps = [_p(row.p), _p(row.p_bonferroni), _p(row.p_holm), _p(row.p_randomization)]
+        drawn = "" if row.p_randomization_error is None else f" ± {row.p_randomization_error:.4f}"
+        ps = [_p(row.p), _p(row.p_bonferroni), _p(row.p_holm), f"{_p(row.p_randomization)}{drawn}"]
         mark = "*" if row.significant_bonferroni else ""
         interval = f"[{row.ci_low:+.4f}, {row.ci_high:+.4f}]"
         rows.append(

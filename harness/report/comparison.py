@@ -15,7 +15,7 @@ from harness.protocol import Scores, scores_to_json
 from harness.report import figures
 from harness.report.explorer import explorer, topic_pages
 from harness.report.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell, slug
-from harness.report.parts import per_topic_table, protocol_text, provenance_section, shown_p
+from harness.report.parts import per_topic_table, protocol_text, provenance_section, shown_drawn_p, shown_p
 from harness.scoring import Scorer
 from harness.stats import Comparison, Row, compare, groups_not_different, to_json
 from harness.store import Provenance
@@ -186,7 +186,7 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
             shown_p(row.p),
             shown_p(row.p_bonferroni),
             shown_p(row.p_holm),
-            shown_p(row.p_randomization),
+            shown_drawn_p(row.p_randomization, row.p_randomization_error),
             Cell(f"{row.wins} / {row.ties} / {row.losses}"),
             Cell("n/a") if row.detectable is None else number_cell(row.detectable, 3),
         )
