@@ -251,16 +251,12 @@ def _exists(path: str) -> bool:
 
 
 def _measures(text: str) -> tuple[str, ...]:
-    from harness.measures import parse_measure
+    from harness.measures import parse_measures
 
     wanted = tuple(part.strip() for part in text.split(",") if part.strip())
     if not wanted:
         raise HarnessError(f"--measures {text!r}: names no measure; expected a list such as nDCG@10,AP")
-    for measure in wanted:
-        parse_measure(measure)
-        if wanted.count(measure) > 1:
-            raise HarnessError(f"--measures {text!r}: measure {measure!r} is named twice")
-    return wanted
+    return tuple(str(measure) for measure in parse_measures(wanted))
 
 
 def _key_columns(path: Path) -> tuple[str, str]:
@@ -302,7 +298,8 @@ def _print_tests(comparison: Comparison, label: Callable[[str], str]) -> None:
     rows = [["a", "b", "measure", "n", "a - b", "95% interval", "d", "p", "Bonferroni", "Holm", "random."]]
     for row in comparison.rows:
         effect = "n/a" if row.effect_size is None else f"{row.effect_size:.2f}"
-        ps = [_p(row.p), _p(row.p_bonferroni), _p(row.p_holm), _p(row.p_randomization)]
+        drawn = "" if row.p_randomization_error is None else f" ± {row.p_randomization_error:.4f}"
+        ps = [_p(row.p), _p(row.p_bonferroni), _p(row.p_holm), f"{_p(row.p_randomization)}{drawn}"]
         mark = "*" if row.significant_bonferroni else ""
         interval = f"[{row.ci_low:+.4f}, {row.ci_high:+.4f}]"
         rows.append(

@@ -7,7 +7,7 @@ retrieved); Judged@k is the share of the first k results that were judged.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,22 +26,6 @@ class Measure:
 
     def __str__(self) -> str:
         return self.name if self.k is None else f"{self.name}@{self.k}"
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What is known of each topic before any run is seen. All of shape (topics,) but `ideal`.
-
-    Attributes
-    ----------
-    relevant, nonrelevant : how many documents are judged so (binary, by the protocol's threshold).
-    ideal : float64, shape (topics, most judged documents of a topic)
-        Gains in descending order, zeros behind them.
-    """
-
-    relevant: Index
-    nonrelevant: Index
-    ideal: Floats
 
 
 @dataclass(frozen=True)
@@ -92,6 +76,22 @@ class Ranked:
         return out
 
 
+@dataclass(frozen=True)
+class Judged:
+    """What is known of each topic before any run is seen.
+
+    Attributes
+    ----------
+    relevant, nonrelevant : int64, shape (topics,)
+        How many documents are judged so (binary, by the protocol's threshold).
+    ideal : the best possible ranking: the documents of gain above 0 by their gains, descending.
+    """
+
+    relevant: Index
+    nonrelevant: Index
+    ideal: Ranked
+
+
 def discounts(n: int) -> Floats:
     """1 / log2(rank + 1) for ranks 1 to n (Jaervelin and Kekaelaeinen 2002, as trec_eval has it)."""
     out: Floats = 1.0 / np.log2(np.arange(n) + 2.0)
@@ -111,8 +111,7 @@ def _dcg(ranked: Ranked, k: int | None) -> Floats:
 
 def ideal_dcg(judged: Judged, k: int | None) -> Floats:
     """The DCG of the best possible ranking, shape (topics,)."""
-    ideal = judged.ideal[:, :k]
-    return ideal @ discounts(ideal.shape[1])
+    return _dcg(judged.ideal, k)
 
 
 def ndcg(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
@@ -198,7 +197,8 @@ def parse_measure(text: str) -> Measure:
     Raises
     ------
     HarnessError
-        For an unknown name, a cut that is no positive whole number, or P, R and Judged without a cut.
+        For an unknown name, a cut that is no positive whole number or begins with 0 (so that a measure has one
+        spelling only), or P, R and Judged without a cut.
     """
     match = re.fullmatch(r"([A-Za-z]+)(?:@([0-9]{1,9}))?", text)
     if match is None or match[1] not in MEASURES:
@@ -206,9 +206,22 @@ def parse_measure(text: str) -> Measure:
     name, k = match[1], int(match[2]) if match[2] else None
     if k == 0:
         raise HarnessError(f"measure {text!r}: the cut must be 1 or more")
+    if k is not None and match[2].startswith("0"):
+        raise HarnessError(f"measure {text!r}: the cut begins with 0, expected {name}@{k}")
     if k is None and name in ("P", "R", "Judged"):
         raise HarnessError(f"measure {text!r} needs a cut, such as {name}@10")
     return Measure(name, k)
+
+
+def parse_measures(texts: Iterable[str]) -> tuple[Measure, ...]:
+    """Several measures; raises HarnessError as `parse_measure` does, and if one is named twice."""
+    out: dict[Measure, None] = {}
+    for text in texts:
+        measure = parse_measure(text)
+        if measure in out:
+            raise HarnessError(f"measure {text!r} is named twice")
+        out[measure] = None
+    return tuple(out)
 
 
 def label(text: str, *, prime: bool) -> str:

@@ -13,7 +13,9 @@ from harness.columns import Floats
 from harness.errors import HarnessError, suggestion
 
 SCHEMA = "mathir-harness/scores"
-VERSION = 1
+VERSION = 2
+
+Ties = Literal["reference", "file"]
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,10 @@ class Protocol:
     gains : grade -> gain of nDCG, as pairs; grades not named keep their value. Empty: gains are grades.
     relevant_from : the lowest grade that counts as relevant for binary measures.
     ideal : whether the ideal ranking is made of all judged documents or of those the run retrieved.
-    ties : `reference` is trec_eval's order (score as 32-bit float descending, then document id
-        descending); `file` keeps the file's order among equal 64-bit scores.
+    ties : order of tied results when they are scored. `reference` is trec_eval's (score as 32-bit float descending,
+        then document id, or key, descending); `file` keeps the file's order among equal 64-bit scores.
     deduplicate : whether documents are mapped to keys (formula -> visual id) and only the first result of a key kept.
+    ties_deduplicate : order of tied results when `depth` and `deduplicate` are applied; None: as `ties`.
     topics : whether means are over all topics of the edition (a missing one counts 0) or the answered ones.
     no_relevant : whether a topic without relevant documents counts 0 or is left out, measure by measure.
     """
@@ -44,8 +47,9 @@ class Protocol:
     gains: tuple[tuple[float, float], ...] = ()
     relevant_from: float = 1.0
     ideal: Literal["judged", "retrieved"] = "judged"
-    ties: Literal["reference", "file"] = "reference"
+    ties: Ties = "reference"
     deduplicate: bool = False
+    ties_deduplicate: Ties | None = None
     topics: Literal["all", "answered"] = "all"
     no_relevant: Literal["zero", "skip"] = "zero"
 
@@ -57,11 +61,11 @@ class Protocol:
         """The whole protocol as sentences for a report."""
         depth = "All results count" if self.depth is None else f"The first {self.depth:,} results of a topic count"
         gains = ", ".join(f"{grade:g} -> {gain:g}" for grade, gain in self.gains)
+        first, last = self.tie_rules
+        kept = "Results are mapped to their keys and only the first of each key is kept"
         sentences = (
-            f"{depth}; ties are in trec_eval's order (32-bit score, then document id, both descending)."
-            if self.ties == "reference"
-            else f"{depth}; equal scores keep the order of the file.",
-            "Results are mapped to their keys and only the first of each key is kept." if self.deduplicate else "",
+            f"{depth}; {_TIES_IN_WORDS[first].format('document id')}.",
+            f"{kept}; then {_TIES_IN_WORDS[last].format('key')}." if self.deduplicate else "",
             "Documents without a judgment are removed before scoring (prime)."
             if self.prime
             else "Documents without a judgment count as not relevant.",
@@ -78,6 +82,11 @@ class Protocol:
             else "A topic without relevant documents is left out of a measure's mean.",
         )
         return tuple(sentence for sentence in sentences if sentence)
+
+    @property
+    def tie_rules(self) -> tuple[Ties, Ties]:
+        """The order of tied results before de-duplication, and the one by which the rest is scored."""
+        return (self.ties_deduplicate or self.ties) if self.deduplicate else self.ties, self.ties
 
     @staticmethod
     def from_config(mapping: Mapping[str, Any], where: str) -> Protocol:
@@ -101,6 +110,12 @@ class Protocol:
         for key, choices in _CHOICES.items():
             if key in values and values[key] not in choices:
                 raise HarnessError(f"{where}: key {key!r} is {values[key]!r}, expected one of {', '.join(choices)}")
+        rule = values.get("ties_deduplicate")
+        if rule not in (None, *_CHOICES["ties"]):
+            expected = f"expected one of {', '.join(_CHOICES['ties'])}"
+            raise HarnessError(f"{where}: key 'ties_deduplicate' is {rule!r}, {expected}")
+        if rule is not None and values.get("deduplicate") is not True:
+            raise HarnessError(f"{where}: key 'ties_deduplicate' has no use without 'deduplicate: true'")
         depth = values.get("depth", 1000)
         if depth is not None and (not isinstance(depth, int) or isinstance(depth, bool) or depth < 1):
             raise HarnessError(f"{where}: key 'depth' is {depth!r}, expected a whole number from 1, or null for all")
@@ -119,19 +134,19 @@ _CHOICES = {
     "topics": ("all", "answered"),
     "no_relevant": ("zero", "skip"),
 }
+_TIES_IN_WORDS = {
+    "reference": "ties are in trec_eval's order (32-bit score, then {}, both descending)",
+    "file": "equal scores keep the order of the file",
+}
 
 
 def _measures(value: object, where: str) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise HarnessError(f"{where}: key 'measures' is {value!r}, expected a list such as [nDCG, AP, P@10]")
-    for measure in value:
-        try:
-            m.parse_measure(str(measure))
-        except HarnessError as error:
-            raise HarnessError(f"{where}: key 'measures': {error}") from None
-        if list(value).count(measure) > 1:
-            raise HarnessError(f"{where}: key 'measures': {measure!r} is named twice")
-    return tuple(str(measure) for measure in value)
+    try:
+        return tuple(str(measure) for measure in m.parse_measures(str(measure) for measure in value))
+    except HarnessError as error:
+        raise HarnessError(f"{where}: key 'measures': {error}") from None
 
 
 def _gains(value: object, where: str) -> tuple[tuple[float, float], ...]:
@@ -187,7 +202,8 @@ class Scores:
     def by_cluster(self, clusters: Mapping[str, str]) -> Scores:
         """Scores whose topics are the clusters: the mean of each cluster's topics that count, NaN where none does."""
         names = tuple(dict.fromkeys(clusters[topic] for topic in self.topics))
-        row = np.array([names.index(clusters[topic]) for topic in self.topics])
+        index = {name: at for at, name in enumerate(names)}
+        row = np.array([index[clusters[topic]] for topic in self.topics])
         counts = ~np.isnan(self.values)
         sums, n = (np.zeros((len(names), len(self.measures))) for _ in range(2))
         np.add.at(sums, row, np.where(counts, self.values, 0.0))
@@ -230,16 +246,17 @@ def scores_to_json(scores: Scores) -> dict[str, Any]:
 
 
 def scores_from_json(data: Mapping[str, Any]) -> Scores:
-    """The inverse of `scores_to_json`.
+    """The inverse of `scores_to_json`; version 1, which had one tie rule, is read where this version can say the same.
 
     Raises
     ------
     HarnessError
-        For another schema or version, or a table whose shape does not fit.
+        For another schema or version, scores of version 1 that were de-duplicated in the order of document ids, or a
+        table whose shape does not fit.
     """
     if not isinstance(data, Mapping):
         raise HarnessError(f"scores: is a {type(data).__name__}, expected an object")
-    if data.get("schema") != SCHEMA or data.get("version") != VERSION:
+    if data.get("schema") != SCHEMA or data.get("version") not in (1, VERSION):
         found = f"{data.get('schema')!r} version {data.get('version')!r}"
         raise HarnessError(f"scores: schema is {found}, expected {SCHEMA!r} version {VERSION}")
     try:
@@ -250,6 +267,8 @@ def scores_from_json(data: Mapping[str, Any]) -> Scores:
         fields["missing"] = tuple(data["missing"])
     except (KeyError, TypeError, ValueError) as error:
         raise HarnessError(f"scores: damaged, {type(error).__name__}: {error}") from None
+    if data["version"] == 1 and protocol.deduplicate and protocol.ties == "reference":
+        raise HarnessError("scores: version 1 ordered tied keys by document ids, version 2 by keys; score again")
     if not topics and not values.size:
         values = values.reshape(0, len(measures))
     if values.shape != (len(topics), len(measures)):

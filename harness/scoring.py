@@ -1,12 +1,12 @@
 """Scoring: runs and judgments in, scores out, as a protocol says.
 
-The order of operations is fixed: sort, cut at the protocol's depth, map and de-duplicate, drop
-unjudged documents if prime, cut at each measure's k.
+The order of operations is fixed: sort, cut at the protocol's depth, map and de-duplicate, sort again by the tie rule of
+scoring, drop unjudged documents if prime (which keeps their order), cut at each measure's k.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -17,11 +17,12 @@ from harness import measures as m
 from harness.columns import Bools, Floats, Index, Words
 from harness.columns import words as as_words
 from harness.errors import HarnessError
-from harness.protocol import Protocol, Scores
-from harness.trec import Qrels, Run
+from harness.protocol import Protocol, Scores, Ties
+from harness.trec import Ids, Qrels, Run
 
 Order = Literal["given", "worst", "best"]
 SAME = 1e-12  # means closer than this are equal
+NO_KEY = b"\x01"  # no id has this byte
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Scorer:
         self.measures = tuple(measures) if measures is not None else protocol.measures
         if not self.measures:
             raise HarnessError(f"protocol {protocol.name}: no measures to score")
-        self._parsed = [m.parse_measure(measure) for measure in self.measures]
+        self._parsed = m.parse_measures(self.measures)
         self._topics = {topic: index for index, topic in enumerate(qrels.topics)}
         self._keys = None if keys is None else {doc.encode(): key.encode() for doc, key in keys.items()}
         self._gain = _gain_of(qrels.grade, protocol)
@@ -94,7 +95,8 @@ class Scorer:
         """The worst and the best scores that some order of the run's tied results would give.
 
         Some order gives them always; no order gives lower or higher ones, but for Judged@k, and where a tie
-        crosses the depth and documents are de-duplicated or (nDCG) the ideal is of the retrieved ones.
+        crosses the depth and documents are de-duplicated or (nDCG) the ideal is of the retrieved ones, or where
+        `ties_deduplicate` is `reference` and `ties` is `file` (equal 32-bit scores of one key differ in 64 bits).
         """
         return self._score(run, "worst"), self._score(run, "best")
 
@@ -136,11 +138,11 @@ class Scorer:
 
     def key(self, doc: str) -> str:
         """What the judgments call a document: its key of de-duplication, or its own id."""
-        return self._key(doc.encode()).decode().lstrip("\x01") if self.protocol.deduplicate else doc
+        return self._key(doc.encode()).removeprefix(NO_KEY).decode() if self.protocol.deduplicate else doc
 
     def _key(self, doc: bytes) -> bytes:
-        # Ids and keys may be numbers of one range: a document without a key must not meet one. No id has this byte.
-        return doc if self._keys is None else self._keys.get(doc, b"\x01" + doc)
+        # Ids and keys may be numbers of one range: a document without a key must not meet one.
+        return doc if self._keys is None else self._keys.get(doc, NO_KEY + doc)
 
     def _of_run(self, run: Run) -> Index:
         """Each topic of the run as an index into the judgments' topics, -1 if not judged."""
@@ -163,6 +165,7 @@ class Scorer:
                 if order != "given" and (measure.name in m.GRADED) != graded:
                     continue
                 columns[str(measure)] = self._measure(measure, ranked, primed, judged)
+        answered = frozenset(run.topics)
         values = np.stack([columns[str(measure)] for measure in self._parsed], axis=1)
         self._leave_out(values, of_run)
         return Scores(
@@ -176,7 +179,7 @@ class Scorer:
             self.qrels.sha256,
             run.sha256,
             counts,
-            tuple(topic for topic in self.qrels.topics if topic not in set(run.topics)),
+            tuple(topic for topic in self.qrels.topics if topic not in answered),
         )
 
     def _measure(self, measure: m.Measure, ranked: m.Ranked, primed: m.Ranked, judged: m.Judged) -> Floats:
@@ -191,10 +194,10 @@ class Scorer:
             missing[of_run[of_run >= 0]] = False
             values[missing] = np.nan
         if self.protocol.no_relevant == "skip":
+            empty_gain = self._judged.ideal.total(self._judged.ideal.judged) == 0
             for column, measure in enumerate(self._parsed):
                 if measure.name not in ("Judged", "RelRet"):
-                    empty = self._judged.ideal[:, 0] == 0 if measure.name in m.GRADED else self._judged.relevant == 0
-                    values[empty, column] = np.nan
+                    values[empty_gain if measure.name in m.GRADED else self._judged.relevant == 0, column] = np.nan
 
     def _rank(self, run: Run, of_run: Index, order: Order, graded: bool) -> tuple[m.Ranked, m.Ranked, dict[str, int]]:
         """The rankings before and after unjudged documents are removed, and what was counted on the way."""
@@ -220,8 +223,16 @@ class Scorer:
 
     def _ordered(self, run: Run, topic: Index, order: Order, graded: bool) -> tuple[Index, Index, dict[str, int]]:
         """Rows sorted, cut at the depth and de-duplicated; their judgments (-1: none); and what was counted."""
+        before, after = self.protocol.tie_rules
         found = self._table.find(run, topic) if not self.protocol.deduplicate else None
-        rows, ties = self._sort(run, topic, order, graded, found)
+
+        def judgments() -> Index:
+            return self._table.find(self._keyed(run), topic) if found is None else found
+
+        prefer = self._preference(before, order, graded, run.doc, judgments)
+        rows, ties = _sort(_by_topic(topic), topic, run.score, before, prefer)
+        if (before, after) == ("file", "reference"):  # the coarser rule, of which nothing was sorted yet
+            ties = int(np.count_nonzero(_tied(topic[rows], _single(run.score[rows]))))
         counts = {"tied results": ties}
         if self.protocol.depth is not None:
             within = _rank_in_topic(topic[rows]) < self.protocol.depth
@@ -230,41 +241,29 @@ class Scorer:
                 rows = rows[within]
         if found is not None:
             return rows, found[rows], counts
-        kept, found_here, unmapped = self._deduplicated(run, topic, rows)
+        kept, keys, found, unmapped = self._deduplicated(run, topic, rows)
         counts |= {"duplicates removed": int(rows.size - kept.size), "documents without a key": unmapped}
-        return kept, found_here, counts
+        prefer = self._preference(after, order, graded, keys, lambda: found)
+        in_file = np.lexsort((kept, topic[kept]))
+        places, _ = _sort(in_file, topic[kept], run.score[kept], after, prefer)
+        return kept[places], found[places], counts
+
+    def _preference(
+        self, rule: Ties, order: Order, graded: bool, ids: Ids, found: Callable[[], Index]
+    ) -> Callable[[Index], Floats] | None:
+        """What orders tied results: a number for each of some rows, large ones first. None: the order of the file."""
+        if order != "given":
+            sign = 1.0 if order == "best" else -1.0
+            return lambda rows: sign * self._desirable(found()[rows], graded)
+        if rule == "file":
+            return None
+        return lambda rows: np.unique(ids[rows], return_inverse=True)[1].astype(np.float64)
 
     def _ranked(self, topic: Index, rank: Index, found: Index, judged: Bools) -> m.Ranked:
         gain, relevant = self._gain[found], self._relevant[found]
         if not judged.all():
             gain, relevant = np.where(judged, gain, 0.0), relevant & judged
         return m.Ranked(topic, rank, gain, relevant, judged, len(self.qrels.topics))
-
-    def _sort(self, run: Run, topic: Index, order: Order, graded: bool, found: Index | None) -> tuple[Index, int]:
-        """Rows of judged topics, by topic, then as the protocol orders scores and ties; and how many are tied."""
-        with np.errstate(over="ignore"):
-            score = run.score.astype(np.float32) if self.protocol.ties == "reference" else run.score
-        rows = _by_topic(topic)
-        t, s = topic[rows], score[rows]
-        if not ((t[1:] > t[:-1]) | ((t[1:] == t[:-1]) & (s[1:] <= s[:-1]))).all():
-            rows = rows[np.lexsort((-s, t))]
-            t, s = topic[rows], score[rows]
-        tied = (t[1:] == t[:-1]) & (s[1:] == s[:-1])
-        if not tied.any():
-            return rows, 0
-        member = np.concatenate((tied, [False])) | np.concatenate(([False], tied))
-        places = np.flatnonzero(member)
-        if order != "given" or self.protocol.ties == "reference":
-            group = np.cumsum(~np.concatenate(([False], tied)))[places]
-            inside = rows[places]
-            if order == "given":
-                key: Floats = np.unique(run.doc[inside], return_inverse=True)[1].astype(np.float64)
-            else:
-                found = self._table.find(self._keyed(run), topic) if found is None else found
-                key = self._desirable(found[inside], graded) * (1 if order == "best" else -1)
-            rows = rows.copy()
-            rows[places] = inside[np.lexsort((-key, group))]
-        return rows, int(places.size)
 
     def _desirable(self, found: Index, graded: bool) -> Floats:
         """How much a result helps by standing early; unjudged documents help Bpref more than non-relevant ones."""
@@ -277,8 +276,8 @@ class Scorer:
         docs = [self._key(doc) for doc in run.doc.tolist()]
         return replace(run, doc=np.array(docs, dtype=np.bytes_), context=None)
 
-    def _deduplicated(self, run: Run, topic: Index, rows: Index) -> tuple[Index, Index, int]:
-        """Rows whose key stands first in its topic, their judgments, and how many documents have no key."""
+    def _deduplicated(self, run: Run, topic: Index, rows: Index) -> tuple[Index, Ids, Index, int]:
+        """Rows whose key stands first in its topic, their keys and judgments, and how many documents have no key."""
         mapped = [self._key(doc) for doc in run.doc[rows].tolist()]
         seen: set[tuple[int, bytes]] = set()
         keep = []
@@ -292,12 +291,13 @@ class Scorer:
         table = replace(
             run, topic=run.topic[kept], doc=np.array(keys, dtype=np.bytes_), score=run.score[kept], context=None
         )
-        return kept, self._table.find(table, topic[kept]), sum(key.startswith(b"\x01") for key in mapped)
+        shown = np.array([key.removeprefix(NO_KEY) for key in keys], dtype=np.bytes_)
+        return kept, shown, self._table.find(table, topic[kept]), sum(key.startswith(NO_KEY) for key in mapped)
 
     def _retrieved(self, ranked: m.Ranked) -> m.Judged:
         """The same judgments with an ideal ranking of the retrieved documents only."""
         known = ranked.judged
-        ideal = _judged(ranked.topic[known], ranked.gain[known], ranked.relevant[known], ranked.topics).ideal
+        ideal = _ideal(ranked.topic[known], ranked.gain[known], ranked.relevant[known], ranked.topics)
         return replace(self._judged, ideal=ideal)
 
 
@@ -316,12 +316,53 @@ def _gain_of(grade: Floats, protocol: Protocol) -> Floats:
 
 
 def _judged(topic: npt.NDArray[np.integer[Any]], gain: Floats, relevant: Bools, topics: int) -> m.Judged:
-    order = np.lexsort((-gain, topic))
-    rank = _rank_in_topic(topic[order].astype(np.int64))
-    ideal = np.zeros((topics, int(rank.max(initial=0)) + 1))
-    ideal[topic[order], rank] = gain[order]
     positive = np.bincount(topic[relevant], minlength=topics)
-    return m.Judged(positive, np.bincount(topic, minlength=topics) - positive, ideal)
+    negative = np.bincount(topic, minlength=topics) - positive
+    return m.Judged(positive, negative, _ideal(topic, gain, relevant, topics))
+
+
+def _ideal(topic: npt.NDArray[np.integer[Any]], gain: Floats, relevant: Bools, topics: int) -> m.Ranked:
+    rows = np.flatnonzero(gain > 0)
+    rows = rows[np.lexsort((-gain[rows], topic[rows]))]
+    of = topic[rows].astype(np.int64)
+    return m.Ranked(of, _rank_in_topic(of), gain[rows], relevant[rows], np.ones(rows.size, dtype=bool), topics)
+
+
+def _single(score: Floats) -> npt.NDArray[np.float32]:
+    with np.errstate(over="ignore"):
+        return score.astype(np.float32)
+
+
+def _tied(topic: Index, score: npt.NDArray[np.floating[Any]]) -> Bools:
+    """Which results of a sorted ranking have an equal score beside them in their topic."""
+    same = (topic[1:] == topic[:-1]) & (score[1:] == score[:-1])
+    out: Bools = np.concatenate((same, [False])) | np.concatenate(([False], same))
+    return out
+
+
+def _sort(
+    rows: Index, topic: Index, score: Floats, rule: Ties, prefer: Callable[[Index], Floats] | None
+) -> tuple[Index, int]:
+    """Rows by topic, then by score, then by preference, and how many of them are tied.
+
+    Parameters
+    ----------
+    rows : by topic, within a topic in the order of the file.
+    prefer : what orders tied rows, large ones first; None: their order in the file.
+    """
+    t = topic[rows]
+    s = (_single(score) if rule == "reference" else score)[rows]
+    if not ((t[1:] > t[:-1]) | ((t[1:] == t[:-1]) & (s[1:] <= s[:-1]))).all():
+        rows = rows[np.lexsort((-s, t))]
+        t = topic[rows]
+        s = (_single(score) if rule == "reference" else score)[rows]
+    member = _tied(t, s)
+    places = np.flatnonzero(member)
+    if prefer is not None and places.size:
+        inside = rows[places]
+        rows = rows.copy()
+        rows[places] = inside[np.lexsort((-prefer(inside), -s[places], t[places]))]
+    return rows, int(places.size)
 
 
 def _by_topic(topic: Index) -> Index:

@@ -6,8 +6,6 @@ p-value that is never 0 (Phipson and Smyth, 2010); step-down correction (Holm, 1
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import statistics
 from collections import Counter
@@ -20,20 +18,19 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from harness.columns import Floats
 from harness.errors import HarnessError, suggestion
 from harness.protocol import Protocol, Scores
+from harness.randomization import child_seed, sign_flips
 
 Test = Literal["t", "randomization"]
 Correction = Literal["none", "bonferroni", "holm"]
 Pairs = Sequence[tuple[str, str]]
 TESTS: tuple[str, ...] = get_args(Test)
 SCHEMA = "mathir-harness/comparison"
-VERSION = 1
+VERSION = 2
 # Values of one topic, and mean differences, that are closer than this are equal: far below any published digit, far
 # above the rounding of float64 sums.
 TOLERANCE = 1e-12
-CHUNK_WORDS = 1 << 18  # 2 MiB of random sign bits at a time
 
 
 @dataclass(frozen=True)
@@ -48,6 +45,7 @@ class Row:
     effect_size : Cohen's d for paired samples, difference / sd. None where sd is 0 and the difference is not.
     t, p : two-sided paired t-test. None (undefined) where sd is 0 and the difference is not.
     p_randomization : two-sided paired sign-flip test; always defined.
+    p_randomization_error : its Monte Carlo standard error; None where all sign flips were enumerated (p is exact).
     p_bonferroni, p_holm : corrections of the p of the comparison's `test`.
     wins, ties, losses : topics where a is better than, equal to (within 1e-12), worse than b.
     detectable, detectable_corrected : the smallest absolute mean difference that the t-test over n topics with this sd
@@ -71,6 +69,7 @@ class Row:
     t: float | None
     p: float | None
     p_randomization: float
+    p_randomization_error: float | None
     wins: int
     ties: int
     losses: int
@@ -159,7 +158,7 @@ def compare(
     measures : those of the first run if None. Rows come pair by pair, within a pair in this order.
     family : number of tests to correct for; None is the number of rows, more declares tests made elsewhere.
     test : which p is corrected and decides significance.
-    permutations : sign flips drawn per row; all 2^n are enumerated where that is no more.
+    permutations : sign flips drawn per row; where those of the differences that are not 0 are no more, all of them.
 
     Raises HarnessError for runs of unlike collection, edition, protocol or judgments, unknown or repeated names, a
     pair with fewer than two common topics, an option out of its range.
@@ -266,7 +265,8 @@ def _row(plan: Comparison, a: Scores, b: Scores, measure: str) -> Row:
     if sd <= TOLERANCE * max(1.0, float(np.abs(x).max()), float(np.abs(y).max())):
         sd = 0.0
     effect_size, statistic, p, margin = _t_test(difference, sd, n, plan.confidence)
-    child = _child_seed(plan.seed, a.run, b.run, measure)
+    child = child_seed(plan.seed, a.run, b.run, measure)
+    p_randomization, p_error = sign_flips(differences, plan.permutations, child, TOLERANCE)
     return Row(
         a=a.run,
         b=b.run,
@@ -284,7 +284,8 @@ def _row(plan: Comparison, a: Scores, b: Scores, measure: str) -> Row:
         effect_size=effect_size,
         t=statistic,
         p=p,
-        p_randomization=_p_randomization(differences, plan.permutations, child),
+        p_randomization=p_randomization,
+        p_randomization_error=p_error,
         wins=int(np.count_nonzero(differences > 0)),
         ties=int(np.count_nonzero(differences == 0)),
         losses=int(np.count_nonzero(differences < 0)),
@@ -331,46 +332,6 @@ def _detectable(n: int, alpha: float, power: float) -> float:
     return float(optimize.brentq(lacking, 0.0, high)) / math.sqrt(n)
 
 
-def _child_seed(seed: int, a: str, b: str, measure: str) -> int:
-    """A seed of the row's own, so that other rows, their order and the pair's direction do not change its p."""
-    key = json.dumps([seed, *sorted((a, b)), measure])
-    return int.from_bytes(hashlib.sha256(key.encode()).digest(), "big")
-
-
-def _p_randomization(differences: Floats, permutations: int, seed: int) -> float:
-    """The share of sign flips whose mean is at least as far from 0 as the observed one.
-
-    Exact over all 2^n flips where these are at most `permutations`; else (count + 1) / (permutations + 1).
-    """
-    n = differences.size
-    threshold = abs(float(differences.sum())) - n * TOLERANCE
-    exact = n < 63 and 2**n <= permutations
-    total = 2**n if exact else permutations
-    words = 1 if exact else -(-n // 64)
-    # Raw words of a bit generator: unlike a Generator's methods, their stream is the same in every numpy.
-    stream = np.random.PCG64(seed)
-    chunk, count = max(1, CHUNK_WORDS // words), 0
-    tables = _partial_sums(differences)
-    for start in range(0, total, chunk):
-        size = min(chunk, total - start)
-        bits = np.arange(start, start + size, dtype=np.uint64) if exact else stream.random_raw(size * words)
-        flips = bits.astype("<u8").view(np.uint8).reshape(size, words * 8)
-        sums = np.zeros(size)
-        for table, flip in zip(tables, flips.T[: len(tables)], strict=True):
-            sums += table[flip]
-        count += int(np.count_nonzero(np.abs(sums) >= threshold))
-    return count / total if exact else (count + 1) / (total + 1)
-
-
-def _partial_sums(differences: Floats) -> Floats:
-    """For each eight topics the sum under each of the 256 sign patterns, shape (ceil(n / 8), 256)."""
-    padded = np.zeros(-(-differences.size // 8) * 8)
-    padded[: differences.size] = differences
-    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-    sums: Floats = padded.reshape(-1, 8) @ (1.0 - 2.0 * bits.T)
-    return sums
-
-
 def _corrected(plan: Comparison, rows: Sequence[Row]) -> tuple[Row, ...]:
     """The rows with their corrections. An undefined p stays undefined and is ranked last by Holm's procedure."""
     raw = [row.p if plan.test == "t" else row.p_randomization for row in rows]
@@ -395,7 +356,12 @@ def _describe(plan: Comparison, rows: Sequence[Row]) -> str:
     family = f"a family of {plan.family} test{'s' if plan.family > 1 else ''}"
     words = f"two-sided {name}, alpha {plan.alpha:g}; Bonferroni and Holm over {family}"
     words += f", {len(rows)} of them shown" if plan.family > len(rows) else ""
-    return words + (f", {undefined} of them undefined (constant differences) but counted" if undefined else "")
+    words += f", {undefined} of them undefined (constant differences) but counted" if undefined else ""
+    errors = [row.p_randomization_error for row in rows if row.p_randomization_error is not None]
+    if not errors:
+        return f"{words}; randomization tests are exact"
+    which = "randomization tests draw" if len(errors) == len(rows) else f"{len(errors)} randomization tests draw"
+    return f"{words}; {which} {plan.permutations:,} sign flips, standard error of p at most {max(errors):.2g}"
 
 
 def aggregate_seeds(scores: Sequence[Scores], by: str, selected_on_evaluation: bool) -> SeedSummary:

@@ -16,7 +16,7 @@ from harness.collections.coverage import Coverage
 from harness.errors import FormatError, HarnessError, Problem
 from harness.produce import Say, present, produce, quiet
 from harness.protocol import Protocol, scores_to_json
-from harness.report.comparison import Evaluation
+from harness.report.comparison import Evaluation, compare_runs
 from harness.scoring import Scorer
 from harness.stats import Comparison
 from harness.store import Provenance, provenance
@@ -165,7 +165,6 @@ def evaluate(task: Task, runs: Sequence[Run]) -> Evaluation:
     spans = {run.name: scorer.tie_spans(run, score) for run, score in zip(runs, scores, strict=True)}
     bounds = {name: span for name, span in spans.items() if span}
     warnings = tuple(str(warning) for run in runs for warning in run.warnings)
-    rankings = tuple(scorer.rankings(run) for run in runs)
     return Evaluation(
         collection,
         task.topics,
@@ -173,7 +172,7 @@ def evaluate(task: Task, runs: Sequence[Run]) -> Evaluation:
         bounds,
         warnings,
         scorer,
-        rankings,
+        tuple(runs),
         _own_corpus(collection),
         coverage=task.coverage,
         corpus_notes=task.corpus.notes if task.corpus is not None else (),
@@ -203,14 +202,7 @@ def compare(
     if len(evaluation.scores) < 2:
         raise HarnessError("compare: needs two runs or more")
     tested = [measure for measure in evaluation.scores[0].measures if not measure.startswith("Judged")]
-    clusters = evaluation.collection.clusters()
-    scores = evaluation.scores if clusters is None else [each.by_cluster(clusters) for each in evaluation.scores]
-    comparison = stats.compare(scores, baseline, measures=tested, alpha=alpha, family=family, seed=seed)
-    if clusters is None:
-        return comparison
-    name = evaluation.collection.config["cluster"]
-    said = f"{comparison.correction}; topics that share their {name} are averaged first, n counts such groups"
-    return replace(comparison, correction=said)
+    return compare_runs(evaluation, baseline=baseline, measures=tested, alpha=alpha, family=family, seed=seed)
 
 
 def evaluation_to_json(evaluation: Evaluation, comparison: Comparison | None = None) -> dict[str, Any]:

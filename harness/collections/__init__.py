@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -119,7 +120,11 @@ class Collection:
         return qrels
 
     def topics(self) -> Topics:
-        """The topics with all attributes that the collection has; without a file of topics, the ids of the judged."""
+        """The topics with all attributes, read once; without a file of topics, the ids of the judged."""
+        return self._topics
+
+    @cached_property
+    def _topics(self) -> Topics:
         if "topics" not in self.parts:
             return Topics(tuple(Topic(name, "") for name in self.qrels().topics))
         part = self.parts["topics"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from harness.claims import POOLED, Claim
 from harness.report import figures
 from harness.report.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell
-from harness.report.parts import shown_p
+from harness.report.parts import shown_drawn_p, shown_p
 
 
 def claims_section(claims: Sequence[Claim], notes: Mapping[str, str]) -> Section | None:
@@ -30,7 +30,7 @@ def claims_section(claims: Sequence[Claim], notes: Mapping[str, str]) -> Section
                 Cell(f"{test.row.ci_low:+.3f} to {test.row.ci_high:+.3f}"),
                 shown_p(test.row.p),
                 shown_p(test.row.p_bonferroni),
-                shown_p(test.row.p_randomization),
+                shown_drawn_p(test.row.p_randomization, test.row.p_randomization_error),
                 Cell("n/a") if test.row.detectable is None else number_cell(test.row.detectable, 3),
                 Cell(_yes(test.supported)),
                 Cell(_yes(test.supported_corrected)),

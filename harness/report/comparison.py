@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
+from typing import Any
 
 from harness.collections import Collection
 from harness.collections.corpus import Corpus
@@ -14,11 +15,12 @@ from harness.protocol import Scores, scores_to_json
 from harness.report import figures
 from harness.report.explorer import explorer, topic_pages
 from harness.report.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell, slug
-from harness.report.parts import per_topic_table, protocol_text, provenance_section, shown_p
-from harness.scoring import Ranking, Scorer
+from harness.report.parts import per_topic_table, protocol_text, provenance_section, shown_drawn_p, shown_p
+from harness.scoring import Scorer
 from harness.stats import Comparison, Row, compare, groups_not_different, to_json
 from harness.store import Provenance
 from harness.topics import Topics
+from harness.trec import Run
 
 MOST_IN_MATRIX = 24  # runs of which every pair is drawn
 
@@ -31,7 +33,7 @@ class Evaluation:
     ----------
     bounds : run -> measure -> lowest and highest mean over the orders of its ties, where they differ.
     warnings : what the readers of the runs reported.
-    scorer, rankings : what scored the runs, and for each run topic -> its ranking; without them no topic pages.
+    scorer, runs : what scored the runs, and they themselves; without them no topic pages.
     corpus : where the texts of documents are looked up, if anywhere.
     seconds : run -> CPU seconds a topic that its system needed, reading and indexing included; empty if not known.
     coverage, corpus_notes : how much of the judgments the searched corpus holds, and what it says of itself.
@@ -43,7 +45,7 @@ class Evaluation:
     bounds: Mapping[str, Mapping[str, tuple[float, float]]]
     warnings: tuple[str, ...] = ()
     scorer: Scorer | None = None
-    rankings: tuple[Mapping[str, Ranking], ...] = ()
+    runs: tuple[Run, ...] = ()
     corpus: Corpus | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     coverage: Coverage | None = None
@@ -54,6 +56,22 @@ class Evaluation:
         if self.coverage is None or self.coverage.complete:
             return ""
         return self.coverage.sentence(self.scores[0].protocol, self.corpus_notes)
+
+
+def compare_runs(evaluation: Evaluation, **options: Any) -> Comparison:  # noqa: ANN401  (those of `compare`)
+    """`stats.compare` of the scored runs; topics that share a cluster of their collection are averaged first."""
+    found = compare(_independent(evaluation), **options)
+    name = evaluation.collection.config.get("cluster")
+    if name is None:
+        return found
+    said = f"{found.correction}; topics that share their {name} are averaged first, n counts such groups"
+    return replace(found, correction=said)
+
+
+def _independent(evaluation: Evaluation) -> Sequence[Scores]:
+    """The scores that tests stand on: of topics, or of clusters of them."""
+    clusters = evaluation.collection.clusters()
+    return evaluation.scores if clusters is None else [scores.by_cluster(clusters) for scores in evaluation.scores]
 
 
 def comparison_report(
@@ -67,7 +85,7 @@ def comparison_report(
     sections = [
         _what(evaluation, remarks),
         Section("Who wins", (means_table(evaluation, comparison), *_figures(evaluation, comparison))),
-        _groups(evaluation, comparison.alpha if comparison is not None else 0.05),
+        _groups(evaluation, comparison),
         _where(evaluation),
         _topics(evaluation, comparison),
         _cost(evaluation),
@@ -168,7 +186,7 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
             shown_p(row.p),
             shown_p(row.p_bonferroni),
             shown_p(row.p_holm),
-            shown_p(row.p_randomization),
+            shown_drawn_p(row.p_randomization, row.p_randomization_error),
             Cell(f"{row.wins} / {row.ties} / {row.losses}"),
             Cell("n/a") if row.detectable is None else number_cell(row.detectable, 3),
         )
@@ -199,31 +217,51 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
     return blocks
 
 
-def _groups(evaluation: Evaluation, alpha: float) -> Section | None:
+def _all_pairs(evaluation: Evaluation, measure: str, declared: Comparison | None) -> Comparison:
+    """The tests of every pair of runs: those declared, or as many more, by the declared test and family.
+
+    The family is the declared one; it is made larger only if it holds fewer tests than there are pairs.
+    """
+    runs = [scores.run for scores in evaluation.scores]
+    wanted = {frozenset(pair) for pair in combinations(runs, 2)}
+    if declared is None:
+        return compare_runs(evaluation, measures=[measure])
+    if wanted <= {frozenset((row.a, row.b)) for row in declared.rows if row.measure == measure}:
+        return declared
+    return compare_runs(
+        evaluation,
+        measures=[measure],
+        alpha=declared.alpha,
+        family=max(declared.family, len(wanted)),
+        test=declared.test,
+        permutations=declared.permutations,
+        seed=declared.seed,
+    )
+
+
+def _groups(evaluation: Evaluation, comparison: Comparison | None) -> Section | None:
     """Which runs the first measure tells apart: letters and a matrix of all pairs."""
     if not 2 <= len(evaluation.scores) <= MOST_IN_MATRIX:
         return None
     first = evaluation.scores[0]
     measure = first.measures[0]
     label = first.protocol.label(measure)
-    columns_of = [zip(scores.topics, scores.column(measure).tolist(), strict=True) for scores in evaluation.scores]
+    columns_of = [zip(s.topics, s.column(measure).tolist(), strict=True) for s in _independent(evaluation)]
     counted = [{topic for topic, value in column if not math.isnan(value)} for column in columns_of]
     if any(len(a & b) < 2 for a, b in combinations(counted, 2)):
         return None
-    clusters = evaluation.collection.clusters()
-    scores = evaluation.scores if clusters is None else [each.by_cluster(clusters) for each in evaluation.scores]
-    pairs = compare(scores, measures=[measure], alpha=alpha)
-    letters = groups_not_different(pairs, measure, "holm")
+    pairs = _all_pairs(evaluation, measure, comparison)
+    letters = groups_not_different(pairs, measure, "bonferroni")
     means = {scores.run: scores.mean(measure) for scores in evaluation.scores}
     rows = tuple((Cell(run), number_cell(means[run], 3), Cell(shown)) for run, shown in letters.items())
     columns = (Column("run"), Column(label, kind="number"), Column("group"))
-    note = f"Runs that share a letter are not told apart: {pairs.correction}; Holm's correction."
+    note = f"Runs that share a letter are not told apart: {pairs.correction}; Bonferroni's correction."
     order = list(letters)
-    p = {frozenset((row.a, row.b)): row.p_holm for row in pairs.rows}
+    p = {frozenset((row.a, row.b)): row.p_bonferroni for row in pairs.rows if row.measure == measure}
     matrix = [[math.nan if a == b else _number(p[frozenset((a, b))]) for b in order] for a in order]
     svg = figures.p_value_matrix(order, matrix)
     table = Table("groups", f"Groups of runs by {label}", columns, rows, (note,))
-    caption = f"p of every pair of runs in {label}, paired t-test, Holm's correction"
+    caption = f"p of every pair of runs in {label}: {pairs.correction}; Bonferroni's correction"
     return Section("Which runs are told apart", (table, Figure("pairs", caption, svg)))
 
 
@@ -264,7 +302,8 @@ def _topics(evaluation: Evaluation, comparison: Comparison | None) -> Section:
     if scorer is None:
         return Section("Topic by topic", (table,))
     title = evaluation.collection.title
-    pages = topic_pages(name, title, evaluation.topics, scorer, evaluation.scores, evaluation.rankings)
+    rankings = [scorer.rankings(run) for run in evaluation.runs]
+    pages = topic_pages(name, title, evaluation.topics, scorer, evaluation.scores, rankings)
     baseline = comparison.baseline if comparison is not None and comparison.baseline else ""
     formulas = scorer.protocol.deduplicate
     block = explorer(

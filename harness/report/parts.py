@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from harness.protocol import Protocol, Scores
 from harness.report.model import Cell, Column, Facts, Section, Table, Text, number_cell, slug
@@ -16,6 +17,12 @@ def shown_p(value: float | None) -> Cell:
     if value is None:
         return Cell("undefined")
     return Cell("<.0001" if value < 0.0001 else f"{value:.4f}", value)
+
+
+def shown_drawn_p(value: float, error: float | None) -> Cell:
+    """The p-value of a randomization test; where it was drawn, with its standard error."""
+    shown = shown_p(value)
+    return shown if error is None else replace(shown, text=f"{shown.text} ± {error:.4f}")
 
 
 def protocol_text(protocol: Protocol) -> Text:

@@ -156,7 +156,11 @@ NAMES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "measure twice": (
         ("score", "good.run", "-c", "mini-task1", "--measures", "AP,P@5,AP"),
-        "--measures 'AP,P@5,AP': measure 'AP' is named twice",
+        "measure 'AP' is named twice",
+    ),
+    "measure in another spelling": (
+        ("score", "good.run", "-c", "mini-task1", "--measures", "AP@5,AP@05"),
+        "measure 'AP@05': the cut begins with 0, expected AP@5",
     ),
     "format": (
         ("score", "good.run", "-c", "mini-task1", "--format", "arqmath-task3"),

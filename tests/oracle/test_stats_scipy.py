@@ -44,15 +44,19 @@ def test_paired_t_test_on_rounded_values(pairs: list[tuple[int, int]]) -> None:
     assert row.p == pytest.approx(expected.pvalue, rel=1e-8)
 
 
-@pytest.mark.parametrize("n", [3, 7, 11])
+@pytest.mark.parametrize(("n", "zeros"), [(3, 0), (7, 0), (7, 3), (8, 6), (11, 0)])
 @pytest.mark.parametrize("seed", range(3))
-def test_exact_randomization(n: int, seed: int) -> None:
+def test_exact_randomization(n: int, zeros: int, seed: int) -> None:
+    """As many permutations as there are sign patterns of the differences that are not 0 are enough."""
     rng = np.random.default_rng(seed)
     a, b = rng.random(n), rng.random(n)
+    b[:zeros] = a[:zeros]
     expected = scipy_stats.permutation_test(
         (a - b,), np.mean, permutation_type="samples", n_resamples=np.inf, vectorized=True
     )
-    assert row_of(a, b, permutations=2**n).p_randomization == pytest.approx(expected.pvalue)
+    row = row_of(a, b, permutations=2 ** (n - zeros))
+    assert row.p_randomization == pytest.approx(expected.pvalue)
+    assert row.p_randomization_error is None
 
 
 def test_drawn_randomization() -> None:

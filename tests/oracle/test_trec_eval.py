@@ -16,10 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import measures as m
+from harness import scoring
 from harness.columns import Floats, Index
 from harness.measures import Judged, Ranked
 from harness.protocol import Protocol
-from harness.scoring import Scorer, score
+from harness.scoring import score
 from harness.trec import Qrels, Run
 
 REFERENCE = {
@@ -200,13 +201,13 @@ def hits(ranked: Ranked, k: int | None) -> Floats:
 
 
 def ndcg_with_discounts(ranked: Ranked, judged: Judged, k: int | None, offset: int) -> Floats:
-    ideal = judged.ideal[:, :k]
-    dcg = ranked.total(ranked.gain / np.log2(ranked.rank + offset), k)
-    return divide(dcg, ideal @ (1 / np.log2(np.arange(ideal.shape[1]) + offset)))
+    dcg, ideal = (each.total(each.gain / np.log2(each.rank + offset), k) for each in (ranked, judged.ideal))
+    return divide(dcg, ideal)
 
 
 def ndcg_of_exponential_gains(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
-    return m.ndcg(replace(ranked, gain=2**ranked.gain - 1), replace(judged, ideal=2**judged.ideal - 1), k)
+    ideal = replace(judged.ideal, gain=2**judged.ideal.gain - 1)
+    return m.ndcg(replace(ranked, gain=2**ranked.gain - 1), replace(judged, ideal=ideal), k)
 
 
 def ndcg_of_full_ideal(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
@@ -298,14 +299,16 @@ def test_the_comparison_notices_another_measure(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.parametrize("change", ["ascending", "64-bit"])
 def test_the_comparison_notices_another_order_of_ties(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
-    def sort(self: Scorer, run: Run, topic: Index, *_: object) -> tuple[Index, int]:
+    def sort(
+        rows: Index, topic: Index, score: Floats, _: str, prefer: Callable[[Index], Floats] | None
+    ) -> tuple[Index, int]:
+        assert prefer is not None
         with np.errstate(over="ignore"):
-            value = run.score if change == "64-bit" else run.score.astype(np.float32)
-        place = np.argsort(np.argsort(run.doc))
-        rows = np.lexsort((place if change == "ascending" else -place, -value, topic))
-        return rows[topic[rows] >= 0], 0
+            value = score if change == "64-bit" else score.astype(np.float32)
+        place = prefer(rows)
+        return rows[np.lexsort((place if change == "ascending" else -place, -value[rows], topic[rows]))], 0
 
-    monkeypatch.setattr(Scorer, "_sort", sort)
+    monkeypatch.setattr(scoring, "_sort", sort)
     assert notices() >= {"nDCG", "AP", "P", "R", "RR", "Bpref", "Judged"}
 
 

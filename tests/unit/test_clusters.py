@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from harness.collections import load_collection
+from harness import config
+from harness.collections import leansearch, load_collection
 from harness.errors import HarnessError
 from harness.protocol import Protocol, Scores
 from harness.stats import compare
@@ -60,3 +63,46 @@ def test_collections_say_what_their_clusters_are(conf: Conf, tmp_path: Path) -> 
     conf("collection", "ours", mapping.format(cluster="cluster: item\n").replace("name: mine", "name: ours"))
     with pytest.raises(HarnessError, match="key 'cluster': topic T2 has no attribute 'item'"):
         load_collection("ours").clusters()
+
+
+def test_topics_that_share_their_judgments_are_one_cluster() -> None:
+    """In every embedded collection; and the clusters of mini-theorems are no larger than that."""
+    sharing = set()
+    for name in (name for name in config.names("collection") if name.startswith("mini-")):
+        collection = load_collection(name)
+        clusters = collection.clusters() or {topic.id: topic.id for topic in collection.topics()}
+        judged = {topic: frozenset(docs.items()) for topic, docs in collection.qrels().to_dict().items()}
+        for one, two in combinations(judged, 2):
+            if judged[one] == judged[two]:
+                sharing.add(name)
+                assert clusters[one] == clusters[two], (name, one, two)
+    assert sharing == {"mini-theorems"}
+    assert len(set((load_collection("mini-theorems").clusters() or {}).values())) == 10
+
+
+def test_queries_of_leansearch_are_clustered_by_what_shares_their_labels() -> None:
+    """Its file must be brought; the reader gives every topic the attribute that the configuration names."""
+    queries = [{"form": "theorem name", "query": "Cantor"}, {"form": "latex formula", "query": "$x$"}]
+    data = json.dumps([{"group": group, "queries": queries, "theorems": {"A.b": 2}} for group in ("1", "2")]).encode()
+    name = load_collection("leansearch").config["cluster"]
+    clusters = {topic.id: topic.attributes[name] for topic in leansearch.read_topics(data, "f")}
+    assert clusters == {"1.1": "1", "1.2": "1", "2.1": "2", "2.2": "2"}
+
+
+def test_clusters_of_many_topics_are_found_by_name_not_by_search() -> None:
+    """As many comparisons of names as there are topics, not as there are pairs."""
+
+    class Name(str):
+        compared = 0
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            Name.compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    n = 2_000
+    found = scores("x", [0.5] * n).by_cluster({f"T{number}": Name(f"c{number}") for number in range(n)})
+    assert len(found.topics) == n
+    assert Name.compared <= 4 * n

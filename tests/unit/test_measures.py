@@ -18,21 +18,23 @@ Results = Sequence[float | None]  # a topic's ranking as grades; None is unjudge
 
 def made(*topics: tuple[Results, Sequence[float]], relevant_from: float = 1.0) -> tuple[Ranked, Judged]:
     """Rankings and judgments from (grades in the order of the ranking, grades of all judged documents)."""
-    grades = list(chain.from_iterable(results for results, _ in topics))
-    ideal = np.zeros((len(topics), max(len(judged) for _, judged in topics)))
-    for row, (_, judged) in enumerate(topics):
-        ideal[row, : len(judged)] = sorted(judged, reverse=True)
     relevant = [sum(grade >= relevant_from for grade in judged) for _, judged in topics]
-    ranked = Ranked(
-        topic=np.array([row for row, (results, _) in enumerate(topics) for _ in results], dtype=np.int64),
-        rank=np.array([rank for results, _ in topics for rank in range(len(results))], dtype=np.int64),
+    counts = [len(judged) - count for (_, judged), count in zip(topics, relevant, strict=True)]
+    ideal = rankings([sorted(judged, reverse=True) for _, judged in topics], relevant_from)
+    known = Judged(np.array(relevant, dtype=np.int64), np.array(counts, dtype=np.int64), ideal)
+    return rankings([results for results, _ in topics], relevant_from), known
+
+
+def rankings(topics: Sequence[Results], relevant_from: float) -> Ranked:
+    grades = list(chain.from_iterable(topics))
+    return Ranked(
+        topic=np.array([row for row, results in enumerate(topics) for _ in results], dtype=np.int64),
+        rank=np.array([rank for results in topics for rank in range(len(results))], dtype=np.int64),
         gain=np.array([grade or 0.0 for grade in grades], dtype=np.float64),
         relevant=np.array([grade is not None and grade >= relevant_from for grade in grades], dtype=bool),
         judged=np.array([grade is not None for grade in grades], dtype=bool),
         topics=len(topics),
     )
-    counts = [len(judged) - count for (_, judged), count in zip(topics, relevant, strict=True)]
-    return ranked, Judged(np.array(relevant, dtype=np.int64), np.array(counts, dtype=np.int64), ideal)
 
 
 # name: (results, all judged grades, measure, value)
@@ -185,6 +187,7 @@ ALL_NAMES = "known: AP, Bpref, Judged, P, R, RR, RelRet, nDCG"
         ("AP\n", "measure 'AP\\n' is unknown; did you mean 'AP'?"),
         ("P@0", "measure 'P@0': the cut must be 1 or more"),
         ("nDCG@00", "measure 'nDCG@00': the cut must be 1 or more"),
+        ("AP@05", "measure 'AP@05': the cut begins with 0, expected AP@5"),
         ("P", "measure 'P' needs a cut, such as P@10"),
         ("R", "measure 'R' needs a cut, such as R@10"),
         ("Judged", "measure 'Judged' needs a cut, such as Judged@10"),

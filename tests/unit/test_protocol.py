@@ -25,6 +25,7 @@ FULL = {
     "ideal": "retrieved",
     "ties": "file",
     "deduplicate": True,
+    "ties_deduplicate": "reference",
     "topics": "answered",
     "no_relevant": "skip",
 }
@@ -63,6 +64,7 @@ def test_a_protocol_from_its_configuration() -> None:
         ideal="retrieved",
         ties="file",
         deduplicate=True,
+        ties_deduplicate="reference",
         topics="answered",
         no_relevant="skip",
     )
@@ -101,6 +103,16 @@ def test_gains_are_also_taken_as_pairs_and_the_configuration_is_left_alone() -> 
         ({"gains": {1: math.inf}}, "key 'gains' has a gain below 0 or not finite"),
         ({"ideal": "all"}, "key 'ideal' is 'all', expected one of judged, retrieved"),
         ({"ties": "trec_eval"}, "key 'ties' is 'trec_eval', expected one of reference, file"),
+        (
+            {"deduplicate": True, "ties_deduplicate": "score"},
+            "key 'ties_deduplicate' is 'score', expected one of reference, file",
+        ),
+        ({"ties_deduplicate": "file"}, "key 'ties_deduplicate' has no use without 'deduplicate: true'"),
+        ({"measures": ["AP@5", "P@1", "AP@5"]}, "key 'measures': measure 'AP@5' is named twice"),
+        (
+            {"measures": ["AP@5", "AP@05"]},
+            "key 'measures': measure 'AP@05': the cut begins with 0, expected AP@5",
+        ),
         ({"topics": None}, "key 'topics' is None, expected one of all, answered"),
         ({"topics": ["all"]}, "key 'topics' is ['all'], expected one of all, answered"),
         ({"no_relevant": 0}, "key 'no_relevant' is 0, expected one of zero, skip"),
@@ -144,8 +156,9 @@ def test_every_setting_of_a_protocol_shows_in_its_words() -> None:
         "A topic without relevant documents counts 0.",
     )
     assert Protocol.from_config(FULL, "where").in_words() == (
-        "All results count; equal scores keep the order of the file.",
-        "Results are mapped to their keys and only the first of each key is kept.",
+        "All results count; ties are in trec_eval's order (32-bit score, then document id, both descending).",
+        "Results are mapped to their keys and only the first of each key is kept; then equal scores keep the order of "
+        "the file.",
         "Documents without a judgment are removed before scoring (prime).",
         "Gains of nDCG: 0 -> 0, 1 -> 0.3, 2 -> 1.",
         "Binary measures count grades from 2 up as relevant.",
@@ -153,9 +166,23 @@ def test_every_setting_of_a_protocol_shows_in_its_words() -> None:
         "Means are over the topics that the run answers.",
         "A topic without relevant documents is left out of a measure's mean.",
     )
-    for name, value in asdict(Protocol.from_config(FULL, "where")).items():
-        said = replace(plain, **{name: value}).in_words()
-        assert (said == plain.in_words()) == (name in ("name", "title", "measures")), name
+    full = replace(Protocol.from_config(FULL, "where"), ties_deduplicate="file")
+    for name, value in asdict(full).items():
+        base = replace(plain, deduplicate=name == "ties_deduplicate")
+        said = replace(base, **{name: value}).in_words()
+        assert (said == base.in_words()) == (name in ("name", "title", "measures")), name
+
+
+def test_the_two_rules_for_ties_are_said_in_words() -> None:
+    how = Protocol("p", ("AP",), deduplicate=True, ties="reference", ties_deduplicate="file")
+    assert how.tie_rules == ("file", "reference")
+    assert how.in_words()[:2] == (
+        "The first 1,000 results of a topic count; equal scores keep the order of the file.",
+        "Results are mapped to their keys and only the first of each key is kept; then ties are in trec_eval's order "
+        "(32-bit score, then key, both descending).",
+    )
+    assert replace(how, ties_deduplicate=None).tie_rules == ("reference", "reference")
+    assert replace(how, deduplicate=False, ties_deduplicate=None, ties="file").tie_rules == ("file", "file")
 
 
 def test_labels_have_a_prime_where_unjudged_documents_are_removed() -> None:
@@ -214,14 +241,26 @@ def test_any_scores_come_back_from_json(rows: list[tuple[float, float]]) -> None
     assert same(scores_from_json(written(scores)), scores)
 
 
-SCHEMA = "'mathir-harness/scores' version 1"
+def test_scores_of_version_1_are_read_where_their_one_rule_for_ties_means_the_same() -> None:
+    def old(**protocol: object) -> dict[str, Any]:
+        data = written(SCORES)
+        del data["protocol"]["ties_deduplicate"]
+        return {**data, "version": 1, "protocol": {**data["protocol"], **protocol}}
+
+    assert same(scores_from_json(old()), SCORES)
+    assert scores_from_json(old(deduplicate=True, ties="file")).protocol.tie_rules == ("file", "file")
+    with pytest.raises(HarnessError, match=r"^scores: version 1 ordered tied keys by document ids, .*; score again$"):
+        scores_from_json(old(deduplicate=True))
+
+
+SCHEMA = "'mathir-harness/scores' version 2"
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"schema": "mathir-harness/run"}, f"scores: schema is 'mathir-harness/run' version 1, expected {SCHEMA}"),
-        ({"version": 2}, f"scores: schema is 'mathir-harness/scores' version 2, expected {SCHEMA}"),
+        ({"schema": "mathir-harness/run"}, f"scores: schema is 'mathir-harness/run' version 2, expected {SCHEMA}"),
+        ({"version": 3}, f"scores: schema is 'mathir-harness/scores' version 3, expected {SCHEMA}"),
         ({"values": []}, "scores: table of shape (0,), expected (3, 2)"),
         ({"values": [[1, 2]]}, "scores: table of shape (1, 2), expected (3, 2)"),
         ({"values": [[1], [2], [3]]}, "scores: table of shape (3, 1), expected (3, 2)"),

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ from harness.collections import leansearch, load_collection, load_protocol, ntci
 from harness.collections.accept import CHECKS, accept, by_hand
 from harness.collections.corpus import load_corpus
 from harness.errors import HarnessError
+from harness.scoring import score
 from harness.topics import Formula, Topic
+from harness.trec import Run
 
 Conf = Callable[[str, str, str], Path]
 GROUP: dict[str, Any] = {
@@ -213,3 +217,15 @@ def test_protocols_of_ntcir_count_from_three_and_from_one() -> None:
     full, partial = load_protocol("ntcir-12"), load_protocol("ntcir-12-partial")
     assert (full.relevant_from, partial.relevant_from) == (3, 1)
     assert full.measures[0] == partial.measures[0] == "Bpref"
+
+
+def test_the_ideal_ranking_of_mathlib_is_of_all_labelled_theorems() -> None:
+    """Found is one partly relevant theorem (gain .3); labelled are it and an exact match (gain 1)."""
+    qrels = leansearch.read_qrels(json.dumps([GROUP]).encode(), "f", "paper")
+    run = Run.from_dict("r", {"1.1": {"Embedding.antisymm": 1.0}, "1.2": {"Embedding.antisymm": 1.0}})
+    assert load_collection("leansearch").protocol == load_collection("mini-theorems").protocol == "mathlib"
+    scores = score(run, qrels, load_protocol("mathlib"))
+    assert scores.column("nDCG@20").tolist() == [pytest.approx(0.3 / (1 + 0.3 / math.log2(3)))] * 2
+    assert score(run, qrels, load_protocol("mathlib-retrieved")).mean("nDCG@20") == pytest.approx(1.0)
+    ours, other = load_protocol("mathlib"), load_protocol("mathlib-retrieved")
+    assert replace(other, name=ours.name, title=ours.title, ideal="judged") == ours

@@ -10,12 +10,13 @@ import pytest
 from harness.errors import HarnessError
 from harness.protocol import Scores
 from harness.report import write_report
-from harness.report.comparison import Evaluation, comparison_report, headline, means_table
+from harness.report.comparison import Evaluation, compare_runs, comparison_report, headline, means_table
 from harness.report.model import Figure, Report, Table, Text
 from harness.report.parts import per_topic_table, protocol_text, provenance_section, shown_p
 from harness.scoring import Scorer
 from harness.stats import Comparison, compare
 from harness.store import provenance
+from harness.topics import Topics
 from harness.trec import Run
 from harness.workflow import evaluate, inputs, task
 
@@ -309,3 +310,58 @@ def test_long_titles_are_cut(make: Make) -> None:
 def test_provenance_without_files_has_no_table() -> None:
     section = provenance_section(provenance({}, ["harness"]))
     assert len(section.blocks) == 1
+
+
+def letters(report: Report) -> dict[str, str]:
+    return {row[0].text: row[2].text for row in tables(report)["groups"].rows}
+
+
+NEAR = [GOOD] * 9 + [BAD] * 3
+FAR = [GOOD] * 2 + [BAD] * 10
+
+
+@pytest.mark.parametrize(("family", "apart"), [(None, True), (60, False)])
+def test_letters_use_the_family_and_the_correction_of_the_tests(make: Make, family: int | None, *, apart: bool) -> None:
+    """All pairs are tested: letters and marks say the same of every pair, whatever the family that was declared."""
+    evaluation, _, _ = make(near=NEAR, far=FAR, base=[BAD] * 12)
+    comparison = compare_runs(evaluation, family=family)
+    report = report_of(evaluation, comparison)
+    found = letters(report)
+    told = {row.a + row.b: row.significant_bonferroni for row in comparison.rows if row.measure == "RR"}
+    assert {
+        a + b: not set(found[a]) & set(found[b]) for a, b in (("near", "far"), ("near", "base"), ("far", "base"))
+    } == told
+    assert told["nearfar"] == apart
+    assert f"a family of {family or 6} tests" in tables(report)["groups"].notes[0]
+    assert "Bonferroni's correction" in tables(report)["groups"].notes[0]
+
+
+def test_letters_beside_a_baseline_take_its_family_unless_there_are_more_pairs(make: Make) -> None:
+    evaluation, _, _ = make(near=NEAR, far=FAR, base=[BAD] * 12)
+    against = compare_runs(evaluation, baseline="base", measures=["RR"])  # two tests, and there are three pairs
+    assert "a family of 3 tests" in tables(report_of(evaluation, against))["groups"].notes[0]
+    wide = compare_runs(evaluation, baseline="base", family=60, test="randomization", alpha=0.01)
+    (note,) = tables(report_of(evaluation, wide))["groups"].notes
+    assert "paired randomization test, alpha 0.01" in note
+    assert "a family of 60 tests" in note
+    assert len(set(letters(report_of(evaluation, wide)).values())) == 1
+    assert len(set(letters(report_of(evaluation, against)).values())) > 1
+
+
+def test_topics_of_one_cluster_are_one_in_tests_and_letters(make: Make) -> None:
+    evaluation, _, _ = make(near=NEAR, far=FAR)
+    collection = evaluation.collection
+    clustered = replace(collection, config={**collection.config, "cluster": "kind of topic"})
+    found = replace(evaluation, collection=clustered)
+    comparison = compare_runs(found)
+    assert {row.n for row in comparison.rows} == {2}
+    assert comparison.correction.endswith(
+        "topics that share their kind of topic are averaged first, n counts such groups"
+    )
+    assert comparison.correction in tables(report_of(found, comparison))["groups"].notes[0]
+    assert letters(report_of(evaluation, None)) == {"near": "a", "far": "b"}
+    assert letters(report_of(found, None)) == {"near": "a", "far": "a"}
+    one = replace(collection, config={**collection.config, "cluster": "one"})
+    shared = Topics(tuple(replace(topic, attributes={"one": "1"}) for topic in collection.topics()))
+    vars(one)["_topics"] = shared
+    assert "groups" not in tables(report_of(replace(evaluation, collection=one), None))

@@ -2,132 +2,19 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, groupby, permutations, product
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
 import pytest
+from scoring_tools import ALL, PLAIN, expected, one, random_case, random_protocol, random_ranking, ranking_of, run_of
 
 from harness import scoring, trec
 from harness.columns import Index, Words
 from harness.errors import HarnessError
-from harness.protocol import Protocol, Scores
 from harness.scoring import Scorer, score
-from harness.trec import Qrels, Run, parse_run
-
-BINARY = ("AP", "AP@2", "P@1", "P@2", "R@2", "RR", "RR@2", "Bpref", "Bpref@3", "RelRet")
-BOUNDED = ("nDCG", "nDCG@1", "nDCG@2", *BINARY)
-ALL = (*BOUNDED, "nDCG@20", "P@20", "Judged@1", "Judged@2", "Judged@5")
-PLAIN = Protocol("plain", ALL, depth=None)
-GAINS = (
-    (),
-    ((0.0, 0.0), (1.0, 0.0), (2.0, 1.0), (3.0, 2.0)),
-    ((0.0, 0.5), (1.0, 0.3), (2.0, 1.0)),
-    ((1.0, 2.0), (2.0, 1.0)),  # exchanged
-)
-Ranking = Sequence[tuple[str, float]]
-Keys = Mapping[str, str]
-Judgments = dict[str, dict[str, float]]
-
-
-def expected(order: Sequence[str], judged: Mapping[str, float], how: Protocol, keys: Keys, m: str) -> float:
-    """One topic scored result by result, straight from the definitions; `order` is the sorted ranking."""
-    name, _, cut = m.partition("@")
-    k = int(cut) if cut else None
-    results = list(order)[: how.depth]
-    if how.deduplicate:
-        # A document without a key has no judgment, even if its id is some key.
-        results = list(dict.fromkeys(keys.get(doc, f"no key: {doc}") for doc in results))
-    if name == "Judged":
-        return sum(doc in judged for doc in results[:k]) / len(results[:k]) if results else math.nan
-    ideal = list(judged.values()) if how.ideal == "judged" else [judged[doc] for doc in results if doc in judged]
-    grades = [judged.get(doc) for doc in results if doc in judged or not how.prime]
-    if name == "nDCG":
-        gains = dict(how.gains)
-        best = _dcg(sorted((gains.get(grade, grade) for grade in ideal), reverse=True)[:k])
-        mine = [0.0 if grade is None else gains.get(grade, grade) for grade in grades]
-        return _dcg(mine[:k]) / best if best else 0.0
-    relevant = [grade is not None and grade >= how.relevant_from for grade in grades]
-    hits = [rank for rank, hit in enumerate(relevant[:k], 1) if hit]
-    many = sum(grade >= how.relevant_from for grade in judged.values())
-    few = min(many, len(judged) - many)
-    above = [sum(grade is not None and grade < how.relevant_from for grade in grades[:rank]) for rank in hits]
-    return {
-        "P": len(hits) / (k or 1),
-        "RelRet": float(len(hits)),
-        "RR": 1 / hits[0] if hits else 0.0,
-        "R": len(hits) / max(many, 1),
-        "AP": sum(sum(relevant[:rank]) / rank for rank in hits) / max(many, 1),
-        "Bpref": sum(1 - min(n, many) / few if n else 1 for n in above) / max(many, 1),
-    }[name]
-
-
-def _dcg(gains: Sequence[float]) -> float:
-    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
-
-
-def groups(ranking: Ranking, how: Protocol) -> list[list[str]]:
-    """The ranking's documents, best first, tied ones together; within a tie in the protocol's order."""
-    single = how.ties == "reference"
-    value = {doc: float(np.float32(score)) if single else score for doc, score in ranking}
-    docs = sorted(value, key=lambda doc: doc.encode(), reverse=True) if single else list(value)
-    docs.sort(key=lambda doc: -value[doc])
-    return [list(group) for _, group in groupby(docs, key=lambda doc: value[doc])]
-
-
-def run_of(rankings: Mapping[str, Ranking], rng: random.Random | None = None) -> Run:
-    """A run of these lines; with a generator the topics' lines are mixed (each topic keeps its order)."""
-    queues = {topic: [f"{topic} Q0 {doc} 0 {score!r} r\n" for doc, score in lines] for topic, lines in rankings.items()}
-    out = []
-    while queues:
-        topic = rng.choice(sorted(queues)) if rng else next(iter(queues))
-        out.append(queues[topic].pop(0))
-        if not queues[topic]:
-            del queues[topic]
-    return parse_run("".join(out).encode(), "run")
-
-
-def one(lines: str, judged: Mapping[str, float], how: Protocol, keys: Keys | None = None) -> Scores:
-    """Scores of one topic from `document:score` items."""
-    ranking = [(doc, float(value)) for doc, _, value in (item.rpartition(":") for item in lines.split())]
-    return score(run_of({"t": ranking}), Qrels.from_dict("e", {"t": judged}), how, keys=keys)
-
-
-def random_protocol(rng: random.Random) -> Protocol:
-    return Protocol(
-        "random",
-        ALL,
-        depth=rng.choice((None, 1, 2, 3, 5, 1000)),
-        prime=rng.random() < 0.5,
-        gains=rng.choice(GAINS),
-        relevant_from=rng.choice((1.0, 2.0, 3.0)),
-        ideal=rng.choice(("judged", "retrieved")),
-        ties=rng.choice(("reference", "file")),
-        deduplicate=rng.random() < 0.5,
-        topics=rng.choice(("all", "answered")),
-        no_relevant=rng.choice(("zero", "skip")),
-    )
-
-
-def random_ranking(rng: random.Random, pool: Sequence[str], most: int) -> Ranking:
-    values = (2.0, 1.0, 1.0 + 1e-9, -0.5, 0.0, -0.0)
-    return [(doc, rng.choice(values)) for doc in rng.sample(pool, rng.randint(1, min(most, len(pool))))]
-
-
-def random_case(rng: random.Random, most: int) -> tuple[dict[str, Ranking], Judgments, dict[str, str]]:
-    """Rankings, judgments and keys over one small pool of ids, some of which are prefixes of others."""
-    pool = ["d", "d1", "d11", "d2", "D", "é", "a-long-identifier-of-thirty-two-b", "a-long-identifier-of-thirty-two-"]
-    visual = {doc: rng.choice(("v1", "v2", "v3", "d")) for doc in rng.sample(pool, 5)}
-    judgeable = [*pool, "v1", "v2", "v3"]
-    topics = rng.sample(("1", "2", "10", "A.1"), 3)
-    rankings = {topic: random_ranking(rng, pool, most) for topic in topics[:2]}
-    judged = {
-        topic: {doc: float(rng.choice((0, 0, 1, 2, 3))) for doc in rng.sample(judgeable, rng.randint(1, 9))}
-        for topic in rng.sample(topics, 3)
-    }
-    return rankings, judged, visual
+from harness.trec import Qrels
 
 
 def test_scores_are_those_of_the_definitions_under_any_protocol() -> None:
@@ -138,8 +25,8 @@ def test_scores_are_those_of_the_definitions_under_any_protocol() -> None:
         scores = score(run_of(rankings, rng), Qrels.from_dict("e", judged), how, keys=keys)
         assert scores.topics == tuple(judged)
         for (row, topic), measure in product(enumerate(scores.topics), ALL):
-            order = list(chain.from_iterable(groups(rankings.get(topic, ()), how)))
-            wanted = expected(order, judged[topic], how, keys if how.deduplicate else {}, measure)
+            results = ranking_of(rankings.get(topic, ()), how, keys)
+            wanted = expected(results, judged[topic], how, measure)
             if how.topics == "answered" and topic not in rankings:
                 wanted = math.nan
             if how.no_relevant == "skip" and not measure.startswith(("Judged", "RelRet")):
@@ -184,55 +71,6 @@ def test_the_order_of_operations_is_fixed(
 ) -> None:
     found = one(lines, judged, replace(PLAIN, **changes), {"f1": "v", "f2": "v", "f3": "w"}).column(measure)
     assert found.tolist() == [pytest.approx(value)]
-
-
-# Ties.
-
-
-def first(lines: str, how: Protocol = PLAIN) -> str:
-    """Which document stands first, told by which of them makes RR 1."""
-    docs = [item.rpartition(":")[0] for item in lines.split()]
-    return next(doc for doc in docs if one(lines, {doc: 1}, how).mean("RR") == 1)
-
-
-@pytest.mark.parametrize(
-    ("lines", "reference", "file"),
-    [
-        ("a:1 b:1", "b", "a"),
-        ("b:1 a:1", "b", "b"),
-        ("a:1.000000001 b:1", "b", "a"),  # equal as 32-bit floats
-        ("a:1.0000002 b:1", "a", "a"),  # not equal as 32-bit floats
-        ("a:1e300 b:1e200", "b", "a"),  # both infinite as 32-bit floats
-        ("a:0.0 b:-0.0", "b", "a"),
-        ("ab:1 a:1", "ab", "ab"),  # a prefix is smaller
-        ("12345678:1 123456789:1", "123456789", "12345678"),
-        ("10:1 9:1", "9", "10"),  # text, not numbers
-        ("Z:1 a:1", "a", "Z"),
-        ("z:1 é:1", "é", "z"),  # UTF-8 bytes, unsigned
-        ("\uffff:1 \U00010000:1", "\U00010000", "\uffff"),
-    ],
-)
-def test_ties_are_ordered_as_the_protocol_says(lines: str, reference: str, file: str) -> None:
-    assert first(lines) == reference
-    assert first(lines, replace(PLAIN, ties="file")) == file
-
-
-def test_lines_in_any_order_and_topics_mixed_give_the_same_scores() -> None:
-    rng = random.Random(5)
-    lines = [f"{t} Q0 d{i} 0 {rng.choice((0.1, 0.2, 0.3))} r\n" for t in ("7", "8", "é") for i in range(30)]
-    qrels = Qrels.from_dict("e", {t: {f"d{i}": i % 4 for i in range(0, 30, 2)} for t in ("é", "7", "9", "8")})
-    for how in (replace(PLAIN, depth=20, prime=True), replace(PLAIN, depth=20, deduplicate=True)):
-        wanted = score(parse_run("".join(lines).encode(), "run"), qrels, how)
-        for _ in range(10):
-            rng.shuffle(lines)
-            found = score(parse_run("".join(lines).encode(), "run"), qrels, how)
-            np.testing.assert_array_equal(found.values, wanted.values)
-            assert found.counts == wanted.counts
-    assert len({tuple(score(run, qrels, replace(PLAIN, ties="file")).values.flat) for run in _shuffles(lines, rng)}) > 1
-
-
-def _shuffles(lines: list[str], rng: random.Random) -> list[Run]:
-    return [parse_run("".join(rng.sample(lines, len(lines))).encode(), "run") for _ in range(5)]
 
 
 # Topics.
@@ -362,100 +200,3 @@ def test_colliding_hashes_change_nothing(
     np.testing.assert_array_equal(found.values, wanted.values)
     assert found.counts == wanted.counts
     assert 0 < wanted.counts["results without judgment"] < 180
-
-
-# Best and worst case over the orders of tied results.
-
-
-def orders(ranking: Ranking, how: Protocol) -> list[list[str]]:
-    """Every order that the ranking's ties allow."""
-    return [list(chain(*choice)) for choice in product(*(permutations(group) for group in groups(ranking, how)))]
-
-
-def crosses_depth(ranking: Ranking, how: Protocol) -> bool:
-    """Whether a tie stands on both sides of the depth."""
-    ends = np.cumsum([len(group) for group in groups(ranking, how)])
-    return how.depth is not None and how.depth < len(ranking) and how.depth not in ends
-
-
-def bounds(
-    ranking: Ranking, judged: Mapping[str, float], how: Protocol, keys: Keys, measures: Sequence[str]
-) -> list[tuple[float, float, set[float]]]:
-    """For each measure the worst, the best, and what all the orders give."""
-    scorer = Scorer(Qrels.from_dict("e", {"t": judged}), how, keys=keys, measures=measures)
-    worst, best = scorer.tie_bounds(run_of({"t": ranking}))
-    keys = keys if how.deduplicate else {}
-    every = orders(ranking, how)
-    given = [{round(expected(order, judged, how, keys, measure), 10) for order in every} for measure in measures]
-    return list(zip(worst.values[0].round(10).tolist(), best.values[0].round(10).tolist(), given, strict=True))
-
-
-def test_tie_bounds_are_the_extremes_over_all_orders() -> None:
-    rng = random.Random(8)
-    matters = dict.fromkeys(BOUNDED, 0)
-    for _ in range(800):
-        how = replace(random_protocol(rng), no_relevant="zero")
-        rankings, judged, keys = random_case(rng, 6)
-        (ranking, _), (grades, *_) = rankings.values(), judged.values()
-        corner = crosses_depth(ranking, how)
-        for measure, (worst, best, given) in zip(BOUNDED, bounds(ranking, grades, how, keys, BOUNDED), strict=True):
-            assert {worst, best} <= given, (measure, how, ranking, grades, keys)
-            if corner and (how.deduplicate or (how.ideal == "retrieved" and "nDCG" in measure)):
-                continue  # the two cases of the next test
-            assert (worst, best) == (min(given), max(given)), (measure, how, ranking, grades, keys)
-            matters[measure] += len(given) > 1
-    assert min(matters.values()) > 15, matters  # cases where the order matters at all
-
-
-@pytest.mark.parametrize(
-    ("ranking", "judged", "changes", "measure", "worst", "best", "least", "most"),
-    [
-        # The ideal is made of what is retrieved: with a it is better than without, and so further away.
-        (
-            [("p", 2.0), ("n", 1.0), ("a", 1.0)],
-            {"p": 1, "a": 3, "n": 0},
-            {"ideal": "retrieved"},
-            "nDCG",
-            1.0,
-            (1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3)),
-            (1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3)),
-            1.0,
-        ),
-        # Two formulas of one key within the depth are one result; with f3 there would be two.
-        (
-            [("f1", 1.0), ("f2", 1.0), ("f3", 1.0)],
-            {"v": 1, "w": 1},
-            {"deduplicate": True},
-            "AP",
-            1 / 2,
-            1 / 2,
-            1 / 2,
-            1.0,
-        ),
-    ],
-)
-def test_tie_bounds_are_not_the_extremes_in_two_corners_at_the_depth(
-    *,
-    ranking: Ranking,
-    judged: Mapping[str, float],
-    changes: dict[str, Any],
-    measure: str,
-    worst: float,
-    best: float,
-    least: float,
-    most: float,
-) -> None:
-    how = replace(PLAIN, depth=2, ties="file", **changes)
-    assert crosses_depth(ranking, how)
-    ((found_worst, found_best, given),) = bounds(ranking, judged, how, {"f1": "v", "f2": "v", "f3": "w"}, (measure,))
-    assert [found_worst, found_best] == pytest.approx([worst, best])
-    assert [min(given), max(given)] == pytest.approx([least, most])
-
-
-def test_tie_bounds_without_ties_are_the_scores() -> None:
-    scorer = Scorer(Qrels.from_dict("e", JUDGMENTS), PLAIN)
-    run = run_of(ANSWERS)
-    worst, best = scorer.tie_bounds(run)
-    np.testing.assert_array_equal(worst.values, scorer(run).values)
-    np.testing.assert_array_equal(best.values, scorer(run).values)
-    assert worst.counts["tied results"] == 0
