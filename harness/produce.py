@@ -86,7 +86,7 @@ def produce(
     named = str((configuration or {}).get("name") or "")
     for mark in ("", MARK) if named and reuse else ():
         path = folder / f"{named}{suffix}{mark}.run"
-        if layout := _made_before(path, key):
+        if layout := _made_before(path, key, say):
             say(f"{path}: made before by the same configuration")
             return Produced(read_run(path, format=layout), path, key, reused=True, basis=basis)
     called = named or str(getattr(system, "name", None) or "")
@@ -155,10 +155,18 @@ def _spec(
     }
 
 
-def _made_before(path: Path, key: str) -> str:
-    """The layout of a run that lies there whole and was made from the same things; else empty."""
-    claimed, checksum, layout = metadata.claimed(metadata.beside(path))
-    return layout if claimed == key and path.is_file() and sha256_file(path) == checksum else ""
+def _made_before(path: Path, key: str, say: Say) -> str:
+    """The layout of a run that lies there whole and was made from the same things; else empty. Says what is damaged."""
+    side = metadata.beside(path)
+    claimed, checksum, layout = metadata.claimed(side)
+    if not claimed and side.is_file():
+        say(f"{side}: damaged; the run is made again")
+    if claimed != key or not path.is_file():
+        return ""
+    if sha256_file(path) != checksum:
+        say(f"{path}: damaged; it is made again")
+        return ""
+    return layout
 
 
 def _code(system: System, configuration: Mapping[str, Any] | None, read: Mapping[str, Any]) -> str:

@@ -157,7 +157,8 @@ def _manifest(folder: Path, kind: str, spec: Mapping[str, Any]) -> str:
 
 
 def _text(content: Mapping[str, Any]) -> str:
-    return json.dumps({**content, "sha256": key(content)}, indent=1, sort_keys=True)
+    plain = json.loads(json.dumps(content))  # as it is when it is read again
+    return json.dumps({**plain, "sha256": key(plain)}, indent=1, sort_keys=True)
 
 
 def damage(folder: Path, kind: str) -> str:
