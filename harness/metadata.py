@@ -2,13 +2,15 @@
 
 The run itself holds nothing that differs between two makings of the same configuration; times, memory and machine
 stand here. ir_metadata's components are `platform`, `implementation`, `method`, `data` and `actor`; what it has no
-place for stands under `harness`. The key and the checksum there tell whether the run need be made again.
+place for stands under `harness`. The key and the checksums there tell whether the run need be made again. They cover
+everything but `actor`, which a person may fill in.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +18,11 @@ from typing import Any
 
 import yaml
 
+from harness.errors import HarnessError
 from harness.meter import Meter, peak_memory
-from harness.store import Provenance
+from harness.store import Provenance, key
 
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 ENDING = ".ir-metadata.yml"
 
 
@@ -51,7 +55,7 @@ def text(name: str, sha256: str, layout: str, collection: str, made: Made) -> st
     if meter.latency:
         phases["search"] = round(phases.get("search", 0.0) + sum(meter.latency.values()), 4)
     versions = made.provenance.versions
-    document = {
+    document: dict[str, Any] = {
         "tag": name,
         "platform": {
             "hardware": {
@@ -61,6 +65,7 @@ def text(name: str, sha256: str, layout: str, collection: str, made: Made) -> st
                     "operation mode": "64-bit" if platform.architecture()[0] == "64bit" else "32-bit",
                     "number of cores": os.cpu_count(),
                 },
+                **({"gpu": {"model": gpus}} if (gpus := used_gpus()) else {}),
                 "ram": f"{_memory() / 2**30:.1f} GiB",
             },
             "operating system": {"kernel": platform.release(), "distribution": _distribution()},
@@ -90,6 +95,7 @@ def text(name: str, sha256: str, layout: str, collection: str, made: Made) -> st
             "peak memory of the process in bytes": peak_memory(),
         },
     }
+    document["harness"]["sha256"] = _checksum(document)
     out: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
     return out
 
@@ -97,10 +103,27 @@ def text(name: str, sha256: str, layout: str, collection: str, made: Made) -> st
 def claimed(path: Path) -> tuple[str, str, str]:
     """Key, checksum and layout of the run that a side file speaks of; empty if there is none, or it is damaged."""
     try:
-        part = yaml.safe_load(path.read_text(encoding="utf-8"))["harness"]
+        document = yaml.load(path.read_bytes(), _LOADER)  # noqa: S506  (a safe loader)
+        part = document["harness"]
+        if part["sha256"] != _checksum(document):
+            return "", "", ""
         return str(part["key"]), str(part["run sha256"]), str(part["run layout"])
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError):
+    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError, RecursionError, HarnessError):
         return "", "", ""
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    """Of what a side file says, but for `actor` and the checksum itself."""
+    ours = {name: part for name, part in document["harness"].items() if name != "sha256"}
+    return key({**{name: part for name, part in document.items() if name != "actor"}, "harness": ours})
+
+
+def used_gpus() -> list[str]:
+    """The names of the GPUs, if this process has computed on any by torch."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return []
+    return [str(torch.cuda.get_device_name(number)) for number in range(torch.cuda.device_count())]
 
 
 def made_on(path: Path) -> str:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
-from importlib import metadata as packages
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from harness import metadata, store
+from harness import code, metadata, store
 from harness.collections import Collection, load_collection
 from harness.collections.corpus import Corpus
 from harness.collections.coverage import Coverage, restrict
@@ -25,9 +21,6 @@ from harness.topics import Topics
 from harness.trec import TAG, Qrels, Run, read_run, run_text
 
 Say = Callable[[str], None]
-# What decides a run besides its configuration and its data; reports and commands do not.
-_CODE = ("systems/**/*.py", "collections/*.py", "formulas/*.py", "topics.py", "measures.py", "trec.py", "columns.py")
-_LIBRARIES = ("numpy", "scipy", "bm25s", "snowballstemmer", "latex2mathml")
 
 
 def quiet(_: str) -> None:
@@ -86,12 +79,14 @@ def produce(
     shared = _shared(topics, training, allow_test_judgments)
     spec = _spec(system, configuration, topics, corpus, training, pool, suffix)
     key = store.key(spec)
-    basis = store.key({name: part for name, part in spec.items() if name not in ("system", "reads", "suffix")})
+    # Points of a sweep over several of our systems are compared, so that all of our code counts as one.
+    same = {"code": code.ours()} if type(system).__module__.startswith(f"{code.OURS}.") else {}
+    basis = store.key({name: part for name, part in spec.items() if name not in ("system", "reads", "suffix")} | same)
     folder = output / collection.name
     named = str((configuration or {}).get("name") or "")
     for mark in ("", MARK) if named and reuse else ():
         path = folder / f"{named}{suffix}{mark}.run"
-        if layout := _made_before(path, key):
+        if layout := _made_before(path, key, say):
             say(f"{path}: made before by the same configuration")
             return Produced(read_run(path, format=layout), path, key, reused=True, basis=basis)
     called = named or str(getattr(system, "name", None) or "")
@@ -146,10 +141,11 @@ def _spec(
     suffix: str,
 ) -> dict[str, Any]:
     """All that decides a run's content."""
+    read = reads(system)
     return {
         "system": None if configuration is None else {k: v for k, v in configuration.items() if k != "title"},
-        "reads": reads(system),
-        "code": _code(type(system).__module__),
+        "reads": read,
+        "code": _code(system, configuration, read),
         "topics": sha256(repr([asdict(topic) for topic in topics]).encode()),
         "corpus": None if corpus is None else {"name": corpus.name, "digest": corpus.digest()},
         "columns": None if corpus is None else [list(corpus.fields), list(corpus.keep)],
@@ -159,24 +155,29 @@ def _spec(
     }
 
 
-def _made_before(path: Path, key: str) -> str:
-    """The layout of a run that lies there whole and was made from the same things; else empty."""
-    claimed, checksum, layout = metadata.claimed(metadata.beside(path))
-    return layout if claimed == key and path.is_file() and sha256_file(path) == checksum else ""
+def _made_before(path: Path, key: str, say: Say) -> str:
+    """The layout of a run that lies there whole and was made from the same things; else empty. Says what is damaged."""
+    side = metadata.beside(path)
+    claimed, checksum, layout = metadata.claimed(side)
+    if not claimed and side.is_file():
+        say(f"{side}: damaged; the run is made again")
+    if claimed != key or not path.is_file():
+        return ""
+    if sha256_file(path) != checksum:
+        say(f"{path}: damaged; it is made again")
+        return ""
+    return layout
 
 
-@cache
-def _code(module: str) -> str:
-    """A digest of the code that makes runs: ours, that of a system from elsewhere, and the libraries' versions."""
-    here = Path(__file__).parent
-    files = [file for pattern in _CODE for file in here.glob(pattern)]
-    if not module.startswith("harness.") and (found := importlib.util.find_spec(module)) and found.origin:
-        files.append(Path(found.origin))
-    digest = hashlib.sha256()
-    for file in sorted(file for file in files if file.is_file()):
-        digest.update(f"{file.name}\n{sha256_file(file)}\n".encode())
-    digest.update(repr([packages.version(library) for library in _LIBRARIES]).encode())
-    return digest.hexdigest()
+def _code(system: System, configuration: Mapping[str, Any] | None, read: Mapping[str, Any]) -> str:
+    """A digest of the code that makes a run: that of the system, of what it is made of, and of what reads and writes.
+
+    Systems that are made of others say so in `reads`; other parts, such as a view's tokens, stand in configurations.
+    """
+    named = set(code.named([configuration, read]))
+    systems = {type(system).__module__, *(module for module, target in named if target)}
+    others = {Corpus.__module__, run_text.__module__, *(module for module, target in named if not target)}
+    return code.digest(frozenset(systems), frozenset(others))
 
 
 def judged_pool(qrels: Qrels, keys: Mapping[str, str] | None) -> dict[str, frozenset[str]]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from harness import config
 from harness.collections import leansearch, ntcir, posts
 from harness.errors import HarnessError, suggestion
-from harness.fetch import Resource
+from harness.fetch import Resource, new_file
 from harness.files import sha256_file
 
 CHECKS: Mapping[str, Callable[[Path], None]] = {
@@ -66,16 +64,11 @@ def _wanted(path: Path, source: str, files: list[str]) -> str:
 
 
 def _copy(path: Path, target: Path) -> None:
-    temporary = target.parent / f".{secrets.token_hex(8)}.tmp"
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("rb") as content, temporary.open("xb") as stream:
+        with path.open("rb") as content, new_file(target.parent) as (temporary, stream):
             shutil.copyfileobj(content, stream, 1 << 20)
             stream.flush()
             os.fsync(stream.fileno())
-        temporary.replace(target)
+            temporary.replace(target)
     except OSError as error:
         raise HarnessError(f"{target}: cannot be written: {error.strerror or error}") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)

@@ -16,11 +16,10 @@ from functools import cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import Path
 
-from harness import store
+from harness import code, store
 from harness.collections.corpus import Corpus
 from harness.console import say
 from harness.errors import HarnessError
-from harness.files import sha256, sha256_file
 from harness.formulas import layout, operators
 from harness.formulas.counts import ERROR
 from harness.formulas.tree import Tree
@@ -36,15 +35,6 @@ from harness.trec import Qrels, Run
 MARK = "#"
 HEIGHT = 3  # edges of a path of an operator tree, at most
 _REMEMBERED = 1 << 14
-
-
-def _version() -> int:
-    """A number of the code that reads formulas: tokens that are kept are those that it would make."""
-    files = sorted((*Path(layout.__file__).parent.glob("*.py"), Path(__file__)))
-    return int(sha256("\n".join(sha256_file(file) for file in files).encode())[:12], 16)
-
-
-VERSION = _version()
 
 
 @lru_cache(_REMEMBERED)
@@ -178,7 +168,7 @@ class FormulaBM25(BM25):
             "columns": [list(corpus.fields), list(corpus.keep)],
             "fields": sorted(fields),
             "view": dict(self.view),
-            "versions": [text.VERSION, VERSION, TOKENS],
+            "versions": [text.VERSION, code.of(__name__), TOKENS],
             **formulas.via(self.route),
         }
         folder = store.get_or_build("tokens", spec, lambda made: self._encoded(corpus, fields).save(made))

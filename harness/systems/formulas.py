@@ -14,20 +14,19 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from harness import store
+from harness import code, store
 from harness.collections import tangent
 from harness.collections.corpus import Corpus, Document
 from harness.columns import Floats
 from harness.console import PAUSE, say
 from harness.errors import HarnessError
-from harness.files import sha256, sha256_file
 from harness.formulas import forest, latexml, layout, operators
 from harness.formulas.counts import ERROR, Counts, Reading, failed
 from harness.formulas.forest import Forest
@@ -41,7 +40,6 @@ KINDS = ("opt", "slt")  # operator trees, symbol layout trees
 OWN, LATEXML = ROUTES = ("own", "latexml")  # from LaTeX to trees: by our parsers, by the program LaTeXML
 AGGREGATES = ("best", "sum")
 POST = "post"  # the column of a corpus of formulas that names the post each one stands in
-VERSION = 1  # raised whenever the same trees give other files
 NO_TREE = "the corpus has no tree of it"
 ALONE = "nothing but an error"
 NO_STRING = "not a Tangent string"
@@ -163,7 +161,7 @@ def spec(corpus: Corpus, kind: str, route: str = OWN) -> dict[str, Any]:
         "digest": corpus.digest(),
         "columns": [list(corpus.fields), list(corpus.keep)],
         "kind": parameters.choice("kind", kind, KINDS),
-        "versions": [VERSION, _code()],
+        "code": code.of(__name__),
         **via(route),
     }
 
@@ -203,13 +201,6 @@ def ahead(documents: Iterable[Document], latex: Callable[[Document], Iterable[st
             yield group, new
             group, new = [], []
     yield group, new
-
-
-@cache
-def _code() -> str:
-    """A SHA-256 of the code that reads formulas: trees kept are those that it would read."""
-    files = sorted(Path(forest.__file__).parent.glob("*.py"))
-    return sha256("\n".join(f"{file.name} {sha256_file(file)}" for file in files).encode())
 
 
 def encode(corpus: Iterable[Document], kind: str, route: str = OWN) -> Formulas:

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
+from harness import code
 from harness.errors import HarnessError, suggestion
 from harness.formulas.delimiters import spans
 from harness.systems import parameters
@@ -280,15 +281,15 @@ def configured(mapping: Mapping[str, Any]) -> Tokenise:
     return view(**options)
 
 
-def version(mapping: Mapping[str, Any]) -> list[int] | None:
-    """What tokens of a configured view are kept under: `VERSION`, and that of the module of its function for formulas.
+def version(mapping: Mapping[str, Any]) -> list[int | str] | None:
+    """What tokens of a configured view are kept under: `VERSION`, and a digest of what makes its tokens of formulas.
 
-    None if that module has no whole number of this name: nobody could tell then whether kept tokens are still right.
+    None if the code of these cannot be found: nobody could tell then whether kept tokens are still right.
     """
     if mapping.get("formulas") is None:
         return [VERSION]
-    found = getattr(importlib.import_module(str(mapping["formulas"]).rpartition(".")[0]), "VERSION", None)
-    return [VERSION, found] if isinstance(found, int) else None
+    module = str(mapping["formulas"]).rpartition(".")[0]
+    return [VERSION, code.of(module)] if code.known(module) else None
 
 
 def _function(name: str) -> FormulaTokens:

@@ -11,11 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from lexical_tools import message
 
+from harness import code
 from harness.systems import text
 from harness.systems.symbols import ENGLISH
 from harness.systems.text import VIEWS, configured, latex_tokens, split_formulas, view, words
-
-VERSION = 7  # what tokens of `shout` would be kept under
 
 
 def shout(latex: str) -> Iterable[str]:
@@ -114,9 +113,9 @@ def test_further_tokens_of_formulas_are_taken_as_they_are() -> None:
     assert view("latex", formulas=shout)(source) == ["the", "$a", "$b", "!AB", "!", "runs"]
     mapping = {"name": "text", "formulas": f"{__name__}.shout"}
     assert configured(mapping)(source) == ["the", "!AB", "!", "runs"]
-    assert text.version(mapping) == [text.VERSION, VERSION]
+    assert text.version(mapping) == [text.VERSION, code.of(__name__)]
     assert text.version({"name": "text"}) == text.version({"name": "text", "formulas": None}) == [text.VERSION]
-    # Nobody could tell whether tokens of a function without a version are still right.
+    # Nobody could tell whether tokens are still right whose code cannot be found.
     assert text.version({"name": "text", "formulas": "string.capwords"}) is None
 
 

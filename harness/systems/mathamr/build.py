@@ -24,6 +24,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from harness.console import say
 from harness.errors import HarnessError, format_error
 from harness.files import sha256, write_atomic
 from harness.systems.mathamr.graph import Failure, Graph, Sentence, as_json, check, from_mapping
@@ -305,7 +306,8 @@ def _finish(
     folder: Path,
     progress: Callable[[str], None],
 ) -> None:
-    write_atomic(_shard(folder, number), header + pool.lines(posts, future))
+    lines = pool.lines(posts, future)
+    write_atomic(_shard(folder, number), f"{_checked(header, lines)}\n{lines}")
     progress(f"shard {number + 1}: {len(posts)} posts")
 
 
@@ -314,21 +316,33 @@ def _shard(folder: Path, number: int) -> Path:
 
 
 def _header(number: int, posts: Sequence[Post], parse: Parse) -> str:
-    """What decides a shard's lines: the posts, the parser, and the version of this code."""
+    """What decides a shard's lines, as JSON: the posts, the parser, and the version of this code."""
     rows = [[p.id, p.text, p.at_end, [[f.id, f.latex] for f in p.formulas]] for p in posts]
     name = repr(parse) if not hasattr(parse, "__qualname__") else f"{parse.__module__}.{parse.__qualname__}"
     made = {"shard": number, "posts": sha256(json.dumps(rows).encode()), "parser": name, "version": VERSION}
-    return json.dumps(made) + "\n"
+    return json.dumps(made)
+
+
+def _checked(header: str, lines: str) -> str:
+    """A shard's first line: its header and a checksum of it and of the other lines."""
+    return json.dumps({"sha256": sha256(f"{header}\n{lines}".encode()), "made": header})
 
 
 def _is_there(path: Path, header: str) -> bool:
+    """Whether a shard is there and whole; one that is damaged is made again, which is said."""
     try:
-        with path.open(encoding="utf-8") as stream:
-            found = stream.readline()
+        first, _, lines = path.read_bytes().decode("utf-8", "replace").partition("\n")
     except FileNotFoundError:
         return False
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise format_error(path, 0, f"cannot be read: {error}") from None
+    try:
+        found = str(json.loads(first)["made"])
+    except (ValueError, KeyError, TypeError):
+        found = ""
+    if first != _checked(found, lines):
+        say(f"{path}: damaged; its graphs are made again")
+        return False
     if found != header:
         raise format_error(
             path, 1, f"made of other posts or by another parser; delete {path.parent} or name another folder"

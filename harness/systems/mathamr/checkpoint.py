@@ -61,6 +61,17 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
     write_atomic(path, _MAGIC + hashlib.sha256(payload).digest() + payload)
 
 
+def whole(path: Path) -> bool:
+    """Whether a file is a checkpoint and has its checksum; so is what is not there, as it will be written."""
+    return not path.exists() or _payload(path.read_bytes()) is not None
+
+
+def _payload(data: bytes) -> bytes | None:
+    begin = len(_MAGIC) + _DIGEST
+    right = data.startswith(_MAGIC) and hashlib.sha256(data[begin:]).digest() == data[len(_MAGIC) : begin]
+    return data[begin:] if right else None
+
+
 def read(path: Path) -> dict[str, Any]:
     """The inverse of `write`; no code in the file is run.
 
@@ -72,10 +83,10 @@ def read(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise HarnessError(f"{path}: no such checkpoint")
     data = read_bytes(path)
-    begin = len(_MAGIC) + _DIGEST
     if not data.startswith(_MAGIC):
         raise HarnessError(f"{path}: not a checkpoint, or damaged: it begins otherwise")
-    if hashlib.sha256(data[begin:]).digest() != data[len(_MAGIC) : begin]:
+    payload = _payload(data)
+    if payload is None:
         raise HarnessError(f"{path}: not a checkpoint, or damaged: its checksum does not fit")
-    content = torch.load(io.BytesIO(data[begin:]), map_location="cpu", weights_only=True)
+    content = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
     return dict(content)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness import config, store
+from harness import code, config, store
 from harness.collections.corpus import Corpus, Document, load_corpus
 from harness.collections.judged import Judged
 from harness.console import say
 from harness.errors import HarnessError
-from harness.files import sha256, sha256_file
-from harness.formulas import tree
+from harness.files import sha256
 from harness.systems import parameters
 from harness.systems.mathamr import build
 from harness.systems.mathamr.build import Parse, read_graphs
@@ -36,8 +34,6 @@ Ints = npt.NDArray[np.int64]
 
 VERSION = 1  # raised whenever the same posts give other graphs
 TASKS = ("posts", "formulas")
-_GRAPH_CODE = ("graph", "amr", "dependency", "posts", "build")
-_NOT_GRAPHS = ("latexml", "masking", "forest", "tuples")  # of the formulas' modules
 
 
 @dataclass(frozen=True)
@@ -111,7 +107,7 @@ def graphs(
         "part": part,
         "column": column,
         "parser": dict(parser.identity),
-        "versions": [VERSION, code()],
+        "versions": [VERSION, made_by(parser)],
     }
     making = workspace / f"graphs-{store.key(spec)[:16]}"
 
@@ -126,14 +122,9 @@ def graphs(
     return found
 
 
-@cache
-def code() -> str:
-    """A SHA-256 of the code that makes graphs, formulas' trees among them."""
-    here = Path(__file__).parent
-    others = {f"{name}.py" for name in _NOT_GRAPHS}
-    files = [file for file in sorted(Path(tree.__file__).parent.glob("*.py")) if file.name not in others]
-    files += [here / f"{name}.py" for name in _GRAPH_CODE]
-    return sha256("\n".join(f"{file.name} {sha256_file(file)}" for file in files).encode())
+def made_by(parser: Parser) -> str:
+    """A digest of the code that makes graphs with a parser, formulas' trees among them."""
+    return code.of(build.__name__, parser.parse.__module__)
 
 
 @dataclass(frozen=True, eq=False)

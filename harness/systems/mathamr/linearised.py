@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -123,6 +124,15 @@ class Linearised:
         parameters.whole("depth", self.depth, low=1)
         parameters.whole("workers", self.workers, low=1)
 
+    def reads(self) -> dict[str, Any]:
+        """What decides vectors besides the corpus and the code: parser, weights, device, and the posts of formulas."""
+        return {
+            "parser": dict(parsers.load(self.parser).identity),
+            "model": sentences.identity(self.model),
+            "arithmetic": parsers.arithmetic(parsers.device(self.device)),
+            "posts": data.identity(load_corpus(self.posts)) if self.task == "formulas" else None,
+        }
+
     def __call__(
         self,
         topics: Topics,
@@ -166,7 +176,8 @@ class Linearised:
             "task": self.task,
             "posts": [data.identity(load_corpus(self.posts)), self.column] if self.task == "formulas" else None,
             "model": sentences.identity(self.model),
-            "versions": [VERSION, data.code(), parsers.torch_version()],
+            "versions": [VERSION, data.made_by(parser), parsers.torch_version()],
+            "arithmetic": parsers.arithmetic(parsers.device(self.device)),
         }
 
         def make(folder: Path) -> None:

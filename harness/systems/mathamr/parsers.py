@@ -60,6 +60,16 @@ def device(name: str) -> str:
     return "cuda" if here and name != "cpu" else "cpu"
 
 
+def arithmetic(device: str, half: bool = False) -> list[str]:
+    """What numbers are computed with: the type of the device, and the precision; other ones give other numbers.
+
+    Parameters
+    ----------
+    half : whether bfloat16 is used where torch allows it.
+    """
+    return [device, "bfloat16" if half else "float32"]
+
+
 def torch_version() -> str:
     """Of the installed torch, without the build's name."""
     try:

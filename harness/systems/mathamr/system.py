@@ -220,6 +220,10 @@ class MathAMR:
                 model = training.initial(trainer.settings, trainer.schedule.seed)
                 checkpoint.save_model(folder / training.BEST, model, trainer.identity)
                 return
+            if damaged := [name for name in (training.LAST, training.BEST) if not checkpoint.whole(work / name)]:
+                say(f"{work / damaged[0]}: damaged; the training begins anew")
+                for name in (training.LAST, training.BEST):
+                    (work / name).unlink(missing_ok=True)
             trainer.run(say)
             for name in (training.BEST, training.LOG):
                 shutil.copy(work / name, folder / name)
@@ -270,7 +274,8 @@ class MathAMR:
             "graphs": [self.formulas, self.structure, self.auxiliary, self.vocabulary, self.least_number],
             "model": dict(self.model),
             "training": None if self.training is None else dict(self.training),
-            "versions": [VERSION, data.VERSION, data.code(), parsers.torch_version()],
+            "versions": [VERSION, data.VERSION, data.made_by(self._parser), parsers.torch_version()],
+            "arithmetic": parsers.arithmetic(self._device, self.training is not None and self._schedule().autocast),
         }
 
     def _settings(self, nodes: int, relations: int = 1) -> Settings:
@@ -308,6 +313,7 @@ class MathAMR:
             "posts": data.identity(load_corpus(self.posts)) if self.task == "formulas" else None,
             "task": self.task,
             "version": VERSION,
+            "arithmetic": parsers.arithmetic(self._device),
         }
 
         def make(folder: Path) -> None:

@@ -1,0 +1,279 @@
+"""What a result depends on: of our code what is imported, of others' the whole, of libraries the version."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import code, produce
+from harness.systems import build_system, reads
+from harness.systems.lexical import BM25
+
+BM25_, L2L = "harness.systems.lexical", "harness.systems.l2l"
+
+
+@pytest.fixture(autouse=True)
+def forget() -> Iterator[Callable[[], None]]:
+    """A function that forgets what this process has read, as another process would know nothing."""
+
+    def clear() -> None:
+        for function in (code.digest, code.ours, code._ours, code._places, code._beside, code._distributions):
+            function.cache_clear()
+        code._top_level.cache_clear()
+
+    yield clear
+    clear()
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose modules can be imported."""
+    folder = tmp_path / "place"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    return folder
+
+
+@pytest.fixture
+def changes(forget: Callable[[], None]) -> Callable[..., bool]:
+    """Whether a file with other content (None: deleted) changes the digest of a module."""
+
+    def changed(module: str, path: Path, content: str | None) -> bool:
+        before, old = code.of(module), path.read_text() if path.exists() else None
+        path.unlink() if content is None else path.write_text(content)
+        forget()
+        after = code.of(module)
+        path.write_text(old) if old is not None else path.unlink()
+        forget()
+        return after != before
+
+    return changed
+
+
+# ---- imports ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import a", "a"),
+        ("import a.b as c, d", "a.b d"),
+        ("from a import b, c as d", "a a.b a.c"),
+        ("from a import *", "a"),
+        ("from a import (\n    b,\n    c as d,\n)\n", "a a.b a.c"),
+        ("from a import (  # why (not)\n    b,  # :)\n    c)\n", "a a.b a.c"),
+        ("from a import \\\n    b", "a a.b"),
+        ("import a; import b", "a b"),
+        ("x = 1; from a import b", "a a.b"),
+        ("if x: import a", "a"),
+        ("def f():\n    import a  # later\n    from b import c\n", "a b b.c"),
+        ("try:\n    import a\nexcept ImportError:\n    a = None\n", "a"),
+        ('"""\nimport this is prose\n"""\nimport a', "a"),
+        ("# how to import\nimport a", "a"),
+        ("from . import b\nfrom .c import d\nfrom ..e import f\n", "p.q p.q.b p.q.c p.q.c.d p.e p.e.f"),
+        ("if TYPE_CHECKING:\n    import a\n    from b import (\n        c,\n    )\n\n    import d\nimport e\n", "e"),
+        ("if typing.TYPE_CHECKING:\n    import a\nelse:\n    import b\n", "b"),
+        ("def f():\n    if TYPE_CHECKING:\n        import a\n    import b\n", "b"),
+        ("if TYPE_CHECKING: import a\nimport b", "b"),
+        ('from importlib import import_module\nx = import_module("a.b")', "importlib importlib.import_module a.b"),
+        ('x = __import__("a")', "a"),
+        ("print 'Python 2 has no import of this'", ""),
+    ],
+)
+def test_imports_of_a_text(text: str, expected: str) -> None:
+    assert code.imports(text, "p.q") == set(expected.split())
+
+
+def test_the_quick_reading_of_imports_agrees_with_pythons_parser_on_all_our_modules() -> None:
+    understood = 0
+    for path in (*code.ROOT.rglob("*.py"), *Path(__file__).parent.glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        found = code._scanned(code._TYPING.sub("", text))
+        understood += found is not None
+        # Code inside a string, as tests have it, may be taken for more than it is.
+        assert found is None or (found >= code._parsed(text)), path
+        assert found is None or code.ROOT not in path.parents or found == code._parsed(text), path
+    assert understood > 150
+
+
+# ---- our own systems --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget: Callable[[], None]) -> Path:
+    """A copy of our modules that counts as ours."""
+    copy = tmp_path / "copy" / "harness"
+    shutil.copytree(code.ROOT, copy, ignore=shutil.ignore_patterns("__pycache__", "_data"))
+    forget()
+    monkeypatch.setattr(code, "ROOT", copy)
+    return copy
+
+
+def test_a_digest_does_not_depend_on_where_the_code_lies(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = code.of(BM25_)
+    monkeypatch.undo()
+    code._ours.cache_clear()
+    code.digest.cache_clear()
+    assert code.of(BM25_) == copied
+
+
+def test_a_system_depends_on_what_it_imports_and_on_no_other_system(ours: Path, changes: Callable[..., bool]) -> None:
+    l2l = ours / "systems" / "l2l.py"
+    more = l2l.read_text() + "\nMORE = 1\n"
+    assert changes(L2L, l2l, more)
+    assert not changes(BM25_, l2l, more)
+    for name, text in (("systems/weighting.py", "more"), ("trec.py", "more"), ("systems/__init__.py", "more")):
+        assert changes(BM25_, ours / name, f"# {text}\n"), name
+    assert not changes(BM25_, ours / "report" / "html.py", "")
+    assert changes(L2L, ours / "systems" / "tangent.py", "")  # imported by it
+    # A module that is imported inside a function, and one that comes to be imported.
+    late = ours / "systems" / "late.py"
+    late.write_text("X = 1\n")
+    weighting = (ours / "systems" / "weighting.py").read_text()
+    (ours / "systems" / "weighting.py").write_text(f"{weighting}\n\ndef f():\n    from harness.systems.late import X\n")
+    assert changes(BM25_, late, "X = 2\n")
+
+
+def test_modules_may_move_into_folders(ours: Path, changes: Callable[..., bool]) -> None:
+    (ours / "systems" / "words").mkdir()
+    (ours / "systems" / "words" / "__init__.py").write_text("")
+    (ours / "systems" / "words" / "part.py").write_text("X = 1\n")
+    (ours / "systems" / "words" / "new.py").write_text("from .part import X\n")
+    assert changes("harness.systems.words.new", ours / "systems" / "words" / "part.py", "X = 2\n")
+    assert changes("harness.systems.words.new", ours / "systems" / "words" / "__init__.py", "X = 2\n")
+    assert not changes(BM25_, ours / "systems" / "words" / "part.py", "X = 2\n")
+
+
+def digest(configuration: Mapping[str, Any]) -> str:
+    system = build_system(configuration, "here")
+    return produce._code(system, configuration, reads(system))
+
+
+def test_a_fusion_depends_on_the_systems_it_is_made_of(ours: Path, forget: Callable[[], None]) -> None:
+    fusion = {"_target_": "harness.systems.fusion.Fusion", "runs": ["bm25", "l2l"], "name": "both"}
+    other = {**fusion, "runs": ["bm25", "overlap"]}
+    nested = {"_target_": "harness.systems.rerank.RerankPool", "name": "pool", "system": {"_target_": f"{L2L}.L2L"}}
+    named = {**nested, "system": "l2l"}
+    bm25 = {"_target_": f"{BM25_}.BM25"}
+    asked = (fusion, nested, named, other, bm25)
+    before = [digest(each) for each in asked]
+    path = ours / "systems" / "l2l.py"
+    path.write_text(path.read_text() + "\n")
+    forget()
+    after = [digest(each) for each in asked]
+    assert [a != b for a, b in zip(before, after, strict=True)] == [True, True, True, False, False]
+
+
+# ---- systems of others ------------------------------------------------------------------------------------------
+
+
+def test_a_package_counts_as_a_whole(place: Path, changes: Callable[..., bool]) -> None:
+    package = place / "theirs_a"
+    for name, text in (
+        ("__init__.py", ""),
+        ("system.py", 'TABLE = "weights.tsv"\nimport helper_a\nfrom harness.systems.l2l import L2L\n'),
+        ("lazy/plugin.py", "X = 1\n"),
+        ("data/weights.tsv", "1\n"),
+        ("data/notes.txt", "1\n"),
+    ):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text)
+    (place / "helper_a.py").write_text("import helper_b\n")
+    (place / "helper_b.py").write_text("X = 1\n")
+    (place / "unrelated.py").write_text("X = 1\n")
+    for path in ("theirs_a/lazy/plugin.py", "theirs_a/data/weights.tsv", "helper_a.py", "helper_b.py"):
+        assert changes("theirs_a.system", place / path, "X = 2\n"), path
+    assert changes("theirs_a.system", package / "new.py", "X = 2\n")
+    assert not changes("theirs_a.system", place / "unrelated.py", "X = 2\n")
+    assert not changes("theirs_a.system", package / "data" / "notes.txt", "2\n")  # nobody names it
+    files, _ = code.depends(["theirs_a.system"])
+    assert f"harness {L2L}" in files
+
+
+def test_a_single_file_counts_with_its_siblings_that_it_imports(place: Path, changes: Callable[..., bool]) -> None:
+    (place / "mine_b.py").write_text("def f():\n    import sibling_b\n    return open('mine_b.json')\n")
+    (place / "sibling_b.py").write_text("import json, numpy\n")
+    (place / "mine_b.json").write_text("1")
+    (place / "other_b.py").write_text("")
+    assert changes("mine_b", place / "sibling_b.py", "import json\n")
+    assert changes("mine_b", place / "mine_b.json", "2")
+    assert not changes("mine_b", place / "other_b.py", "X = 1\n")
+    files, libraries = code.depends(["mine_b"])
+    assert sorted(files) == ["mine_b mine_b.py", "mine_b mine_b.py: mine_b.json", "sibling_b sibling_b.py"]
+    assert libraries == {"Python": f"3.{sys.version_info.minor}", "numpy": metadata.version("numpy")}
+
+
+def test_installed_libraries_count_by_their_versions(
+    place: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: Callable[..., bool],
+    forget: Callable[[], None],
+) -> None:
+    site = tmp_path / "site-packages"
+    for name, text in (
+        ("says_c/__init__.py", ""),
+        ("Other_Name-1.0.dist-info/top_level.txt", "says_c\n"),
+        ("lists_c.py", ""),
+        ("listing-3.dist-info/RECORD", "listing-3.dist-info/RECORD,,\nlists_c.py,sha256=x,1\n"),
+        ("listless_c-1.dist-info/RECORD", "listless_c.py,,\n"),
+        ("lonely_c.py", ""),
+        ("system_c/__init__.py", ""),
+        ("system_c-5.dist-info/top_level.txt", "system_c\n"),
+    ):
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+    monkeypatch.syspath_prepend(str(site))
+    (place / "mine_c.py").write_text("import says_c, lists_c, lonely_c, system_c, not_there_c\n")
+    _, libraries = code.depends(["mine_c"])
+    assert libraries.items() >= {"Other_Name": "1.0", "listing": "3", "system_c": "5"}.items()
+    assert not changes("mine_c", site / "says_c" / "__init__.py", "X = 1\n")
+    assert changes("mine_c", site / "lonely_c.py", "X = 1\n")  # nobody tells its version
+    # A system counts by its content even where it is installed.
+    assert changes("system_c", site / "system_c" / "__init__.py", "X = 1\n")
+    before = code.of("mine_c")
+    (site / "Other_Name-1.0.dist-info").rename(site / "Other_Name-1.1.dist-info")
+    forget()
+    assert code.of("mine_c") != before
+
+
+def test_distributions_are_those_that_pythons_own_library_finds() -> None:
+    reference = metadata.packages_distributions()
+    _, found = code.depends(
+        [], ["numpy", "scipy", "yaml", "hydra", "jinja2", "typer", "pytest", "xxhash", "snowballstemmer"]
+    )
+    expected = {"numpy", "scipy", "yaml", "hydra", "jinja2", "typer", "pytest", "xxhash", "snowballstemmer"}
+    names = {reference[module][0].lower().replace("-", "_"): reference[module][0] for module in expected}
+    assert {name.lower(): version for name, version in found.items() if name != "Python"} == {
+        name: metadata.version(own) for name, own in names.items()
+    }
+
+
+def test_what_a_configuration_names_counts(
+    place: Path, changes: Callable[..., bool], forget: Callable[[], None]
+) -> None:
+    (place / "tokens_d.py").write_text("def shout(latex):\n    return [latex.upper()]\n")
+    configuration = {"_target_": f"{BM25_}.{BM25.__name__}", "view": {"name": "text", "formulas": "tokens_d.shout"}}
+    assert set(code.named(configuration)) == {(BM25_, True), ("tokens_d", False)}
+    before = digest(configuration)
+    (place / "tokens_d.py").write_text("def shout(latex):\n    return [latex.lower()]\n")
+    forget()
+    assert digest(configuration) != before
+    assert (
+        set(code.named({"a": ["no.such.thing", "os.path", "x", "1.5", "./overlap", "a/b.run", None, 3, "..a"]}))
+        == set()
+    )
+
+
+def test_a_module_that_cannot_be_found_is_not_known(place: Path) -> None:
+    (place / "folder_e").mkdir()
+    (place / "mine_e.py").write_text("")
+    assert code.known("mine_e")
+    assert code.known(BM25_)
+    assert not any(code.known(name) for name in ("string", "no_such_module", "folder_e.part", "folder_e", ""))

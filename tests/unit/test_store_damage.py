@@ -1,0 +1,329 @@
+"""What is read from the store is what was written: any damage is found, said once, and mended with the same bytes."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from harness import config, metadata, store
+from harness.collections import load_collection
+from harness.collections.corpus import load_corpus
+from harness.errors import HarnessError
+from harness.meter import Meter
+from harness.produce import Produced, produce
+from harness.systems import load_system
+from harness.systems.mathamr import parsers
+
+TASKS = {
+    "bm25": ("mini-task1", "mini-answers"),
+    "tree": ("mini-task2", "mini-formulas"),
+    "tangent": ("mini-task2", "mini-formulas"),
+    "l2l": ("mini-task2", "mini-formulas"),
+    "structural": ("mini-task2", "mini-formulas"),
+}
+
+
+def flip(path: Path, at: float = 0.6) -> None:
+    data = bytearray(path.read_bytes())
+    data[int(at * (len(data) - 1))] ^= 4
+    path.write_bytes(data)
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def append(path: Path) -> None:
+    with path.open("ab") as stream:
+        stream.write(b"\n")
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def add(path: Path) -> None:
+    (path.parent / "more").write_text("x")
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+FAULTS: tuple[Callable[[Path], None], ...] = (flip, cut, Path.unlink, append, empty, add, folder)
+
+
+def run(name: str, where: Path, **how: Any) -> Produced:  # noqa: ANN401
+    collection, corpus = TASKS[name]
+    system, mapping = load_system(name), config.load("system", name)[0]
+    return produce(system, load_collection(collection), load_corpus(corpus), where, configuration=mapping, **how)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def whole() -> dict[Path, dict[str, bytes]]:
+    return {found.path: content(found.path) for found in store.artefacts()}
+
+
+@pytest.mark.parametrize("name", ["bm25", "l2l", "structural"])
+def test_damage_to_any_file_ends_in_the_same_run_and_one_warning(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = run(name, tmp_path, reuse=False).path.read_bytes()
+    before = whole()
+    files = [folder / file for folder, files in before.items() for file in files]
+    assert len(files) >= 10
+    for number, path in enumerate(files):
+        capsys.readouterr()
+        FAULTS[number % len(FAULTS)](path)
+        assert run(name, tmp_path, reuse=False).path.read_bytes() == expected
+        warnings = [line for line in capsys.readouterr().err.splitlines() if "damaged" in line]
+        assert len(warnings) == 1, (path, warnings)
+        assert warnings[0].startswith(str(path.parent))
+        assert warnings[0].endswith("building it anew")
+        assert whole() == before
+
+
+def test_damage_is_found_in_whatever_the_systems_keep(tmp_path: Path) -> None:
+    for name in ("bm25", "tree", "tangent", "structural"):
+        run(name, tmp_path, reuse=False)
+    chance = random.Random(1)
+    tried = 0
+    for found in store.artefacts():
+        assert store.damage(found.path, found.kind) == ""
+        for path in sorted(found.path.iterdir()):
+            kept = path.read_bytes()
+            for fault in FAULTS:
+                fault(path)
+                assert store.damage(found.path, found.kind).startswith("damaged: "), (path, fault)
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+                (found.path / "more").unlink(missing_ok=True)
+                path.write_bytes(kept)
+                tried += 1
+            for _ in range(10):
+                flip(path, chance.random())
+                assert store.damage(found.path, found.kind).startswith("damaged: ")
+                path.write_bytes(kept)
+        assert store.damage(found.path, found.kind) == ""
+    assert tried > 200
+
+
+def small(folder: Path) -> None:
+    (folder / "part").mkdir()
+    (folder / "part" / "data").write_text("12345")
+
+
+def test_each_byte_of_the_list_of_files_counts() -> None:
+    made = store.get_or_build("index", {"a": [1, {"b": None}], "c": "ü"}, small)
+    spec = made / store.SPEC
+    kept = spec.read_bytes()
+    entry = json.loads(kept)["files"]["part/data"]
+    assert entry["size"] == 5
+    assert entry["sha256"] == "5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5"
+    for at in range(len(kept)):
+        for bit in (1, 32):
+            spec.write_bytes(kept[:at] + bytes([kept[at] ^ bit]) + kept[at + 1 :])
+            assert store.damage(made, "index").startswith("damaged: "), at
+    spec.write_bytes(kept)
+    assert store.damage(made, "index") == ""
+    assert store.damage(made, "graphs").startswith("damaged: ")  # another kind of artefact lies there
+    other = store.get_or_build("index", {"a": 2}, small)
+    shutil.copy(other / store.SPEC, spec)
+    assert store.damage(made, "index").startswith("damaged: ")
+
+
+@pytest.mark.parametrize("there", ["a file", "an empty folder", "an old artefact"])
+def test_what_is_no_artefact_is_replaced(there: str, capsys: pytest.CaptureFixture[str]) -> None:
+    place = store.store_root() / "index" / store.key({"a": 1})
+    place.parent.mkdir(parents=True)
+    if there == "a file":
+        place.write_text("x")
+    else:
+        place.mkdir()
+    if there == "an old artefact":
+        (place / store.SPEC).write_text(json.dumps({"kind": "index", "spec": {"a": 1}}))
+    assert (store.get_or_build("index", {"a": 1}, small) / "part" / "data").read_text() == "12345"
+    assert capsys.readouterr().err.count("building it anew") == 1
+    assert store.damage(place, "index") == ""
+
+
+def test_large_files_are_read_once_unless_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    fast = store._fast
+
+    def counted(path: Path) -> str:
+        read.append(path.name)
+        return fast(path)
+
+    monkeypatch.setattr(store, "_fast", counted)
+
+    def build(folder: Path) -> None:
+        (folder / "large").write_bytes(bytes(store.LARGE + 1))
+        (folder / "small").write_bytes(b"x")
+
+    made = store.get_or_build("index", {"a": 1}, build)
+    read.clear()
+    for _ in range(3):
+        store.get_or_build("index", {"a": 1}, build)
+    assert sorted(read) == ["large", "small", "small", "small"]
+    flip(made / "large")
+    assert store.damage(made, "index").startswith("damaged: 'large'")
+
+
+def test_keys_of_specifications_that_hold_numbers_as_names_are_found_again() -> None:
+    spec = {"weights": {10: 1, 2: (1, 2)}}
+    made = store.get_or_build("index", spec, small)
+    assert store.damage(made, "index") == ""
+
+
+# ---- runs -------------------------------------------------------------------------------------------------------
+
+
+def test_damage_to_a_run_or_its_side_file_makes_the_run_again(tmp_path: Path) -> None:
+    path = run("bm25", tmp_path).path
+    side = metadata.beside(path)
+    expected = path.read_bytes()
+    chance = random.Random(2)
+    flips = [partial(flip, at=chance.random()) for _ in range(12)]
+    for target in (path, side):
+        faults: list[Callable[[Path], None]] = [cut, append, empty, *flips]
+        for fault in faults:
+            said: list[str] = []
+            kept = target.read_bytes()
+            fault(target)
+            made = run("bm25", tmp_path, say=said.append)
+            assert path.read_bytes() == expected
+            warnings = [line for line in said if "damaged" in line]
+            if target == path:
+                assert warnings == [f"{path}: damaged; it is made again"]
+            elif made.reused:  # no value has changed, such as by a blank at the end
+                values = [yaml.safe_load(text) for text in (kept, target.read_bytes())]
+                assert values[0] == values[1] or values[0]["actor"] != values[1]["actor"]
+                target.write_bytes(kept)
+            else:
+                assert warnings == [f"{side}: damaged; the run is made again"]
+
+
+def test_every_value_of_a_side_file_counts_but_for_the_actor(tmp_path: Path) -> None:
+    path = run("bm25", tmp_path).path
+    side = metadata.beside(path)
+    text = side.read_text(encoding="utf-8")
+    for old, new in (
+        ("k1: 1.2", "k1: 1.3"),
+        ("in all: ", "in all: 1"),
+        ("run layout: trec", "run layout: x"),
+        ("tag: bm25", "tag: b"),
+    ):
+        assert text.count(old) == 1
+        side.write_text(text.replace(old, new), encoding="utf-8")
+        assert metadata.claimed(side) == ("", "", "")
+    side.write_text(text.replace("team: null", "team: ours"), encoding="utf-8")
+    assert run("bm25", tmp_path).reused
+    assert "team: ours" in side.read_text(encoding="utf-8")
+
+
+def test_the_side_file_names_the_gpus_that_were_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = metadata.Made("k", {}, Meter(), store.provenance({}))
+
+    def gpu(torch: object) -> list[str]:
+        monkeypatch.setitem(sys.modules, "torch", torch)
+        found = metadata.text("x", "y", "trec", "z", made)
+        assert ("gpu:" in found) == bool(metadata.used_gpus())
+        return metadata.used_gpus()
+
+    cuda = SimpleNamespace(is_initialized=lambda: True, device_count=lambda: 2, get_device_name=lambda n: f"GPU {n}")
+    assert gpu(SimpleNamespace(cuda=cuda)) == ["GPU 0", "GPU 1"]
+    assert gpu(SimpleNamespace(cuda=SimpleNamespace(is_initialized=lambda: False))) == []
+    assert gpu(None) == []
+
+
+def test_arithmetic_tells_device_and_precision() -> None:
+    kinds = [parsers.arithmetic(device, half) for device in ("cpu", "cuda") for half in (False, True)]
+    assert len({store.key({"arithmetic": kind}) for kind in kinds}) == 4
+
+
+# ---- a cache that may not be written ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.EPERM])
+def test_an_artefact_is_used_where_nothing_can_be_written(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = store.get_or_build("index", {"a": 1}, small)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    for name in ("utime", "mkdir", "rename", "replace", "unlink"):
+        monkeypatch.setattr(os, name, refuse)
+    monkeypatch.setattr("harness.store._locked", refuse)
+    assert store.get_or_build("index", {"a": 1}, small) == made
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> Iterator[list[str]]:
+    """The beginning of a command line that runs what follows with `tmp_path/cache` mounted read-only."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    mount = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", mount, str(cache)]
+    try:
+        tried = subprocess.run([*command, "touch", str(cache / "x")], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("the program unshare is not installed")
+    if "Read-only file system" not in tried.stderr:
+        pytest.skip("this account may not mount a folder read-only")
+    yield command
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from test_store_damage import run
+for name in ("bm25", "tangent"):
+    print(run(name, Path(sys.argv[2])).path.read_text())
+"""
+
+
+def test_a_cache_mounted_read_only_works_like_another(sealed: list[str], tmp_path: Path) -> None:
+    def done(before: list[str], where: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "HARNESS_CACHE": str(tmp_path / "cache")}
+        command = [*before, sys.executable, "-c", PROGRAM, str(Path(__file__).parent), str(tmp_path / where)]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    writable = done([], "a")
+    assert writable.returncode == 0, writable.stderr
+    sealed_off = done(sealed, "b")
+    assert sealed_off.returncode == 0, sealed_off.stderr
+    assert (sealed_off.stdout, sealed_off.stderr) == (writable.stdout, writable.stderr)
+
+
+def test_damage_where_nothing_can_be_written_says_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = store.get_or_build("index", {"a": 1}, small)
+    flip(made / "part" / "data")
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(HarnessError) as caught:
+        store.get_or_build("index", {"a": 1}, small)
+    assert str(caught.value) == (
+        f"{made.parent}: cannot be written: Read-only file system; {made.name} there is damaged: 'part/data' is not as "
+        "it was written, and has to be built anew"
+    )
