@@ -34,12 +34,14 @@ class Meter:
     phases : name -> seconds; phases of one name add up.
     latency : topic -> seconds; those of several systems within one add up.
     artefacts : folder of the store -> bytes.
+    notes : what the work says of itself, by name; values that YAML can hold.
     total : seconds from the first to the last line of the `with` block.
     """
 
     phases: dict[str, float] = field(default_factory=dict)
     latency: dict[str, float] = field(default_factory=dict)
     artefacts: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, object] = field(default_factory=dict)
     total: float = 0.0
 
 
@@ -84,6 +86,12 @@ def answered(latency: dict[str, float]) -> None:
     if (meter := _METER.get()) is not None:
         for topic, seconds in latency.items():
             meter.latency[topic] = meter.latency.get(topic, 0.0) + seconds
+
+
+def note(name: str, value: object) -> None:
+    """Something measured that belongs into the side file of the run."""
+    if (meter := _METER.get()) is not None:
+        meter.notes[name] = value
 
 
 def artefact(folder: Path) -> None:
