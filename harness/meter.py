@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from harness.console import progress, track
+
 
 class _HasId(Protocol):
     @property
@@ -63,10 +65,11 @@ def measuring() -> Iterator[Meter]:
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """The time of a part of the work, such as `index`."""
+    """The time of a part of the work, such as `index`; who waits is told that it goes on."""
     begin = time.perf_counter()
     try:
-        yield
+        with progress(name):
+            yield
     finally:
         if (meter := _METER.get()) is not None:
             meter.phases[name] = meter.phases.get(name, 0.0) + time.perf_counter() - begin
@@ -74,7 +77,7 @@ def phase(name: str) -> Iterator[None]:
 
 def queries(topics: Iterable[Asked]) -> Iterator[Asked]:
     """The topics, one by one; what happens between one and the next is the latency of the one."""
-    for topic in topics:
+    for topic in track(topics, "searching, topics"):
         begin = time.perf_counter()
         yield topic
         if (meter := _METER.get()) is not None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import __version__, meter
+from harness.console import progress
 from harness.errors import HarnessError
 from harness.files import cache_root, sha256, write_atomic
 
@@ -116,7 +117,8 @@ def _build(folder: Path, kind: str, name: str, spec: Mapping[str, Any], build: C
         try:
             shutil.rmtree(making, ignore_errors=True)  # what a killed process left
             making.mkdir(parents=True)
-            build(making)
+            with progress(f"making {kind}"):
+                build(making)
             write_atomic(making / SPEC, json.dumps({"kind": kind, "spec": spec}, indent=1, sort_keys=True))
             making.rename(folder)
         except OSError as error:
