@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from mathamr_world import ASKED, Place, kept, place, world
+from mathamr_world import ASKED, Place, Words, kept, place, world
 
 from harness import metadata, store
 from harness.errors import HarnessError
 from harness.meter import Meter, measuring
+from harness.systems.mathamr import build
+from harness.systems.mathamr.posts import Post
 
 pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
@@ -67,3 +70,34 @@ def test_precisions(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(HarnessError, match=f"^{package} is not installed: "):
             place.run(precision=precision)
     assert kept("mathamr-model") == []  # told before anything is made
+
+
+@pytest.mark.usefixtures("at_once")
+def test_who_waits_is_told(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of each long part of the work how far it is; what has been read once is known in number."""
+    list(place.corpus)
+    place.run()
+    said = capsys.readouterr()
+    lines = said.err.splitlines()
+    assert any(line.startswith("reading corpus qa: 24 in ") for line in lines)
+    for line in (
+        *(
+            "reading corpus qa: 24 of 24 in ",
+            "making graphs, posts: 12 of 12 in ",
+            "making graphs, posts: 24 of 24 in ",
+        ),
+        *("reading graphs: 24 of 24 in ", "epoch 1 of 1, steps: 5 of 5 in ", "encoding graphs: 24 of 24 in "),
+        *("searching, topics: 3 of 3 in ", "making mathamr-model in ", "training in "),
+    ):
+        assert any(each.startswith(line) for each in lines), line
+    assert said.out == ""
+
+
+@pytest.mark.usefixtures("at_once")
+def test_graphs_that_are_there_are_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    posts = [Post(f"p{number}", "some words") for number in range(10)]
+    build.build_graphs(posts, Words(), tmp_path, batch=4, total=10)
+    (tmp_path / "graphs-000001.jsonl").unlink()
+    assert "making graphs, posts: 4 of 10, " in capsys.readouterr().err
+    assert build.build_graphs(posts, Words(), tmp_path, batch=4, total=10).reused == 2
+    assert "making graphs, posts: 4 of 4 in " in capsys.readouterr().err
