@@ -337,5 +337,5 @@ def test_sixty_runs_and_two_hundred_and_forty_topics_stay_small() -> None:
 
 @pytest.mark.usefixtures("at_once")
 def test_who_waits_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    block()
+    to_json(block())
     assert "pages of topics: " in capsys.readouterr().err
