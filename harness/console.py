@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sized
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
 from typing import NoReturn, TextIO, TypeVar
 
 from harness.errors import HarnessError
 
 T = TypeVar("T")
+QUIET = 2.0  # seconds of work before any progress is shown
 PAUSE = 10.0  # seconds between two lines of progress in a log
+REWRITE = 0.2  # seconds between two states of the line on a terminal
+WATCH = 1.0  # seconds between two looks at work whose items take long
+_clock = time.monotonic
 
 
 def say(line: str) -> None:
@@ -32,6 +38,7 @@ def leave_pipe(stream: TextIO) -> NoReturn:
 
 def _print(line: str, stream: TextIO) -> None:
     try:
+        _clear()
         print(line, file=stream, flush=True)
     except BrokenPipeError:
         leave_pipe(stream)
@@ -45,26 +52,131 @@ def _give_up(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def track(items: Sequence[T], what: str) -> Iterator[T]:
-    """Go through `items` and show how far it is and how long it still takes.
+class Progress:
+    """How far a piece of work is: nothing for `QUIET` seconds, then lines on standard error.
 
-    On a terminal one line is rewritten; in a log there is a line at the start, at the end, and every `PAUSE` seconds.
+    On a terminal one line is rewritten, in a log there is a line every `PAUSE` seconds; at the end, one line says what
+    was done in which time. Of several at one time, the one that began last is shown. Made by `progress` and `track`.
+
+    Attributes
+    ----------
+    done : how much there is of the work; total : how much there will be, None if nobody knows.
+    unit : what it is counted in, as ` MB`; empty for items.
     """
-    terminal = sys.stderr.isatty()
-    begin = shown = time.monotonic()
-    if not terminal:
-        say(f"{what}: {len(items)} to do")
-    for done, item in enumerate(items, 1):
-        yield item
-        now = time.monotonic()
-        left = (now - begin) / done * (len(items) - done)
-        line = f"{what}: {done} of {len(items)}, {left:.0f} s left"
-        if done == len(items):
-            line = f"{what}: {done} of {len(items)} in {now - begin:.1f} s"
-        if terminal:
-            end = "\n" if done == len(items) else ""
-            sys.stderr.write(f"\r\x1b[K{line}{end}")
+
+    def __init__(self, what: str, total: float | None = None, unit: str = "") -> None:
+        self.what, self.total, self.unit, self.done = what, total, unit, 0.0
+        self._terminal = sys.stderr.isatty()
+        self._begin, self._shown = _clock(), False
+        self._next = self._begin + QUIET
+
+    def add(self, count: float = 1) -> None:
+        """So much more is done."""
+        self.done += count
+        if _clock() >= self._next:
+            self.show()
+
+    def show(self) -> None:
+        """A line, if it is time for one."""
+        now = _clock()
+        if now < self._next or not _RUNNING or _RUNNING[-1] is not self:
+            return
+        self._next, self._shown = now + (REWRITE if self._terminal else PAUSE), True
+        self._write(self._line(now - self._begin))
+
+    def finish(self) -> None:
+        """The last line, if there was one before."""
+        if self._shown:
+            seconds = _clock() - self._begin
+            self._write(f"{self._count()} in {_time(seconds)}{self._rate(seconds)}")
+            if self._terminal:
+                sys.stderr.write("\n")
+                _LIVE.clear()
+
+    def _line(self, seconds: float) -> str:
+        if not self.done:
+            return f"{self._count()}, {_time(seconds)} so far"
+        left = "" if self.total is None else f", {_time(seconds / self.done * max(self.total - self.done, 0))} left"
+        return f"{self._count()}{self._rate(seconds)}{left}"
+
+    def _count(self) -> str:
+        done = f"{self.done:,.{1 if self.unit else 0}f}"
+        if self.total is not None:
+            return f"{self.what}: {done} of {self.total:,.{1 if self.unit else 0}f}{self.unit}"
+        return f"{self.what}: {done}{self.unit}" if self.done else self.what
+
+    def _rate(self, seconds: float) -> str:
+        rate = self.done / seconds if seconds > 0 else 0.0
+        return f", {rate:,.{0 if rate >= 100 else 1 if rate >= 1 else 2}f}{self.unit}/s" if rate else ""
+
+    def _write(self, line: str) -> None:
+        if self._terminal:
+            sys.stderr.write(f"\r\x1b[K{line}")
             sys.stderr.flush()
-        elif done == len(items) or now - shown >= PAUSE:
+            _LIVE[:] = [self]
+        else:
             say(line)
-            shown = now
+
+
+_RUNNING: list[Progress] = []  # in the order in which they began
+_LIVE: list[Progress] = []  # whose line stands on the terminal and has no end yet
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def progress(what: str, total: float | None = None, unit: str = "") -> Iterator[Progress]:
+    """Show how far the work inside the block is, which says `add`; also while it says nothing for long.
+
+    Parameters
+    ----------
+    what : the work, in a few words.
+    total : how much there is to do, if that is known; `unit`: of both, items if empty.
+    """
+    made, over = Progress(what, total, unit), Event()
+    _RUNNING.append(made)
+    watch = Thread(target=_watch, args=(made, over), daemon=True)
+    watch.start()
+    good = False
+    try:
+        yield made
+        good = True
+    finally:
+        over.set()
+        watch.join()
+        _RUNNING.remove(made)
+        if good:
+            made.finish()
+        elif made in _LIVE:
+            _clear()
+
+
+def _watch(made: Progress, over: Event) -> None:
+    """Show how far it is while a single item takes long."""
+    wait = QUIET
+    with suppress(OSError, ValueError):  # nobody reads it any more
+        while not over.wait(wait):
+            made.show()
+            wait = WATCH
+
+
+def track(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
+    """Go through `items` and show how far it is; their number is asked of themselves unless `total` gives it."""
+    if total is None and isinstance(items, Sized):
+        total = len(items)
+    with progress(what, total) as made:
+        for item in items:
+            yield item
+            made.add()
+
+
+def _clear() -> None:
+    """Take the line of progress from the terminal, so that another one may stand there."""
+    if _LIVE:
+        _LIVE.clear()
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote, urljoin
 
-from harness import __version__
+from harness import __version__, console
 from harness.errors import HarnessError, suggestion
 from harness.files import cache_root, sha256_file
 
@@ -242,9 +242,11 @@ def _put(resource: Resource, content: IO[bytes], source: str) -> None:
     target = resource.cached
     digest = hashlib.sha256()
     length = 0
-    with _reported(target, "written"), new_file(target.parent) as (temporary, stream):
+    told = console.progress(f"checking {resource.name}", resource.size / 1e6 or None, " MB")
+    with _reported(target, "written"), new_file(target.parent) as (temporary, stream), told as shown:
         while chunk := content.read(CHUNK):
             length += len(chunk)
+            shown.add(len(chunk) / 1e6)
             if length > (resource.size or MAX_FILE):
                 raise _wrong(resource, f"at most {resource.size or MAX_FILE} bytes", f"{length}", source)
             digest.update(chunk)
@@ -338,10 +340,12 @@ def _extract(archive: Path, resources: list[Resource]) -> list[Resource]:
     wanted = {resource._member: resource for resource in resources}
     reported = _reported(archive, "read", (OSError, EOFError, lzma.LZMAError, tarfile.TarError))
     # tarfile's own "r|xz" takes a cut archive for a complete one; lzma tells.
-    with reported, lzma.open(archive) as xz, tarfile.open(fileobj=xz, mode="r|") as tar:
+    told = console.progress(f"unpacking {archive.name}, files", len(wanted))
+    with reported, lzma.open(archive) as xz, tarfile.open(fileobj=xz, mode="r|") as tar, told as shown:
         for member in _members(tar, archive):
             if resource := wanted.pop(member.name.removeprefix("./"), None):
                 _put(resource, _content(tar, member, archive), str(archive))
+                shown.add()
             if not wanted:
                 break
     return list(wanted.values())
@@ -434,7 +438,9 @@ def _receive(resource: Resource | Folder, part: Path, timeout: float) -> None:
             raise _unavailable(resource, f"HTTP status {response.status} from {resource._address}")
         have = have if response.status == 206 else 0
         total = resource.size if response.length is None else have + response.length
-        with part.open("ab" if have else "wb") as stream:
+        left = (total - have) / 1e6 if total else None
+        told = console.progress(f"downloading {resource.name}", left, " MB")
+        with part.open("ab" if have else "wb") as stream, told as shown:
             # read1 returns what has come, so that a stall loses none of it.
             while chunk := response.read1(CHUNK):
                 have += len(chunk)
@@ -442,6 +448,7 @@ def _receive(resource: Resource | Folder, part: Path, timeout: float) -> None:
                     part.unlink()
                     raise _wrong(resource, f"at most {limit} bytes", f"{max(have, total)}", resource._address)
                 stream.write(chunk)
+                shown.add(len(chunk) / 1e6)
     if have < total:
         raise ConnectionError(f"cut short after {have} of {total} bytes")
 

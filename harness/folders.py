@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import IO, Any, cast
 
-from harness import fetch
+from harness import console, fetch
 from harness.errors import HarnessError, suggestion
 from harness.files import cache_root, sha256_file
 
@@ -139,7 +139,9 @@ def _unpack(folder: Folder, archive: Path, packed: IO[bytes], source: str) -> No
     checksums: dict[str, str] = {}
     errors = (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError)
     try:
-        with fetch._reported(archive, "read", errors), packed, tarfile.open(fileobj=packed, mode="r|") as tar:
+        told = console.progress(f"unpacking {folder.name}, files", folder.files)
+        reported = fetch._reported(archive, "read", errors)
+        with reported, packed, tarfile.open(fileobj=packed, mode="r|") as tar, told as shown:
             for member in fetch._members(tar, source):
                 name = member.name.removeprefix("./")
                 if not name.startswith(folder._member) or member.isdir():
@@ -148,6 +150,7 @@ def _unpack(folder: Folder, archive: Path, packed: IO[bytes], source: str) -> No
                     raise fetch._wrong(folder, f"{folder.files} files", "more", source)
                 inside = name.removeprefix(folder._member)
                 checksums[inside] = _write(temporary / inside, fetch._content(tar, member, source))
+                shown.add()
         if (found := _digest(checksums)) != folder.sha256:
             said = f"{len(checksums)} files with sha256 {found}"
             raise fetch._wrong(folder, f"{folder.files} files with sha256 {folder.sha256}", said, source)

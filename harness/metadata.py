@@ -93,6 +93,7 @@ def text(name: str, sha256: str, layout: str, collection: str, made: Made) -> st
             "latency of each query in seconds": {topic: round(value, 6) for topic, value in meter.latency.items()},
             "bytes of indexes": sum(meter.artefacts.values()),
             "peak memory of the process in bytes": peak_memory(),
+            **meter.notes,
         },
     }
     document["harness"]["sha256"] = _checksum(document)

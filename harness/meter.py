@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from harness.console import progress, track
+
 
 class _HasId(Protocol):
     @property
@@ -34,12 +36,14 @@ class Meter:
     phases : name -> seconds; phases of one name add up.
     latency : topic -> seconds; those of several systems within one add up.
     artefacts : folder of the store -> bytes.
+    notes : what the work says of itself, by name; values that YAML can hold.
     total : seconds from the first to the last line of the `with` block.
     """
 
     phases: dict[str, float] = field(default_factory=dict)
     latency: dict[str, float] = field(default_factory=dict)
     artefacts: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, object] = field(default_factory=dict)
     total: float = 0.0
 
 
@@ -61,10 +65,11 @@ def measuring() -> Iterator[Meter]:
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """The time of a part of the work, such as `index`."""
+    """The time of a part of the work, such as `index`; who waits is told that it goes on."""
     begin = time.perf_counter()
     try:
-        yield
+        with progress(name):
+            yield
     finally:
         if (meter := _METER.get()) is not None:
             meter.phases[name] = meter.phases.get(name, 0.0) + time.perf_counter() - begin
@@ -72,7 +77,7 @@ def phase(name: str) -> Iterator[None]:
 
 def queries(topics: Iterable[Asked]) -> Iterator[Asked]:
     """The topics, one by one; what happens between one and the next is the latency of the one."""
-    for topic in topics:
+    for topic in track(topics, "searching, topics"):
         begin = time.perf_counter()
         yield topic
         if (meter := _METER.get()) is not None:
@@ -84,6 +89,12 @@ def answered(latency: dict[str, float]) -> None:
     if (meter := _METER.get()) is not None:
         for topic, seconds in latency.items():
             meter.latency[topic] = meter.latency.get(topic, 0.0) + seconds
+
+
+def note(name: str, value: object) -> None:
+    """Something measured that belongs into the side file of the run."""
+    if (meter := _METER.get()) is not None:
+        meter.notes[name] = value
 
 
 def artefact(folder: Path) -> None:

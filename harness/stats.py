@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from harness.console import track
 from harness.errors import HarnessError, suggestion
 from harness.protocol import Protocol, Scores
 from harness.randomization import child_seed, sign_flips
@@ -181,7 +182,7 @@ def compare(
         **identity,
     )
     _check_options(plan, count)
-    rows = [_row(plan, runs[a], runs[b], measure) for a, b in tested for measure in used]
+    rows = [_row(plan, runs[a], runs[b], m) for (a, b), m in track([*product(tested, used)], "significance tests")]
     return replace(plan, rows=_corrected(plan, rows), correction=_describe(plan, rows))
 
 

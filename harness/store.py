@@ -20,7 +20,7 @@ from typing import Any
 import xxhash
 
 from harness import __version__, fetch, meter
-from harness.console import say
+from harness.console import progress, say
 from harness.errors import HarnessError
 from harness.files import cache_root, sha256, sha256_file, write_atomic
 
@@ -131,7 +131,8 @@ def _build(folder: Path, kind: str, name: str, spec: Mapping[str, Any], build: C
                 folder.rename(making)
                 shutil.rmtree(making) if making.is_dir() else making.unlink()
             making.mkdir(parents=True)
-            build(making)
+            with progress(f"making {kind}"):
+                build(making)
             write_atomic(making / SPEC, _manifest(making, kind, spec))
             making.rename(folder)
         except OSError as error:

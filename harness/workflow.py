@@ -13,6 +13,7 @@ from harness import config, stats
 from harness.collections import Collection, load_collection, load_protocol
 from harness.collections.corpus import Corpus, load_corpus
 from harness.collections.coverage import Coverage
+from harness.console import track
 from harness.errors import FormatError, HarnessError, Problem
 from harness.produce import Say, present, produce, quiet
 from harness.protocol import Protocol, scores_to_json
@@ -127,7 +128,7 @@ def read_runs(
     problems: list[Problem] = []
     paths = list(paths)
     names = list(names) or [""] * len(paths)
-    for path, name in zip(paths, names, strict=True):
+    for path, name in track(list(zip(paths, names, strict=True)), "reading runs"):
         try:
             runs.append(read_run(path, name=name or None, format=format, known_topics=known_topics))
         except FormatError as error:
@@ -161,8 +162,9 @@ def _renamed(run: Run, name: str, path: Path) -> Run:
 def evaluate(task: Task, runs: Sequence[Run]) -> Evaluation:
     """Score runs and find out what the order of their ties could change."""
     collection, scorer = task.collection, task.scorer
-    scores = tuple(scorer(run) for run in runs)
-    spans = {run.name: scorer.tie_spans(run, score) for run, score in zip(runs, scores, strict=True)}
+    scores = tuple(scorer(run) for run in track(runs, "scoring runs"))
+    pairs = list(zip(runs, scores, strict=True))
+    spans = {run.name: scorer.tie_spans(run, score) for run, score in track(pairs, "ties of runs")}
     bounds = {name: span for name, span in spans.items() if span}
     warnings = tuple(str(warning) for run in runs for warning in run.warnings)
     return Evaluation(

@@ -69,6 +69,15 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str,
     return write
 
 
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress from the first moment on, for every step: as if all work took long."""
+    from harness import console
+
+    for name in ("QUIET", "PAUSE"):
+        monkeypatch.setattr(console, name, -1.0)
+
+
 COMMIT = "ab" * 20
 TINY_FILES = {
     # T3 is the only topic labelled High; U3 has no relevant document.

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness import config
 from harness.collections.streams import Place, lines
+from harness.console import track
 from harness.errors import HarnessError, format_error, gather, refuse, suggestion
 from harness.fetch import Resource, fetch, state
 from harness.files import sha256, sha256_file
@@ -96,7 +97,7 @@ class Corpus:
         """
         shas = [
             source.sha256 if isinstance(source, Folder) else sha256_file(path)
-            for source, path in zip(self._sources(), self.paths, strict=True)
+            for source, path in track(list(zip(self._sources(), self.paths, strict=True)), f"checksums of {self.name}")
         ]
         version = _reader(self.reader).version
         return shas[0] if not version else sha256("\n".join((f"{self.reader} {version}", *shas)).encode())
@@ -135,7 +136,9 @@ class Corpus:
         """
         reader = _reader(self.reader)
         seen: set[str] = set()
-        for (path, number), document in reader.read(self, remarks):
+        count = 0
+        read = track(reader.read(self, remarks), f"reading corpus {self.name}", _COUNTED.get(self))
+        for count, ((path, number), document) in enumerate(read, 1):  # noqa: B007
             if document.id.split() != [document.id] or not document.id.isprintable():
                 reason = f"document id {document.id!r} is empty or holds blanks or unprintable characters"
                 raise format_error(path, number, reason)
@@ -144,9 +147,13 @@ class Corpus:
                     raise format_error(path, number, f"document {document.id!r} stands on an earlier line already")
                 seen.add(document.id)
             yield document
+        _COUNTED[self] = count
 
     def _sources(self) -> tuple[Source, ...]:
         return self.sources if isinstance(self.sources, tuple) else (self.sources,)
+
+
+_COUNTED: dict[Corpus, int] = {}  # how many documents there were when it was last read to its end
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from functools import cache
 from itertools import accumulate
 from pathlib import Path
 
+from harness.console import progress
 from harness.errors import HarnessError
 from harness.files import cache_root, sha256
 from harness.formulas.counts import ERROR, Reading, failed
@@ -242,15 +243,17 @@ def convert(latex: Sequence[str], *, seconds: int = SECONDS, workers: int = 1) -
                 if row is not None:
                     out[each] = Markup(*json.loads(row[0]))
             left = [each for each in clean if each not in out]
-            for batch, markups in _batches(left, clean, seconds, workers):
-                out |= zip(batch, markups, strict=True)
-                rows = [
-                    (keys[each], json.dumps([markup.presentation, markup.content, markup.reason]))
-                    for each, markup in zip(batch, markups, strict=True)
-                    if markup.reason not in _PASSING
-                ]
-                with database:
-                    database.executemany("INSERT OR REPLACE INTO formulas VALUES (?, ?)", rows)
+            with progress("LaTeXML, formulas", len(left)) as told:
+                for batch, markups in _batches(left, clean, seconds, workers):
+                    out |= zip(batch, markups, strict=True)
+                    rows = [
+                        (keys[each], json.dumps([markup.presentation, markup.content, markup.reason]))
+                        for each, markup in zip(batch, markups, strict=True)
+                        if markup.reason not in _PASSING
+                    ]
+                    with database:
+                        database.executemany("INSERT OR REPLACE INTO formulas VALUES (?, ?)", rows)
+                    told.add(len(batch))
     except (sqlite3.Error, OSError, ValueError, TypeError) as error:
         raise HarnessError(
             f"{path}: cannot be used: {error}; it can be deleted, then formulas are converted anew"

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from harness.console import track
 from harness.report.mathml import Formula, segments, to_mathml
 from harness.report.model import Explorer, TopicPage, TopicPages, visible
 
@@ -59,7 +60,7 @@ def _collection(pages: TopicPages, formulas: _Formulas) -> dict[str, object]:
         "runs": [visible(run) for run in pages.runs],
         "relevantFrom": pages.relevant_from,
         "width": width,
-        "topics": [_topic(page, width, numbers, formulas) for page in pages.topics],
+        "topics": [_topic(page, width, numbers, formulas) for page in track(pages.topics, "pages of topics")],
     }
 
 

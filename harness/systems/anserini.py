@@ -24,6 +24,7 @@ from typing import Any
 
 from harness import store
 from harness.collections.corpus import Corpus
+from harness.console import progress
 from harness.errors import HarnessError
 from harness.files import sha256_file
 from harness.meter import phase
@@ -291,7 +292,8 @@ def build(
         arguments += ["-generator", "DefaultLuceneDocumentGenerator", "-threads", "1", "-memoryBuffer", "256"]
         arguments += ["-pretokenized"] if tokens else []
         arguments += ["-bm25.accurate"] if exact_lengths else []
-        log = _java(engine, "io.anserini.index.IndexCollection", arguments, work)
+        with progress(f"Anserini indexes {count:,} documents"):
+            log = _java(engine, "io.anserini.index.IndexCollection", arguments, work)
         done = _counted(log, r"indexed: +([\d,]+)") + _counted(log, r"empty: +([\d,]+)")
         if done != count or not list((work / INDEX).glob("segments_*")):
             raise HarnessError(f"anserini: IndexCollection indexed {done} of {count} documents")
@@ -325,8 +327,13 @@ def search(
     """
     found: dict[str, dict[str, float]] = {}
 
+    last = [""]
+
     def take(line: str) -> None:
         topic, _, doc, _, score, _ = line.split()
+        if topic != last[0]:
+            last[0] = topic
+            told.add()
         if pool is None or doc in pool[topic]:
             found.setdefault(topic, {})[doc] = float(score)
 
@@ -335,14 +342,15 @@ def search(
     arguments += ["-pretokenized"] if tokens else []
     arguments += ["-bm25.accurate" if exact_lengths else "-bm25", "-bm25.k1", repr(k1), "-bm25.b", repr(b)]
     names, step = list(queries), max(1, MOST_HITS // hits)
-    for at in range(0, len(names), step):
-        batch = names[at : at + step]
-        with _folder() as work:
-            rows = [f"{name}\t{' '.join(queries[name].split())}\n" for name in batch]
-            (work / "topics.tsv").write_text("".join(rows), encoding="utf-8", errors="replace")
-            log = _java(engine, "io.anserini.search.SearchCollection", arguments, work, take)
-        if (done := _counted(log, r"([\d,]+) queries processed")) != len(batch):
-            raise HarnessError(f"anserini: SearchCollection processed {done} of {len(batch)} queries")
+    with progress("Anserini searches, topics", len(names)) as told:
+        for at in range(0, len(names), step):
+            batch = names[at : at + step]
+            with _folder() as work:
+                rows = [f"{name}\t{' '.join(queries[name].split())}\n" for name in batch]
+                (work / "topics.tsv").write_text("".join(rows), encoding="utf-8", errors="replace")
+                log = _java(engine, "io.anserini.search.SearchCollection", arguments, work, take)
+            if (done := _counted(log, r"([\d,]+) queries processed")) != len(batch):
+                raise HarnessError(f"anserini: SearchCollection processed {done} of {len(batch)} queries")
     return found
 
 

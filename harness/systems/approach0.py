@@ -33,7 +33,7 @@ import numpy as np
 from harness import store
 from harness.collections.corpus import Corpus
 from harness.columns import Floats
-from harness.console import say
+from harness.console import progress, say
 from harness.errors import HarnessError
 from harness.meter import answered, phase
 from harness.systems import Pool, parameters
@@ -226,7 +226,7 @@ def _answers(command: Sequence[str], tasks: Sequence[Any]) -> list[Any]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    with process:
+    with process, progress(f"Approach0 {command[0]}, {len(tasks):,} tasks"):
         try:
             sent = "".join(json.dumps(task) + "\n" for task in tasks).encode()
             output, said = process.communicate(sent)

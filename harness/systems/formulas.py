@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +24,7 @@ from harness import code, store
 from harness.collections import tangent
 from harness.collections.corpus import Corpus, Document
 from harness.columns import Floats
-from harness.console import PAUSE, say
+from harness.console import say
 from harness.errors import HarnessError
 from harness.formulas import forest, latexml, layout, operators
 from harness.formulas.counts import ERROR, Counts, Reading, failed
@@ -254,13 +253,8 @@ def _with_reader(
         for document in documents:
             yield document, _READERS[kind]
         return
-    done, begin = 0, time.monotonic()
     for group, new in ahead(documents, lambda each: [text for known, text in _sources(each, kind) if not known]):
         read = reader(new, kind, route)
-        done += len(new)
-        if time.monotonic() - begin > PAUSE:
-            say(f"LaTeXML has read {done:,} distinct formulas ({kind})")
-            begin = time.monotonic()
         for document in group:
             yield document, read
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.console import progress
 from harness.errors import HarnessError
 from harness.files import sha256_file
 
@@ -83,9 +84,19 @@ def load(model: str, batch: int = 32, device: str = "cpu") -> SentenceEncoder:
         raise HarnessError(f"key 'model' is {model!r}, which cannot be loaded: {reason[:150]}") from None
 
     def encode(texts: Sequence[str]) -> Matrix:
-        vectors = loaded.encode(
-            list(texts), batch_size=batch, normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
-        )
+        with progress("encoding texts", len(texts)) as told:
+            # The library sorts texts by length into batches: it is asked once, and tells of each batch.
+            hook = loaded.register_forward_hook(lambda *_: told.add(min(batch, len(texts) - told.done)))
+            try:
+                vectors = loaded.encode(
+                    list(texts),
+                    batch_size=batch,
+                    normalize_embeddings=True,
+                    convert_to_numpy=True,
+                    show_progress_bar=False,
+                )
+            finally:
+                hook.remove()
         return np.ascontiguousarray(vectors, np.float32)
 
     def cut(texts: Sequence[str]) -> int:

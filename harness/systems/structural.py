@@ -27,6 +27,7 @@ import numpy.typing as npt
 from harness import store
 from harness.collections.corpus import Corpus
 from harness.columns import Floats
+from harness.console import track
 from harness.errors import HarnessError
 from harness.formulas import forest
 from harness.formulas.forest import Forest
@@ -176,7 +177,7 @@ class _Block:
 def build(trees: Forest, height: int) -> Index:
     """The index of a forest; takes about 30 bytes of memory for each path of a tree."""
     codes, blocks = Codes.of(trees), []
-    for begin in range(0, len(trees), BLOCK):
+    for begin in track(range(0, len(trees), BLOCK), f"indexing paths, blocks of {BLOCK:,} formulas"):
         some = np.arange(begin, min(begin + BLOCK, len(trees)))
         hashes, tree, factor = _short(paths(trees, codes, some, height), height)
         known, at, number = np.unique(hashes, return_index=True, return_inverse=True)

@@ -1,7 +1,7 @@
 """Indexes of vectors made by others: FAISS finds candidates for `vector_search`, Qdrant searches by itself.
 
 Neither is imported before it is used; both come with the extra `ann`. The numbers of a graph of neighbours are those
-that Qdrant has by default, and 128 candidates in a search, as in the thesis (MathAMR+, 3.5.2).
+that Qdrant has by default, as in the thesis (MathAMR+, 3.5.2).
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from harness.errors import HarnessError
 from harness.systems.maxsim import Floats32, Rows, Vectors
 from harness.systems.parameters import choice, whole
 from harness.systems.ragged import queries_of
-from harness.systems.vector_search import SEARCHES, STRATEGIES, Hits, Query, singles_of
+from harness.systems.vector_search import SEARCHES, STRATEGIES, Hits, Query, first_stage, singles_of
 
 GET = "pip install 'mathir-harness[ann]'"
 NEIGHBOURS = 16  # of each vector in the graph
 CONSTRUCTION = 100  # candidates while the graph is built
-EF = 128  # candidates of a search
 KINDS = ("hnsw", "flat")
 
 
@@ -54,16 +53,16 @@ class Faiss:
     every: Any
     document: Rows
 
-    def documents(self, queries: Floats32, k: int) -> Rows:
+    def documents(self, queries: Floats32, k: int, ef: int) -> Rows:
         """Documents whose single vectors are nearest, shape (queries, k); -1 where fewer were found."""
         if self.single is None:
             return np.full((len(queries), k), -1)
-        near = _nearest(self.single, queries, k)
+        near = _nearest(self.single, queries, k, ef)
         return np.where(near < 0, -1, self.document[near])
 
-    def vectors(self, queries: Floats32, k: int) -> Rows:
+    def vectors(self, queries: Floats32, k: int, ef: int) -> Rows:
         """Rows of the nearest of all vectors, shape (queries, k); -1 where fewer were found."""
-        return _nearest(self.every, queries, k)
+        return _nearest(self.every, queries, k, ef)
 
     def save(self, folder: Path) -> None:
         """Write the indexes to a folder."""
@@ -99,10 +98,18 @@ class Faiss:
         return Faiss(single, every, document)
 
 
+def check(precision: str) -> None:
+    """Raise HarnessError if the library that a way to search needs is not installed; `exact` needs none."""
+    if precision == "approximate":
+        _library("faiss", "faiss-cpu")
+    elif precision == "qdrant":
+        _library("qdrant_client", "qdrant-client")
+
+
 def version() -> str:
     """Of FAISS, and of what decides an index beside the vectors; HarnessError if it is not installed."""
     faiss = _library("faiss", "faiss-cpu")
-    return f"{faiss.__version__} {NEIGHBOURS} {CONSTRUCTION} {EF}"
+    return f"{faiss.__version__} {NEIGHBOURS} {CONSTRUCTION}"
 
 
 def faiss_index(
@@ -111,7 +118,6 @@ def faiss_index(
     *,
     neighbours: int = NEIGHBOURS,
     construction: int = CONSTRUCTION,
-    ef: int = EF,
 ) -> Faiss:
     """Index vectors with FAISS, in float32.
 
@@ -119,7 +125,6 @@ def faiss_index(
     ----------
     kind : `hnsw`: a graph of neighbours, approximate; built by one thread, so that it is the same every time.
         `flat`: every vector is looked at.
-    ef : candidates of a search; a search for more than these holds as many as it is asked for.
 
     Raises
     ------
@@ -129,7 +134,6 @@ def faiss_index(
     choice("kind", kind, KINDS)
     whole("neighbours", neighbours, low=2)
     whole("construction", construction, low=1)
-    whole("ef", ef, low=1)
     faiss = _library("faiss", "faiss-cpu")
 
     def build(values: Floats32) -> Any:  # noqa: ANN401
@@ -138,7 +142,6 @@ def faiss_index(
         else:
             index = faiss.IndexHNSWFlat(vectors.dimensions, neighbours, faiss.METRIC_INNER_PRODUCT)
             index.hnsw.efConstruction = construction
-            index.hnsw.efSearch = ef
         with _one_thread(faiss):
             index.add(np.ascontiguousarray(values))
         return index
@@ -158,8 +161,11 @@ def _one_thread(faiss: Any) -> Iterator[None]:  # noqa: ANN401
         faiss.omp_set_num_threads(before)
 
 
-def _nearest(index: Any, queries: Floats32, k: int) -> Rows:  # noqa: ANN401
-    near = index.search(np.ascontiguousarray(queries, np.float32), min(k, index.ntotal))[1]
+def _nearest(index: Any, queries: Floats32, k: int, ef: int) -> Rows:  # noqa: ANN401
+    # A search ends when `ef` vectors nearer than the next candidate have been seen, also where more are asked for.
+    faiss = _library("faiss", "faiss-cpu")
+    graph = {"params": faiss.SearchParametersHNSW(efSearch=ef)} if hasattr(index, "hnsw") else {}
+    near = index.search(np.ascontiguousarray(queries, np.float32), min(k, index.ntotal), **graph)[1]
     out = np.full((len(queries), k), -1)
     out[:, : near.shape[1]] = near
     return out
@@ -288,8 +294,8 @@ def qdrant_search(
     precision: str = "exact",
     *,
     k: int = 1000,
-    depth: int = 1000,
-    ef: int = EF,
+    depth: int | None = None,
+    ef: int | None = None,
     mean: bool = False,
 ) -> list[Hits]:
     """The best documents of each query by the same strategies as `vector_search`, searched by Qdrant.
@@ -300,7 +306,7 @@ def qdrant_search(
 
     Parameters
     ----------
-    ef : Qdrant's `hnsw_ef`, in approximate searches.
+    ef : Qdrant's `hnsw_ef`, in approximate searches. For the defaults of `depth` and `ef` see `first_stage`.
 
     Raises
     ------
@@ -310,8 +316,7 @@ def qdrant_search(
     choice("strategy", strategy, ("single",) if collection.formulas else STRATEGIES)
     choice("precision", precision, SEARCHES)
     whole("k", k, low=1)
-    whole("depth", depth, low=1)
-    whole("ef", ef, low=1)
+    depth, ef = first_stage(strategy, k, depth, ef)
     models = _library("qdrant_client.models", "qdrant-client")
     dimensions = collection.vectors.dimensions
     queries_of([query.values for query in queries], dimensions)

@@ -447,3 +447,13 @@ def test_lucenes_own_analysis(tmp_path: Path) -> None:
         "T1": {'odd"id#é', "d3", "d5"},
         "T3": {'odd"id#é', "d2"},
     }
+
+
+@pytest.mark.usefixtures("at_once")
+def test_who_waits_is_told(fake: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    engine = fake()
+    anserini.build(engine, TEXTS.items(), tmp_path, tokens=True)
+    anserini.search(engine, tmp_path, {"A": "x", "B": "y"}, tokens=True, hits=3, k1=1, b=0)
+    said = capsys.readouterr().err
+    assert f"Anserini indexes {len(TEXTS)} documents" in said
+    assert "Anserini searches, topics: 2 of 2 in " in said

@@ -333,3 +333,9 @@ def test_sixty_runs_and_two_hundred_and_forty_topics_stay_small() -> None:
     size = len(to_json(block(qrels, Protocol("p", ("nDCG@10", "P@10"), relevant_from=3), runs)))
     # A topic of a run has 20 documents and 75 ranks in two digits each, two values of 7 digits at most, and commas.
     assert size < 80 * 6 * (2 * (20 + 75) + 30) + 80 * 300 * 8
+
+
+@pytest.mark.usefixtures("at_once")
+def test_who_waits_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    to_json(block())
+    assert "pages of topics: " in capsys.readouterr().err

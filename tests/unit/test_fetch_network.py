@@ -355,3 +355,15 @@ def test_a_file_system_without_locks(server: Server, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("fcntl.flock", failing)
     server.steps = [whole]
     assert fetch_one(resource()).read_bytes() == TEXT
+
+
+@pytest.mark.usefixtures("at_once")
+def test_who_waits_is_told(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    server.steps = [HALF, ranged()]
+    fetch([resource(size=SIZE)])
+    said = capsys.readouterr()
+    whole, rest = f"{SIZE / 1e6:.1f}", f"{(SIZE - 30_000) / 1e6:.1f}"
+    assert f"downloading {NAME}: 0.0 of {whole} MB, " in said.err
+    assert f"downloading {NAME}: {rest} of {rest} MB in " in said.err
+    assert f"checking {NAME}: {whole} of {whole} MB in " in said.err
+    assert said.out == ""

@@ -270,3 +270,14 @@ def test_reason_is_of_latexml_though_there_is_markup() -> None:
 def test_what_latexml_did_not_parse_is_a_failure() -> None:
     reading = read(Markup("", "<math><apply><times/><ci>x</ci><cerror><ci>y</ci></cerror></apply></math>"), "opt")
     assert (show(reading.tree), reading.reason) == ("[U!times,0[V!x],1[E!,0[V!y]]]", "LaTeXML: not parsed")
+
+
+@pytest.mark.usefixtures("at_once")
+def test_who_waits_is_told(fake: Make, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    fake()
+    monkeypatch.setattr(latexml, "BATCH", 2)
+    convert(["a", "b", "c", "a"])
+    said = capsys.readouterr()
+    assert "LaTeXML, formulas: 2 of 3, " in said.err
+    assert "LaTeXML, formulas: 3 of 3 in " in said.err
+    assert said.out == ""

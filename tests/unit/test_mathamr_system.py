@@ -72,17 +72,21 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_all_strategies_rank_the_corpus(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("faiss", reason="faiss-cpu is not installed (extra ann)")
     found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
-    for strategy, precision in itertools.product(("single", "rerank", "colbert"), ("exact", "approximate")):
+    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed (extra ann)")
+    precisions = ("exact", "approximate", "qdrant")
+    for strategy, precision in itertools.product(("single", "rerank", "colbert"), precisions):
         found[strategy, precision] = place.run(strategy=strategy, precision=precision).to_dict()
         assert list(found[strategy, precision]) == ["T1", "T2", "T4"]
         assert all(set(docs) == set(place.corpus.ids()) for docs in found[strategy, precision].values())
     # All candidates are found in a corpus so small: the approximate first stage changes nothing.
     for strategy in ("single", "rerank", "colbert"):
         assert found[strategy, "exact"] == found[strategy, "approximate"]
+        for topic, docs in found[strategy, "exact"].items():
+            assert found[strategy, "qdrant"][topic] == pytest.approx(docs, abs=1e-6)
     assert found["rerank", "exact"] == found["colbert", "exact"] != found["single", "exact"]
     said = capsys.readouterr().err
-    assert said.count("T3: no graph: no text: the post has no text\n") == 6
-    assert said.count("1 of 4 topics have no vectors, such as T3\n") == 6
+    assert said.count("T3: no graph: no text: the post has no text\n") == 9
+    assert said.count("1 of 4 topics have no vectors, such as T3\n") == 9
     assert len(kept("mathamr-model")) == len(kept("mathamr-vectors")) == 1
 
 
@@ -263,7 +267,7 @@ def test_a_key_that_matters_makes_another_model(place: Place, change: dict[str, 
 @pytest.mark.parametrize(
     "change",
     [
-        *({"strategy": "single"}, {"depth": 3}, {"precision": "approximate"}, {"workers": 2}),
+        *({"strategy": "single"}, {"depth": 3}, {"precision": "approximate"}, {"ef": 7}, {"workers": 2}),
         {"pairs": {"qa": "question", "mse-pages": None}},
     ],
 )

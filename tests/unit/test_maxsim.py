@@ -28,10 +28,10 @@ class Everything:
     def __init__(self, vectors: Vectors) -> None:
         self.held = vectors
 
-    def documents(self, queries: maxsim.Floats32, k: int) -> Rows:
+    def documents(self, queries: maxsim.Floats32, k: int, ef: int) -> Rows:
         return np.tile(np.append(np.flatnonzero(self.held.document >= 0), -1), (len(queries), 1))
 
-    def vectors(self, queries: maxsim.Floats32, k: int) -> Rows:
+    def vectors(self, queries: maxsim.Floats32, k: int, ef: int) -> Rows:
         return np.tile(np.append(np.arange(len(self.held.values)), -1), (len(queries), 1))
 
 
@@ -265,7 +265,7 @@ def test_an_index_that_finds_all_is_exact(corpus: Vectors, strategy: str) -> Non
 
 def test_colbert_approximate_scores_only_owners(corpus: Vectors) -> None:
     class Few(Everything):
-        def vectors(self, queries: maxsim.Floats32, k: int) -> Rows:
+        def vectors(self, queries: maxsim.Floats32, k: int, ef: int) -> Rows:
             return np.full((len(queries), k), corpus.start[4])
 
     hits = search(queries([3]), corpus, "colbert", "approximate", depth=2, index=Few(corpus))[0]

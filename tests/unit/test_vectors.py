@@ -12,8 +12,8 @@ from vector_tools import agree, documents, queries, reference, unit
 
 from harness.errors import HarnessError
 from harness.systems import vectors as adapters
-from harness.systems.maxsim import Vectors, scores_many, stack
-from harness.systems.vector_search import STRATEGIES, Query, search
+from harness.systems.maxsim import Floats32, Vectors, scores_many, stack
+from harness.systems.vector_search import STRATEGIES, Hits, Query, first_stage, recall, search
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +63,10 @@ def test_flat_index_of_everything_is_exact(corpus: Vectors, asked: list[Query], 
 @pytest.mark.usefixtures("faiss")
 def test_flat_index_finds_the_nearest(corpus: Vectors, asked: list[Query]) -> None:
     index = adapters.faiss_index(corpus, "flat")
-    near = index.vectors(asked[0].values, 5)
+    near = index.vectors(asked[0].values, 5, 800)
     best = np.argsort(-(asked[0].values @ corpus.values.T), axis=1)[:, :5]
     assert np.array_equal(near, best)
-    far = index.documents(asked[0].values, 400)
+    far = index.documents(asked[0].values, 400, 800)
     assert far.shape == (16, 400)
     held = int((corpus.document >= 0).sum())
     assert (far[:, :held] >= 0).all()
@@ -98,8 +98,8 @@ def test_faiss_files(corpus: Vectors, asked: list[Query], tmp_path: Path) -> Non
     index = adapters.faiss_index(corpus)
     index.save(tmp_path)
     again = adapters.Faiss.load(tmp_path, corpus)
-    assert np.array_equal(again.vectors(asked[0].values, 9), index.vectors(asked[0].values, 9))
-    assert np.array_equal(again.documents(asked[0].values, 9), index.documents(asked[0].values, 9))
+    assert np.array_equal(again.vectors(asked[0].values, 9, 800), index.vectors(asked[0].values, 9, 800))
+    assert np.array_equal(again.documents(asked[0].values, 9, 800), index.documents(asked[0].values, 9, 800))
     with pytest.raises(HarnessError, match="an index of other vectors"):
         adapters.Faiss.load(tmp_path, documents([2, 3], dimensions=16))
     path = tmp_path / "every.faiss"
@@ -116,14 +116,85 @@ def test_no_single_vectors(asked: list[Query]) -> None:
     vectors = documents([3, 4], dimensions=16)
     vectors = replace(vectors, document=np.full(2, -1))
     index = adapters.faiss_index(vectors)
-    assert (index.documents(asked[0].values, 3) == -1).all()
+    assert (index.documents(asked[0].values, 3, 800) == -1).all()
     assert search(asked, vectors, "single", "approximate", index=index)[0].rows.size == 0
 
 
-@pytest.mark.parametrize("arguments", [{"kind": "tree"}, {"ef": 0}, {"neighbours": 1}, {"construction": 0}])
+@pytest.mark.parametrize("arguments", [{"kind": "tree"}, {"neighbours": 1}, {"construction": 0}])
 def test_faiss_arguments(corpus: Vectors, arguments: dict[str, Any]) -> None:
     with pytest.raises(HarnessError, match=next(iter(arguments))):
         adapters.faiss_index(corpus, **arguments)
+
+
+def clustered(count: int, per: int, centres: int, seed: int = 3) -> tuple[Vectors, list[Query]]:
+    """Documents of so many vectors each around some centres (0: anywhere), and queries drawn in the same way."""
+    generator = np.random.default_rng(seed)
+    middle = unit(generator, max(centres, 1), 16)
+
+    def draw() -> Floats32:
+        values = unit(generator, per, 16)
+        if centres:
+            values = middle[generator.integers(centres, size=per)] + np.float32(0.3) * values
+        return np.asarray(values / np.linalg.norm(values, axis=1, keepdims=True), np.float32)
+
+    vectors = stack((f"d{number}", draw(), 0) for number in range(count))
+    return vectors, [Query(draw(), 0) for _ in range(5)]
+
+
+@pytest.mark.usefixtures("faiss")
+@pytest.mark.parametrize("centres", [0, 20, 200])
+@pytest.mark.parametrize(("strategy", "per"), [("single", 1), ("rerank", 3), ("colbert", 3)])
+def test_recall_of_the_first_thousand(strategy: str, per: int, centres: int) -> None:
+    vectors, asked = clustered(6000 if per == 1 else 2000, per, centres)
+    index = adapters.faiss_index(vectors)
+    exact = search(asked, vectors, strategy, k=1000)
+    assert recall(search(asked, vectors, strategy, "approximate", k=1000, index=index), exact).mean() >= 0.99
+    # What is found grows with `ef`, which alone makes the difference.
+    few = search(asked, vectors, strategy, "approximate", k=1000, ef=128, index=index)
+    assert (
+        recall(few, exact).mean()
+        < recall(search(asked, vectors, strategy, "approximate", k=1000, index=index), exact).mean()
+    )
+
+
+@pytest.mark.usefixtures("faiss")
+def test_ef_is_of_the_search_not_of_the_index(tmp_path: Path) -> None:
+    vectors, asked = clustered(3000, 1, 20)
+    adapters.faiss_index(vectors).save(tmp_path)
+    loaded = adapters.Faiss.load(tmp_path, vectors)
+    exact = search(asked, vectors, "single", k=500)
+    shares = [
+        recall(search(asked, vectors, "single", "approximate", k=500, ef=ef, index=loaded), exact).mean()
+        for ef in (8, 1000, 3000)
+    ]
+    assert shares[0] < shares[1] <= shares[2]
+    assert shares[2] >= 0.999
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        (("single", 10), (1000, 128)),
+        (("single", 1000), (1000, 2000)),
+        (("single", 1000, 7, 9), (7, 9)),
+        (("rerank", 10), (1000, 2000)),
+        (("rerank", 1000, 5000), (5000, 10000)),
+        (("colbert", 10), (1000, 1000)),
+        (("colbert", 1000), (2000, 2000)),
+        (("colbert", 1000, 20), (20, 2000)),
+    ],
+)
+def test_first_stage_grows_with_what_is_asked_for(given: tuple[Any, ...], asked: tuple[int, int]) -> None:
+    assert first_stage(*given) == asked
+
+
+def test_recall_is_the_share_of_the_exact_hits() -> None:
+    def hits(*rows: int) -> Hits:
+        return Hits(np.array(rows, np.int64), np.zeros(len(rows), np.float32))
+
+    found = [hits(1, 2, 9, 8), hits(), hits(3), hits(2, 1)]
+    exact = [hits(1, 2, 3, 4), hits(1, 2), hits(), hits(1, 2)]
+    assert recall(found, exact).tolist() == [0.5, 0, 1, 1]
 
 
 # ---- Qdrant -----------------------------------------------------------------------------------------------------
@@ -184,6 +255,15 @@ def test_search_parameters_reach_the_server(
     assert [(params.exact, params.hnsw_ef) for params in first] == [(True, None), (False, 77)] * 3
     assert [request["using"] for request in sent] == ["doc", "doc", "all", "all", "all", "all"]
     assert [request["prefetch"].limit for request in sent if "prefetch" in request] == [20, 20]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_qdrant_finds_the_first_thousand(strategy: str) -> None:
+    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
+    vectors, asked = clustered(1500, 2, 20)
+    held = adapters.upload(adapters.connect(), "posts", vectors)
+    found = adapters.qdrant_search(asked, held, strategy, "approximate", k=1000)
+    assert recall(found, search(asked, vectors, strategy, k=1000)).min() >= 0.99
 
 
 def test_formulas() -> None:

@@ -11,6 +11,7 @@ import pytest
 from harness import __version__, config, doctor
 from harness.collections import load_collection
 from harness.errors import FormatError, HarnessError
+from harness.stats import compare
 from harness.store import provenance
 from harness.trec import Run
 from harness.workflow import demonstrate, evaluate, inputs, read_runs, task
@@ -209,3 +210,15 @@ def test_systems_whose_extra_is_missing_are_told(conf: Conf, monkeypatch: pytest
     assert rows["system deep"] == ("no_such.module is not installed", "pip install 'mathir-harness[dense]'")
     assert "system has" not in rows
     assert rows["configuration"][0].endswith("user-conf")
+
+
+@pytest.mark.usefixtures("at_once")
+def test_who_waits_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mini = load_collection("mini-task1")
+    topic = mini.qrels().topics[0]
+    runs = read_runs([put(tmp_path, f"{name}.txt", name, topic=topic) for name in "abc"])
+    compare(evaluate(mini, mini.scorer(measures=("P@1", "AP")), runs).scores)
+    said = capsys.readouterr()
+    for what in ("reading runs: 3 of 3", "scoring runs: 3 of 3", "ties of runs: 3 of 3", "significance tests: 6 of 6"):
+        assert f"{what} in " in said.err
+    assert said.out == ""

@@ -24,7 +24,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from harness.console import say
+from harness.console import Progress, progress, say, track
 from harness.errors import HarnessError, format_error
 from harness.files import sha256, write_atomic
 from harness.systems.mathamr.graph import Failure, Graph, Sentence, as_json, check, from_mapping
@@ -82,7 +82,7 @@ def build_graphs(
     folder: Path,
     workers: int = 1,
     batch: int = 256,
-    progress: Callable[[str], None] = lambda _: None,
+    total: int | None = None,
 ) -> Built:
     """Make the graphs of all posts in a folder; what is there already is kept.
 
@@ -90,7 +90,7 @@ def build_graphs(
     ----------
     workers : processes; 1 works in this one.
     batch : posts of a shard; part of what decides whether shards are kept.
-    progress : told a line after each shard.
+    total : how many posts there are, if that is known; only for who waits.
 
     Raises
     ------
@@ -107,20 +107,22 @@ def build_graphs(
     reused = count = 0
     waiting: deque[tuple[int, str, tuple[Post, ...], Future[str] | None]] = deque()
     stream = iter(posts)
-    try:
-        while part := tuple(islice(stream, batch)):
-            header = _header(count, part, parse)
-            if _is_there(_shard(folder, count), header):
-                reused += 1
-            else:
-                waiting.append((count, header, part, pool.submit(part)))
-            count += 1
-            while len(waiting) > 2 * (workers - 1):
-                _finish(*waiting.popleft(), pool, folder, progress)
-        while waiting:
-            _finish(*waiting.popleft(), pool, folder, progress)
-    finally:
-        pool.close()
+    with progress("making graphs, posts", total) as told:
+        try:
+            while part := tuple(islice(stream, batch)):
+                header = _header(count, part, parse)
+                if _is_there(_shard(folder, count), header):
+                    reused += 1
+                    told.total = None if told.total is None else told.total - len(part)
+                else:
+                    waiting.append((count, header, part, pool.submit(part)))
+                count += 1
+                while len(waiting) > 2 * (workers - 1):
+                    _finish(*waiting.popleft(), pool, folder, told)
+            while waiting:
+                _finish(*waiting.popleft(), pool, folder, told)
+        finally:
+            pool.close()
     if _shard(folder, count).exists():
         raise HarnessError(f"{folder}: holds graphs of more posts than these; delete it or name another folder")
     return _summarise(folder, count, reused)
@@ -134,7 +136,7 @@ def read_graphs(folder: Path) -> Iterator[tuple[str, Graph]]:
     HarnessError
         The folder is unfinished, a shard is missing or damaged; with file and line.
     """
-    for path, number, row in _rows(folder):
+    for path, number, row in track(_rows(folder), "reading graphs", _posts(folder)):
         if "graph" in row:
             yield str(row["id"]), from_mapping(row["graph"], f"{path}:{number}")
 
@@ -304,11 +306,11 @@ def _finish(
     future: Future[str] | None,
     pool: _Pool,
     folder: Path,
-    progress: Callable[[str], None],
+    told: Progress,
 ) -> None:
     lines = pool.lines(posts, future)
     write_atomic(_shard(folder, number), f"{_checked(header, lines)}\n{lines}")
-    progress(f"shard {number + 1}: {len(posts)} posts")
+    told.add(len(posts))
 
 
 def _shard(folder: Path, number: int) -> Path:
@@ -364,6 +366,14 @@ def _summarise(folder: Path, shards: int, reused: int) -> Built:
     summary = {"posts": posts, "graphs": made, "unknown": unknown, "failures": ordered, "shards": shards}
     write_atomic(folder / _SUMMARY, json.dumps(summary, indent=1) + "\n")
     return Built(posts, made, unknown, ordered, shards, reused)
+
+
+def _posts(folder: Path) -> int | None:
+    """How many posts a folder is about; None if it does not say, of which `_rows` complains."""
+    try:
+        return int(json.loads((folder / _SUMMARY).read_text(encoding="utf-8"))["posts"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _rows(folder: Path) -> Iterator[tuple[Path, int, dict[str, Any]]]:

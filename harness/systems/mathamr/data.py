@@ -113,7 +113,8 @@ def graphs(
 
     def make(folder: Path) -> None:
         say(f"corpus {corpus.name}: making graphs of its {part} ({parser.identity['parser']})")
-        built = build.build_graphs(posts(corpus, part, column), parser.parse, making, workers=workers)
+        count = sum(1 for _ in posts(corpus, part, column))
+        built = build.build_graphs(posts(corpus, part, column), parser.parse, making, workers, total=count)
         say(built.table())
         shutil.copytree(making, folder, dirs_exist_ok=True)
 

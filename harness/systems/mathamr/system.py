@@ -20,7 +20,7 @@ from harness.collections.corpus import Corpus, load_corpus
 from harness.collections.judged import Judged, judged
 from harness.console import say
 from harness.errors import HarnessError, suggestion
-from harness.meter import phase, queries
+from harness.meter import note, phase, queries
 from harness.systems import Pool, maxsim, parameters, vector_search
 from harness.systems import vectors as adapters
 from harness.systems.lexical import needed
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from harness.systems.mathamr.training import Pairs
     from harness.systems.mathamr.virtual import Encoded
 
+PRECISIONS = (*vector_search.SEARCHES, "qdrant")
+SAMPLE = 20  # topics at most, on which approximate search is compared with exact
 VERSION = 2  # raised whenever the same graphs and keys give another model or other vectors
 
 
@@ -77,7 +79,9 @@ class MathAMR:
     training : see `training.Schedule`; null takes the untrained model.
     task : `posts`: rank the documents of the corpus. `formulas`: rank the formulas that it consists of, by the posts of
         the corpus `posts`, which has them with their text, and its questions in the column that `pairs` says.
-    strategy, precision, candidates : see `vector_search.search`.
+    strategy, candidates, ef : see `vector_search.search`, where `candidates` is called `depth`.
+    precision : `exact`; `approximate`: over an index by FAISS; `qdrant`: by Qdrant's embedded client, which looks at
+        every vector.
     device : `auto` takes a GPU if there is one.
     """
 
@@ -96,7 +100,8 @@ class MathAMR:
     posts: str = ""
     strategy: str = "colbert"
     precision: str = "exact"
-    candidates: int = 1000
+    candidates: int | None = None
+    ef: int | None = None
     depth: int = 1000
     device: str = "auto"
     workers: int = 1
@@ -107,10 +112,11 @@ class MathAMR:
         parameters.choice("auxiliary", self.auxiliary, AUXILIARY)
         data.check_task(self.task, self.posts, self.formulas)
         parameters.choice("strategy", self.strategy, vector_search.STRATEGIES)
-        parameters.choice("precision", self.precision, vector_search.SEARCHES)
+        parameters.choice("precision", self.precision, PRECISIONS)
         parameters.choice("device", self.device, parsers.DEVICES)
-        for key in ("candidates", "depth", "workers", "least_number", "vocabulary"):
-            parameters.whole(key, getattr(self, key), low=1)
+        for key in ("candidates", "ef", "depth", "workers", "least_number", "vocabulary"):
+            if key not in ("candidates", "ef") or getattr(self, key) is not None:
+                parameters.whole(key, getattr(self, key), low=1)
         check_options(self.structure, self.auxiliary)
         self._check_vectors()
         self._check_names()
@@ -185,21 +191,22 @@ class MathAMR:
         corpus = needed(corpus, self.name)
         # They fail here rather than after the graphs have been made, or the training.
         parsers.device(self.device)
-        if self.precision == "approximate":
-            adapters.version()
+        adapters.check(self.precision)
         workspace.mkdir(parents=True, exist_ok=True)
         with phase("training"):
             trained = self.trained(workspace)
         with phase("index"):
             folder = self._vectors(corpus, trained, workspace)
             vectors = Vectors.load(folder)
-            index = self._index(vectors, folder) if self.precision == "approximate" else None
+            index = self._index(vectors, folder)
         with phase("search"):
             asked, ids = self._queries(topics, trained)
             found = []
             for topic in queries([topic for topic in topics if topic.id in asked]):
                 among = None if pool is None else data.rows_of(vectors, pool.get(topic.id, frozenset()))
                 found.append(self._search(asked[topic.id], vectors, index, among))
+        if index is not None and pool is None:
+            self._note_recall([asked[name] for name in ids], found, vectors)
         return vector_search.as_run(self.name, ids, found, vectors)
 
     # ---- the model ----------------------------------------------------------------------------------------------
@@ -393,28 +400,55 @@ class MathAMR:
             say(f"{len(without)} of {len(topics)} topics have no vectors, such as {without[0]}")
         return out, [topic.id for topic in topics if topic.id in out]
 
-    def _index(self, vectors: Vectors, folder: Path) -> vector_search.Index:
-        """The index of the vectors that are kept in a folder, from the store if it has been made before."""
+    def _index(self, vectors: Vectors, folder: Path) -> vector_search.Index | adapters.Qdrant | None:
+        """What searches the vectors that are kept in a folder; FAISS's comes from the store if it was made before."""
+        if self.precision == "exact":
+            return None
+        if self.precision == "qdrant":
+            return adapters.upload(adapters.connect(), "documents", vectors, formulas=self.task == "formulas")
         spec = {"vectors": folder.name, "faiss": adapters.version()}
         made = store.get_or_build("faiss-index", spec, lambda at: adapters.faiss_index(vectors).save(at))
         return adapters.Faiss.load(made, vectors)
 
     def _search(
-        self, query: Query, vectors: Vectors, index: vector_search.Index | None, among: maxsim.Rows | None
+        self,
+        query: Query,
+        vectors: Vectors,
+        index: vector_search.Index | adapters.Qdrant | None,
+        among: maxsim.Rows | None = None,
     ) -> vector_search.Hits:
         mean = bool(self.model.get("normalise", True))
         if among is not None:  # a pool is small: all of it is scored
             return vector_search.best_among(query, vectors, among, self.depth, self.strategy, mean=mean)
-        return vector_search.search(
-            [query],
-            vectors,
-            "single" if self.task == "formulas" and index is not None else self.strategy,
-            self.precision,
-            k=self.depth,
-            depth=self.candidates,
-            index=index,
-            mean=mean,
-        )[0]
+        # A formula has one vector, so that all strategies are one; only by it an index can be asked for documents.
+        strategy = "single" if self.task == "formulas" and index is not None else self.strategy
+        more: dict[str, Any] = {"k": self.depth, "depth": self.candidates, "ef": self.ef, "mean": mean}
+        if isinstance(index, adapters.Qdrant):
+            return adapters.qdrant_search([query], index, strategy, **more)[0]
+        precision = "exact" if index is None else "approximate"
+        return vector_search.search([query], vectors, strategy, precision, index=index, **more)[0]
+
+    def _note_recall(self, asked: Sequence[Query], found: Sequence[vector_search.Hits], vectors: Vectors) -> None:
+        """Say and note how much of what exact search finds was found, on a sample of the topics."""
+        with phase("recall"):
+            sample = range(0, len(asked), -(-len(asked) // SAMPLE) or 1)
+            exact = [self._search(asked[number], vectors, None) for number in sample]
+            shares = vector_search.recall([found[number] for number in sample], exact)
+        if not len(shares):
+            return
+        note(
+            f"recall of {self.name}, {self.precision} against exact",
+            {
+                "mean": round(float(shares.mean()), 4),
+                "least": round(float(shares.min()), 4),
+                "topics": len(shares),
+                "first documents": self.depth,
+            },
+        )
+        say(
+            f"{self.name}: {self.precision} search found {shares.mean():.4f} of the exact first {self.depth:,} "
+            f"documents ({len(shares)} topics, least {shares.min():.4f})"
+        )
 
 
 def _known(what: str, given: object, known: Iterable[str]) -> None:

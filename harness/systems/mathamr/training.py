@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from harness.console import progress, track
 from harness.errors import HarnessError
 from harness.files import write_atomic
 from harness.systems.mathamr import batch as batches
@@ -187,7 +188,7 @@ class Trainer:
     ) -> None:
         order = _order(self.train, self.schedule, state.epoch)
         steps = self.schedule.epochs * len(order)
-        while state.step < len(order):
+        for _ in track(range(state.step, len(order)), f"epoch {state.epoch + 1} of {self.schedule.epochs}, steps"):
             rate = _rate(self.schedule, state.epoch * len(order) + state.step, steps)
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -340,7 +341,7 @@ def encode(
     sizes = pack.sizes()[np.asarray(numbers, np.int64), 0]
     waiting = list(_parts(np.argsort(sizes, kind="stable").tolist(), sizes, nodes))[::-1]
     out: dict[int, torch.Tensor] = {}
-    with torch.no_grad():
+    with torch.no_grad(), progress("encoding graphs", len(numbers)) as told:
         while waiting:
             part = waiting.pop()
             joined = batches.collate([pack[numbers[i]] for i in part], settings)
@@ -355,6 +356,7 @@ def encode(
                 continue
             for row, i in enumerate(part):
                 out[i] = encoded[row][joined.mask[row]]
+            told.add(len(part))
     return [out[i] for i in range(len(numbers))]
 
 

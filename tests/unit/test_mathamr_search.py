@@ -1,0 +1,103 @@
+"""How MathAMR+ searches: what approximate search finds of the exact result stands in the run's side file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from mathamr_world import ASKED, Place, Words, kept, place, world
+
+from harness import metadata, store
+from harness.errors import HarnessError
+from harness.meter import Meter, measuring
+from harness.systems.mathamr import build
+from harness.systems.mathamr.posts import Post
+
+pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
+
+__all__ = ["place", "world"]
+
+
+@pytest.mark.parametrize("precision", ["approximate", "qdrant"])
+def test_recall_of_approximate_search_stands_in_the_side_file(place: Place, precision: str) -> None:
+    pytest.importorskip({"approximate": "faiss", "qdrant": "qdrant_client"}[precision])
+    meters: list[Meter] = []
+    few: dict[str, Any] = {"candidates": 1, "ef": 1}
+    none: dict[str, Any] = {}
+    for keys in (none, few):
+        with measuring() as meter:
+            found = place.run(ASKED, strategy="colbert", precision=precision, depth=6, **keys).to_dict()
+        meters.append(meter)
+        made = metadata.Made("", {}, meter, store.provenance({}))
+        side = yaml.safe_load(metadata.text("tiny", "", "trec", "asked", made))["harness"]
+        told = side[f"recall of tiny, {precision} against exact"]
+        exact = place.run(strategy="colbert", depth=6).to_dict()
+        shares = [len(set(found.get(topic, {})) & set(docs)) / len(docs) for topic, docs in exact.items()]
+        assert told["mean"] == pytest.approx(sum(shares) / len(shares), abs=1e-4)
+        assert (told["least"], told["topics"]) == (pytest.approx(min(shares), abs=1e-4), 3)
+        assert told["first documents"] == 6
+    # One vector for each of a query's is too few for FAISS; the embedded Qdrant looks at all there are.
+    notes: list[Any] = [meter.notes[f"recall of tiny, {precision} against exact"] for meter in meters]
+    means = [each["mean"] for each in notes]
+    assert (means[1] < means[0]) == (precision == "approximate")
+    assert means[0] > 0.99
+    assert "recall" in meters[0].phases
+
+
+def test_exact_search_and_a_pool_have_no_recall(place: Place) -> None:
+    pytest.importorskip("faiss", reason="faiss-cpu is not installed (extra ann)")
+    pool = {"T1": frozenset({"A2.0"})}
+    with measuring() as meter:
+        place.run()
+        place.run(precision="approximate", pool=pool)
+    assert meter.notes == {}
+
+
+def test_precisions(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(HarnessError, match=r"^key 'precision' is 'qdrand'; did you mean 'qdrant'\?$"):
+        place.system(precision="qdrand")
+    for key in ("ef", "candidates"):
+        with pytest.raises(HarnessError, match=f"^key '{key}' is 0, expected a whole number from 1 up$"):
+            place.system(**{key: 0})
+    for precision, module, package in (
+        ("approximate", "faiss", "faiss-cpu"),
+        ("qdrant", "qdrant_client", "qdrant-client"),
+    ):
+        monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(HarnessError, match=f"^{package} is not installed: "):
+            place.run(precision=precision)
+    assert kept("mathamr-model") == []  # told before anything is made
+
+
+@pytest.mark.usefixtures("at_once")
+def test_who_waits_is_told(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of each long part of the work how far it is; what has been read once is known in number."""
+    list(place.corpus)
+    place.run()
+    said = capsys.readouterr()
+    lines = said.err.splitlines()
+    assert any(line.startswith("reading corpus qa: 24 in ") for line in lines)
+    for line in (
+        *(
+            "reading corpus qa: 24 of 24 in ",
+            "making graphs, posts: 12 of 12 in ",
+            "making graphs, posts: 24 of 24 in ",
+        ),
+        *("reading graphs: 24 of 24 in ", "epoch 1 of 1, steps: 5 of 5 in ", "encoding graphs: 24 of 24 in "),
+        *("searching, topics: 3 of 3 in ", "making mathamr-model in ", "training in "),
+    ):
+        assert any(each.startswith(line) for each in lines), line
+    assert said.out == ""
+
+
+@pytest.mark.usefixtures("at_once")
+def test_graphs_that_are_there_are_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    posts = [Post(f"p{number}", "some words") for number in range(10)]
+    build.build_graphs(posts, Words(), tmp_path, batch=4, total=10)
+    (tmp_path / "graphs-000001.jsonl").unlink()
+    assert "making graphs, posts: 4 of 10, " in capsys.readouterr().err
+    assert build.build_graphs(posts, Words(), tmp_path, batch=4, total=10).reused == 2
+    assert "making graphs, posts: 4 of 4 in " in capsys.readouterr().err
