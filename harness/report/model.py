@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -59,6 +60,23 @@ def visible(text: str) -> str:
     return _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", _BREAK.sub(" ", text))
 
 
+def spelled(text: str, known: Callable[[str], bool]) -> str:
+    """The text with characters that a font lacks as their codes, a longer passage of them as its script and length."""
+    kinds = "".join(" " if char == " " else "." if known(char) else "?" for char in text)
+    parts, start = [], 0
+    for found in re.finditer(r"\?(?: *\?)*", kinds):
+        parts += [text[start : found.start()], _codes(text[found.start() : found.end()].replace(" ", ""))]
+        start = found.end()
+    return "".join([*parts, text[start:]])
+
+
+def _codes(chars: str) -> str:
+    if len(chars) <= 3:
+        return f"[{' '.join(f'U+{ord(char):04X}' for char in chars)}]"
+    script = f"{unicodedata.name(chars[0]).partition(' ')[0].capitalize()}, " if chars[0].isalpha() else ""
+    return f"[{script}{len(chars)} characters]"
+
+
 def slug(text: str) -> str:
     """An id made from any text: `nDCG′@10, Croatian` -> `ndcg-10-croatian`; `part` if nothing of it is left."""
     words = "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:60].strip("-")
@@ -84,12 +102,14 @@ class Cell:
     value : the number behind it at full precision, for CSV, JSON and sorting; None if there is none.
     marks : names in `MARKS`.
     note : shown as a footnote of the table.
+    values : the numbers behind a text of several, such as an interval, for CSV; as many as the column has `parts`.
     """
 
     text: str
     value: float | None = None
     marks: tuple[str, ...] = ()
     note: str = ""
+    values: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for mark in self.marks:
@@ -111,11 +131,17 @@ def number_cell(value: float, digits: int = 3, marks: tuple[str, ...] = (), note
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. Neighbours of the same `group` stand under one spanning header."""
+    """A column of a table. Neighbours of the same `group` stand under one spanning header.
+
+    Attributes
+    ----------
+    parts : where its cells hold several numbers, the columns that CSV has for them.
+    """
 
     title: str
     group: str = ""
     kind: Literal["text", "number"] = "text"
+    parts: tuple[str, ...] = ()
 
     @property
     def full_title(self) -> str:
@@ -157,6 +183,12 @@ class Table:
         for index, row in enumerate(self.rows, 1):
             if len(row) != len(self.columns):
                 raise HarnessError(f"table {self.id}: row {index} has {len(row)} cells, expected {len(self.columns)}")
+            for cell, column in zip(row, self.columns, strict=True):
+                if cell.values and len(cell.values) != len(column.parts):
+                    raise HarnessError(
+                        f"table {self.id}: row {index} has {len(cell.values)} values in column {column.title!r}, "
+                        f"expected {len(column.parts)}"
+                    )
 
 
 @dataclass(frozen=True)
@@ -279,6 +311,14 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Records:
+    """Facts for other programs, a row each: names of the columns (ASCII), and values at full precision."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | float | bool | None, ...], ...]
+
+
+@dataclass(frozen=True)
 class Report:
     """A whole report.
 
@@ -287,6 +327,7 @@ class Report:
     headline : the answer in one line.
     language : BCP 47 tag of the language the report is written in.
     data : machine-readable values (mappings, sequences, numbers, strings), written to the JSON file.
+    records : name -> what is written to `NAME.csv`.
 
     Raises
     ------
@@ -299,8 +340,11 @@ class Report:
     sections: tuple[Section, ...]
     language: str = "en"
     data: Mapping[str, object] = field(default_factory=dict, hash=False)
+    records: Mapping[str, Records] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
+        for name in self.records:
+            _check_id("records", name)
         if not _LANGUAGE.fullmatch(self.language):
             raise HarnessError(f"report: language {self.language!r} is no language tag such as 'en' or 'pt-BR'")
         # Ids are compared without case because file systems may do so.
@@ -326,6 +370,7 @@ class Report:
             sections.append(replace(section, id=name))
         object.__setattr__(self, "sections", tuple(sections))
         object.__setattr__(self, "data", MappingProxyType(dict(self.data)))
+        object.__setattr__(self, "records", MappingProxyType(dict(self.records)))
 
     def blocks(self) -> Iterator[Block]:
         """All blocks in reading order."""
