@@ -1,4 +1,4 @@
-"""Reports: plain values (`model`) drawn as HTML, Markdown, LaTeX, JSON and CSV.
+"""Reports: plain values (`model`) drawn as HTML, Markdown, LaTeX, JSON and CSV, their figures as SVG and PDF.
 
 Nothing here knows of a paper, a collection or a measure. Whoever has something to report builds a `Report` of
 sections with text, facts, tables and figures, and calls `write_report`.
@@ -14,10 +14,24 @@ from harness.errors import HarnessError, suggestion
 from harness.files import write_all
 from harness.report import svg
 from harness.report.html import render_html
-from harness.report.latex import render_latex
+from harness.report.latex import render_latex, render_table
 from harness.report.markdown import render_markdown
-from harness.report.model import Cell, Column, Explorer, Facts, Figure, Report, Section, Table, Text, number_cell, slug
-from harness.report.tabular import render_json, tables_csv
+from harness.report.model import (
+    Cell,
+    Column,
+    Explorer,
+    Facts,
+    Figure,
+    Records,
+    Report,
+    Section,
+    Table,
+    Text,
+    number_cell,
+    slug,
+)
+from harness.report.pdf import render_pdf
+from harness.report.tabular import records_csv, render_json, tables_csv
 
 __all__ = [
     "Cell",
@@ -25,16 +39,20 @@ __all__ = [
     "Explorer",
     "Facts",
     "Figure",
+    "Records",
     "Report",
     "Section",
     "Table",
     "Text",
     "first_page",
     "number_cell",
+    "records_csv",
     "render_html",
     "render_json",
     "render_latex",
     "render_markdown",
+    "render_pdf",
+    "render_table",
     "slug",
     "tables_csv",
     "write_report",
@@ -56,9 +74,10 @@ _DOCUMENTS: Mapping[str, tuple[str, Callable[[Report], str]]] = MappingProxyType
 def write_report(report: Report, folder: Path, formats: Iterable[str] = FORMATS) -> dict[str, Path]:
     """Write a report into a folder, which is made if need be: format -> where it lies (no `csv` without tables).
 
-    `index.html`, `report.md`, `report.tex`, `report.json`, and the folder `tables` with one CSV file a table. With
-    `md` or `tex` the drawings are written to `figures` too, as these formats cannot hold them. Everything is drawn
-    before anything is written, and each file is replaced in one step.
+    `index.html`, `report.md`, `report.tex`, `report.json`; with `csv` the records and in the folder `tables` a CSV
+    file of each table; with `tex` there a file of each table for `\\input`. With `md` or `tex` the drawings are
+    written to `figures` as SVG, with `tex` as PDF too. Everything is drawn before anything is written, and each file
+    is replaced in one step.
 
     Raises
     ------
@@ -69,15 +88,19 @@ def write_report(report: Report, folder: Path, formats: Iterable[str] = FORMATS)
     for name in wanted:
         if name not in FORMATS:
             raise HarnessError(f"report format {name!r} is unknown; {suggestion(name, FORMATS)}")
-    files: dict[Path, str] = {}
+    files: dict[Path, bytes | str] = {}
     written: dict[str, Path] = {}
-    tables = tables_csv(report) if "csv" in wanted else {}
-    if tables:
-        files |= {folder / "tables" / name: content for name, content in tables.items()}
-        written["csv"] = folder / "tables"
+    if "csv" in wanted:
+        files |= {folder / name: content for name, content in records_csv(report).items()}
+        if tables := tables_csv(report):
+            files |= {folder / "tables" / name: content for name, content in tables.items()}
+            written["csv"] = folder / "tables"
+    figures = [block for block in report.blocks() if isinstance(block, Figure)]
     if "md" in wanted or "tex" in wanted:
-        figures = [block for block in report.blocks() if isinstance(block, Figure)]
         files |= {folder / "figures" / f"{figure.id}.svg": svg.check(figure.svg, figure.id) for figure in figures}
+    if "tex" in wanted:
+        files |= {folder / "figures" / f"{figure.id}.pdf": render_pdf(figure.svg, figure.id) for figure in figures}
+        files |= {folder / "tables" / f"{table.id}.tex": render_table(table) for table in report.tables()}
     for name, (file, render) in _DOCUMENTS.items():
         if name in wanted:
             files[folder / file] = render(report)

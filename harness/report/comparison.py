@@ -16,6 +16,7 @@ from harness.report import figures
 from harness.report.explorer import explorer, topic_pages
 from harness.report.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell, slug
 from harness.report.parts import per_topic_table, protocol_text, provenance_section, shown_drawn_p, shown_p
+from harness.report.records import comparison_records, score_records
 from harness.scoring import Scorer
 from harness.stats import Comparison, Row, compare, groups_not_different, to_json
 from harness.store import Provenance
@@ -93,10 +94,13 @@ def comparison_report(
         provenance_section(provenance),
     ]
     data: dict[str, object] = {"scores": [scores_to_json(scores) for scores in evaluation.scores]}
+    records = {"scores": score_records(evaluation.scores)}
     if comparison is not None:
         data["comparison"] = to_json(comparison)
+        records["comparison"] = comparison_records(comparison)
     heading = title or evaluation.collection.title
-    return Report(heading, headline(evaluation), tuple(s for s in sections if s is not None), data=data)
+    whole = tuple(section for section in sections if section is not None)
+    return Report(heading, headline(evaluation), whole, data=data, records=records)
 
 
 def headline(evaluation: Evaluation) -> str:
@@ -181,22 +185,26 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
             Cell(first.protocol.label(row.measure)),
             Cell(str(row.n), row.n),
             number_cell(row.difference, 4, _marks(row)),
-            Cell(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}"),
+            Cell(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}", values=(row.ci_low, row.ci_high)),
             Cell("undefined") if row.effect_size is None else number_cell(row.effect_size, 2),
             shown_p(row.p),
             shown_p(row.p_bonferroni),
             shown_p(row.p_holm),
             shown_drawn_p(row.p_randomization, row.p_randomization_error),
-            Cell(f"{row.wins} / {row.ties} / {row.losses}"),
+            Cell(f"{row.wins} / {row.ties} / {row.losses}", values=(row.wins, row.ties, row.losses)),
             Cell("n/a") if row.detectable is None else number_cell(row.detectable, 3),
         )
         for row in comparison.rows
     )
     titles = "difference,95% interval,effect size d,p,Bonferroni,Holm,randomization,wins / ties / losses,detectable"
+    parts = {"95% interval": ("95% low", "95% high"), "wins / ties / losses": ("wins", "ties", "losses")}
     columns = (
         *(Column(name) for name in ("run", "against", "measure")),
         Column("n", kind="number"),
-        *(Column(name, kind="text" if "interval" in name or "/" in name else "number") for name in titles.split(",")),
+        *(
+            Column(name, kind="text" if name in parts else "number", parts=parts.get(name, ()))
+            for name in titles.split(",")
+        ),
     )
     table = Table("tests", "Tests", columns, rows, (f"{comparison.correction}.",), row_headers=3)
     drawn = [row for row in comparison.rows if row.measure == measure][:40]

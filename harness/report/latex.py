@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 import unicodedata
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from harness.report.model import (
@@ -20,10 +22,13 @@ from harness.report.model import (
     footnotes,
     header_groups,
     marks_used,
+    spelled,
     symbols,
     visible,
 )
 from harness.report.texchars import ACCENTS, LATIN, TEX
+
+Write = Callable[[str], str]
 
 # Widths are counted in characters of the document's own size; a line of the page holds about 80.
 _LINE = 80
@@ -31,7 +36,6 @@ _MOST = 170
 _LONG_TEXT = 40
 _LONG_TABLE = 36
 _LONG_WORD = 25
-_FEW = 3
 
 _PREAMBLE = r"""\documentclass[11pt]{article}
 \usepackage[T1]{fontenc}
@@ -62,6 +66,15 @@ _SYMBOLS = {
 }
 
 
+# What a table needs in the preamble of the document that takes it in, and what shows that it does.
+_PACKAGES = {
+    "{booktabs}": r"\\toprule",
+    "{array}": r"[<>]\{",
+    "{amssymb}": r"\\(?:mathbb|varnothing|checkmark|nexists|nmid|therefore|because|bigstar|Box|black[a-z]+)\b",
+    "[T1]{fontenc}": r"[^\x00-\x7f]|\\(?:textquotedbl|quotedblbase|quotesinglbase|guil[a-z]+|k|d)\b",
+}
+
+
 def render_latex(report: Report) -> str:
     """The report as a LaTeX document that pdflatex compiles as it is, and whose tables can be copied into a paper.
 
@@ -81,37 +94,46 @@ def render_latex(report: Report) -> str:
     return "\n\n".join([*parts, "\\end{document}\n"])
 
 
+def render_table(table: Table) -> str:
+    """A table for `\\input` into a paper: the bare tabular; what it needs, its caption and its notes as comments.
+
+    It is as wide as its columns and is neither scaled nor cut, and nothing may break inside a word.
+    """
+    letters = footnotes(table)
+    prose = [index for index in _prose(table) if any(" " in row[index].text for row in table.rows)]
+    body = _tabular(table, letters, prose, _unbroken)
+    needed = [package for package, commands in _PACKAGES.items() if re.search(commands, body)]
+    lines = ["Needs " + ", ".join(f"\\usepackage{package}" for package in needed) + ".", "Around it:"]
+    lines += [f"\\caption{{{_caption(table, _unbroken)}}}", f"\\label{{tab:{table.id}}}"]
+    if letters:
+        notes = [f"  \\item[{letter}] {_unbroken(note)}" for note, letter in letters.items()]
+        lines += ["Below it, with threeparttable:", r"\begin{tablenotes}", *notes, r"\end{tablenotes}"]
+    return "".join(f"% {line}\n" for line in lines) + body + "\n"
+
+
 def escape(text: str) -> str:
     """Plain text as LaTeX text, for any place of a document: no character of it acts, none is lost silently.
 
     A few characters that pdflatex has no glyph for become their codes, a longer passage its script and length.
     """
-    shown = unicodedata.normalize("NFC", visible(text))
-    kinds = "".join(" " if char == " " else "?" if _char(char) is None else "." for char in shown)
-    parts, start = [], 0
-    for found in re.finditer(r"\?(?: *\?)*", kinds):
-        parts += [_words(shown[start : found.start()]), _unknown(shown[found.start() : found.end()])]
-        start = found.end()
-    return "".join([*parts, _words(shown[start:])])
+    return _escaped(text, _LONG_WORD)
 
 
-def _unknown(passage: str) -> str:
-    chars = passage.replace(" ", "")
-    if len(chars) <= _FEW:
-        return f"{{[}}{' '.join(f'U+{ord(char):04X}' for char in chars)}{{]}}"
-    script = f"{unicodedata.name(chars[0]).partition(' ')[0].capitalize()}, " if chars[0].isalpha() else ""
-    return f"{{[}}{script}{len(chars)} characters{{]}}"
+def _unbroken(text: str) -> str:
+    """The same without places where long words may break."""
+    return _escaped(text, sys.maxsize)
 
 
-def _words(passage: str) -> str:
-    return " ".join(_word(word) for word in passage.split(" "))
+def _escaped(text: str, longest: int) -> str:
+    shown = spelled(unicodedata.normalize("NFC", visible(text)), lambda char: _char(char) is not None)
+    return " ".join(_word(word, longest) for word in shown.split(" "))
 
 
-def _word(word: str) -> str:
+def _word(word: str, longest: int) -> str:
     parts: list[str] = []
     for index, char in enumerate(word):
         # Checksums and paths must break somewhere; and two of these characters would join into another.
-        if index and index % 8 == 0 and len(word) >= _LONG_WORD:
+        if index and index % 8 == 0 and len(word) >= longest:
             parts.append(r"\allowbreak{}")
         elif char in "-'," and index and word[index - 1] == char:
             parts.append("{}")
@@ -153,18 +175,20 @@ def _block(block: Block, labels: dict[str, str]) -> list[str]:
 
 
 def _figure(figure: Figure, label: str) -> str:
-    """The numbers of a figure in its place; pdflatex does not read SVG."""
+    """A figure and its numbers; the drawing lies beside the document if the whole report was written."""
     table = figure.table
-    source = f"Drawn in {escape(f'figures/{figure.id}.svg')}."
+    drawing = f"figures/{figure.id}.pdf"
+    source = ""
     lines = [r"\begin{figure}[!htbp]", r"\centering"]
+    lines.append(f"\\IfFileExists{{{drawing}}}{{\\includegraphics[width=\\linewidth]{{{drawing}}}}}{{}}")
     after = ""
     if table is not None and len(table.rows) <= _LONG_TABLE:
-        lines += [_tabulars(table), _footnotes(table)]
-        source += f" The numbers: {_caption(table)}"
+        lines += [r"\par\medskip", _tabulars(table), _footnotes(table)]
+        source = f" The numbers: {_caption(table, escape)}"
     elif table is not None:
-        after = "\n\n" + _longtables(table, f"\\caption*{{Numbers of {label}. {_caption(table)}}}")
+        after = "\n\n" + _longtables(table, f"\\caption*{{Numbers of {label}. {_caption(table, escape)}}}")
     lines += [
-        f"\\caption{{{_sentence(escape(figure.caption))} {source}}}",
+        f"\\caption{{{_sentence(escape(figure.caption))}{source}}}",
         f"\\label{{fig:{figure.id}}}",
         r"\end{figure}",
     ]
@@ -174,15 +198,15 @@ def _figure(figure: Figure, label: str) -> str:
 def _table(table: Table) -> str:
     label = f"\\label{{tab:{table.id}}}"
     if len(table.rows) > _LONG_TABLE:
-        return _longtables(table, f"\\caption{{{_caption(table)}}}{label}")
-    head = [r"\begin{table}[!htbp]", r"\centering", f"\\caption{{{_caption(table)}}}", label]
+        return _longtables(table, f"\\caption{{{_caption(table, escape)}}}{label}")
+    head = [r"\begin{table}[!htbp]", r"\centering", f"\\caption{{{_caption(table, escape)}}}", label]
     return "\n".join(line for line in [*head, _tabulars(table), _footnotes(table), r"\end{table}"] if line)
 
 
-def _caption(table: Table) -> str:
+def _caption(table: Table, write: Write) -> str:
     """The caption with the legend of the marks used and the notes, as sentences."""
     legend = [f"{_symbol(name)}: {MARKS[name].meaning}" for name in marks_used(table)]
-    sentences = [escape(table.caption), "; ".join(legend), *(escape(note) for note in table.notes)]
+    sentences = [write(table.caption), "; ".join(legend), *(write(note) for note in table.notes)]
     return " ".join(_sentence(sentence) for sentence in sentences if sentence)
 
 
@@ -208,9 +232,7 @@ def _tabulars(table: Table) -> str:
     parts = []
     letters = footnotes(table)
     for part in _parts(table):
-        rows = "\n".join(_rows(part, letters))
-        head = f"\\begin{{tabular}}{{{_spec(part)}}}\n\\toprule\n{_heads(part)}\n\\midrule"
-        body = f"{head}\n{rows}\n\\bottomrule\n\\end{{tabular}}"
+        body = _tabular(part, letters, _prose(part), escape)
         width = sum(_widths(part))
         if width > _LINE * 1.15:
             body = f"\\resizebox{{\\textwidth}}{{!}}{{%\n{body}}}"
@@ -218,6 +240,11 @@ def _tabulars(table: Table) -> str:
             body = f"{{\\small\n{body}}}"
         parts.append(body)
     return "\n\\par\\bigskip\n".join(parts)
+
+
+def _tabular(table: Table, letters: dict[str, str], prose: Sequence[int], write: Write) -> str:
+    head = f"\\begin{{tabular}}{{{_spec(table, prose)}}}\n\\toprule\n{_heads(table, write)}\n\\midrule"
+    return "\n".join([head, *_rows(table, letters, write), r"\bottomrule", r"\end{tabular}"])
 
 
 def _longtables(table: Table, caption: str) -> str:
@@ -228,15 +255,15 @@ def _longtables(table: Table, caption: str) -> str:
         sizes = ((1.0, "normalsize"), (1.12, "small"), (1.3, "footnotesize"), (1.6, "scriptsize"))
         width = sum(_widths(part)) / _LINE
         size = next((name for limit, name in sizes if width <= limit), "tiny")
-        heads = f"\\toprule\n{_heads(part)}\n\\midrule"
+        heads = f"\\toprule\n{_heads(part, escape)}\n\\midrule"
         columns = len(part.columns)
         above = caption if index == 0 else r"\caption*{More columns of the same table.}"
         parts.append(
             f"{{\\{size}\\setlength{{\\tabcolsep}}{{{6 if size == 'normalsize' else 3}pt}}\n"
-            f"\\begin{{longtable}}{{{_spec(part)}}}\n{above} \\\\\n"
+            f"\\begin{{longtable}}{{{_spec(part, _prose(part))}}}\n{above} \\\\\n"
             f"{heads}\n\\endfirsthead\n{heads}\n\\endhead\n"
             f"\\midrule\n\\multicolumn{{{columns}}}{{r}}{{continued on the next page}} \\\\\n\\endfoot\n"
-            "\\bottomrule\n\\endlastfoot\n" + "\n".join(_rows(part, letters)) + "\n\\end{longtable}}"
+            "\\bottomrule\n\\endlastfoot\n" + "\n".join(_rows(part, letters, escape)) + "\n\\end{longtable}}"
         )
     return "\n\n".join([*parts, *filter(None, [_footnotes(table)])])
 
@@ -303,9 +330,8 @@ def _room(table: Table, index: int) -> int:
     return max((len(symbols(row[index])) + bool(row[index].note) for row in table.rows), default=0)
 
 
-def _spec(table: Table) -> str:
-    prose, share = _prose(table), _prose_share(table)
-    spec = []
+def _spec(table: Table, prose: Sequence[int]) -> str:
+    spec, share = [], _prose_share(table)
     for index, column in enumerate(table.columns):
         room = _room(table, index)
         if index in prose:
@@ -317,29 +343,30 @@ def _spec(table: Table) -> str:
     return "".join(spec)
 
 
-def _heads(table: Table) -> str:
-    titles = " & ".join(escape(column.title) for column in table.columns) + r" \\"
+def _heads(table: Table, write: Write) -> str:
+    titles = " & ".join(write(column.title) for column in table.columns) + r" \\"
     if not any(column.group for column in table.columns):
         return titles
     spans, rules, start = [], [], 1
     for group, span in header_groups(table):
-        spans.append(f"\\multicolumn{{{span}}}{{c}}{{{escape(group)}}}" if group else "")
+        spans.append(f"\\multicolumn{{{span}}}{{c}}{{{write(group)}}}" if group else "")
         if group:
             rules.append(f"\\cmidrule(lr){{{start}-{start + span - 1}}}")
         start += span
     return f"{' & '.join(spans)} \\\\\n{' '.join(rules)}\n{titles}"
 
 
-def _rows(table: Table, letters: dict[str, str]) -> list[str]:
+def _rows(table: Table, letters: dict[str, str], write: Write) -> list[str]:
     kinds = [column.kind for column in table.columns]
     return [
-        " & ".join(_cell(cell, kind == "number", letters) for cell, kind in zip(row, kinds, strict=True)) + r" \\"
+        " & ".join(_cell(cell, kind == "number", letters, write) for cell, kind in zip(row, kinds, strict=True))
+        + r" \\"
         for row in table.rows
     ] or [f"\\multicolumn{{{len(kinds)}}}{{l}}{{no rows}} \\\\"]
 
 
-def _cell(cell: Cell, is_number: bool, letters: dict[str, str]) -> str:
-    text = escape(cell.text)
+def _cell(cell: Cell, is_number: bool, letters: dict[str, str], write: Write) -> str:
+    text = write(cell.text)
     if is_number:
         text = re.sub(r"^-(?=[\d.])", "$-$", text)
     if "best" in cell.marks:

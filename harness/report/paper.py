@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness.claims import check_claims
+from harness.claims import Claim, check_claims
 from harness.collections import load_collection
 from harness.collections.crossmath import Translation
 from harness.papers import Reproduction, Verdict
@@ -19,6 +19,7 @@ from harness.report.model import (
     Cell,
     Column,
     Figure,
+    Records,
     Report,
     Section,
     Table,
@@ -27,6 +28,7 @@ from harness.report.model import (
     slug,
 )
 from harness.report.parts import per_topic_table, protocol_text, provenance_section
+from harness.report.records import claim_records, score_records
 from harness.stats import Row, compare
 from harness.store import Provenance
 
@@ -66,7 +68,15 @@ def paper_report(reproduction: Reproduction, provenance: Provenance, alpha: floa
             "verdicts": [_verdict_data(verdict) for verdict in reproduction.verdicts],
             "scores": [scores_to_json(scores) for scores in reproduction.scores.values()],
         },
+        records=_records(reproduction, claims),
     )
+
+
+def _records(reproduction: Reproduction, claims: Sequence[Claim]) -> dict[str, Records]:
+    also = [scores for found in reproduction.also.values() for scores in found.values()]
+    scores = [*reproduction.scores.values(), *also]
+    records = {"scores": score_records(scores)} if scores else {}
+    return records | ({"comparison": claim_records(claims, reproduction.scores)} if claims else {})
 
 
 def _verdict_data(verdict: Verdict) -> dict[str, object]:

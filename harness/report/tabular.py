@@ -1,4 +1,4 @@
-"""The machine-readable forms of a report: one JSON document, one CSV file a table."""
+"""The machine-readable forms of a report: one JSON document, one CSV file a table, and CSV files of records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import io
 import json
 import math
 import re
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 
 from harness.errors import HarnessError
 from harness.report.model import Block, Cell, Explorer, Facts, Figure, Report, Table, Text, visible
@@ -125,19 +126,65 @@ def _plain(value: object, where: str) -> object:
 def tables_csv(report: Report) -> dict[str, str]:
     """File name -> CSV (RFC 4180: comma, CRLF, quotes doubled) of every table, those of figures among them.
 
-    A cell with a finite value gives that value at full precision, any other its text. Text that a spreadsheet
-    program would run as a formula is prefixed with an apostrophe.
+    A cell with a finite value gives that value at full precision, one of several numbers a field for each, any other
+    its text. Headers are ASCII. Text that a spreadsheet program would run as a formula is prefixed with an apostrophe.
     """
     return {f"{table.id}.csv": _csv(table) for table in report.tables()}
 
 
-def _csv(table: Table) -> str:
+def records_csv(report: Report) -> dict[str, str]:
+    """File name -> CSV of the report's records; numbers at full precision, nothing where there is no value."""
+    return {
+        f"{name}.csv": _lines([records.columns, *(map(_plain_field, row) for row in records.rows)])
+        for name, records in report.records.items()
+    }
+
+
+def _lines(rows: Iterable[Iterable[str]]) -> str:
     stream = io.StringIO(newline="")
-    writer = csv.writer(stream, lineterminator="\r\n")
-    writer.writerow([_field(column.full_title) for column in table.columns])
-    for row in table.rows:
-        writer.writerow([_field(cell.text) if cell.number is None else _decimal(cell.number) for cell in row])
+    csv.writer(stream, lineterminator="\r\n").writerows(rows)
     return stream.getvalue()
+
+
+def _plain_field(value: str | float | bool | None) -> str:
+    if isinstance(value, str):
+        return _field(value)
+    if value is None or isinstance(value, bool):
+        return "" if value is None else str(value).lower()
+    return _decimal(value) if math.isfinite(value) else ""
+
+
+def _csv(table: Table) -> str:
+    heads = _ascii([title for c in table.columns for title in (c.parts or (c.full_title,))])
+    rows = [
+        [field for cell, column in zip(row, table.columns, strict=True) for field in _fields(cell, len(column.parts))]
+        for row in table.rows
+    ]
+    return _lines([map(_field, heads), *rows])
+
+
+def _fields(cell: Cell, parts: int) -> list[str]:
+    """One field of a cell, or as many as its column has parts; a cell of such a column without numbers leaves them."""
+    if parts:
+        return [_plain_field(value) for value in cell.values] or [""] * parts
+    return [_field(cell.text) if cell.number is None else _decimal(cell.number)]
+
+
+_SIGNS = {"′": "'", "−": "-", "–": "-", "—": "-", "…": "..."}
+
+
+def _ascii(titles: Sequence[str]) -> list[str]:
+    """Headers that every program reads: without accents, other characters as their codes; what differs stays so."""
+
+    def plain(text: str) -> str:
+        signs = "".join(_SIGNS.get(char, char) for char in visible(text))
+        return "".join(char for char in unicodedata.normalize("NFKD", signs) if not unicodedata.combining(char))
+
+    def coded(text: str) -> str:
+        return "".join(char if char.isascii() else f"U+{ord(char):04X}" for char in text)
+
+    heads = [coded(plain(title)) for title in titles]
+    return [head if heads.count(head) == 1 else coded(visible(titles[index])) for index, head in enumerate(heads)]
 
 
 def _field(text: str) -> str:

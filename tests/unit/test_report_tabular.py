@@ -14,7 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
-from harness.report import Cell, Column, Facts, Figure, Report, Section, Table, Text, render_json, tables_csv
+from harness.report import (
+    Cell,
+    Column,
+    Facts,
+    Figure,
+    Records,
+    Report,
+    Section,
+    Table,
+    Text,
+    records_csv,
+    render_json,
+    tables_csv,
+)
 from harness.report.figures import dot_interval
 from harness.report.model import visible
 
@@ -76,6 +89,53 @@ def test_numbers_and_other_text_are_left_alone(text: str) -> None:
 def test_formulas_in_headers_are_disarmed_too() -> None:
     content = tables_csv(report((Cell("a"), Cell("b")), columns=(Column("=1"), Column("x", "@g"))))["means.csv"]
     assert read(content)[0] == ["'=1", "'@g / x"]
+
+
+def test_a_cell_of_several_numbers_has_a_field_for_each() -> None:
+    columns = (Column("run"), Column("95% interval", parts=("low", "high")), Column("p", kind="number"))
+    rows = (
+        (Cell("a"), Cell("-0.1 to +0.2", values=(-0.123456789, 0.2)), Cell("0.05", 0.05)),
+        (Cell("b"), Cell("undefined"), Cell("n/a")),
+    )
+    lines = read(tables_csv(report(*rows, columns=columns))["means.csv"])
+    assert lines == [["run", "low", "high", "p"], ["a", "-0.123456789", "0.2", "0.05"], ["b", "", "", "n/a"]]
+    with pytest.raises(HarnessError, match=r"^table means: row 1 has 1 values in column '95% interval', expected 2$"):
+        report((Cell("a"), Cell("x", values=(0.1,)), Cell("")), columns=columns)
+
+
+def test_headers_are_ascii_and_as_different_as_they_were() -> None:
+    titles = ["nDCG′@10", "čeština", "cestina", "a–b", "اجرا", "λ", "run"]
+    columns = tuple(Column(title) for title in titles)
+    heads = read(tables_csv(report(tuple(Cell("x") for _ in titles), columns=columns))["means.csv"])[0]
+    assert heads[:4] == ["nDCG'@10", "U+010DeU+0161tina", "cestina", "a-b"]
+    assert heads[5:] == ["U+03BB", "run"]
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, max_size=6, unique_by=visible))
+def test_any_headers_stay_ascii_and_distinct(titles: list[str]) -> None:
+    columns = tuple(Column(title) for title in titles)
+    heads = read(tables_csv(report(columns=columns))["means.csv"])[0]
+    assert all(head.isascii() for head in heads)
+    assert len(set(heads)) == len(titles)
+
+
+def records(*rows: tuple[str | float | bool | None, ...]) -> list[list[str]]:
+    columns = tuple(f"c{index}" for index in range(len(rows[0])))
+    content = records_csv(Report("t", "h", (), records={"facts": Records(columns, rows)}))
+    assert set(content) == {"facts.csv"}
+    return read(content["facts.csv"])[1:]
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
+def test_records_keep_every_digit(values: list[float]) -> None:
+    assert [float(field) for field in records(tuple(values))[0]] == values
+
+
+def test_records_tell_truth_words_and_what_is_missing() -> None:
+    found = records(("run, a", 3, True, False, None, float("nan"), float("inf"), "=1+1"))
+    assert found == [["run, a", "3", "true", "false", "", "", "", "'=1+1"]]
+    with pytest.raises(HarnessError, match="unfit for a file name"):
+        Report("t", "h", (), records={"../x": Records((), ())})
 
 
 def test_tables_of_figures_are_written_and_whole_numbers_have_no_fraction() -> None:

@@ -12,7 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report import Cell, Column, Facts, Figure, Report, Section, Table, Text, render_latex, render_markdown
+from harness.report import (
+    Cell,
+    Column,
+    Facts,
+    Figure,
+    Report,
+    Section,
+    Table,
+    Text,
+    render_latex,
+    render_markdown,
+    render_table,
+)
 from harness.report.figures import dot_interval
 from harness.report.latex import escape as latex_escape
 from harness.report.markdown import escape as markdown_escape
@@ -249,6 +261,47 @@ psu\_A$^{\dagger}$ & \textbf{0.300}\rlap{$^{*\mathrm{a}}$} & $-$0.1 \\
 \end{minipage}
 \end{table}"""
     assert expected.replace("CAPTION", caption) in source
+
+
+def test_a_table_for_a_paper_is_the_bare_tabular() -> None:
+    columns = (Column("Run"), Column("ARQMath-1", "P@10", "number"), Column("ARQMath-2", "P@10", "number"))
+    long = "a-very-long-name-of-a-run--with-two-hyphens-in-it"
+    rows = (
+        (Cell(long), Cell("0.300", 0.3, ("best",), "rounded"), Cell("-0.1", -0.1)),
+        (Cell("[x]"), Cell("0.2", marks=("exact",)), Cell("n/a")),
+    )
+    expected = r"""% Needs \usepackage{booktabs}, \usepackage{array}, \usepackage{amssymb}.
+% Around it:
+% \caption{Means. \textbf{bold}: best; $^{\checkmark}$: equals the published value in all printed digits. n = 77.}
+% \label{tab:means}
+% Below it, with threeparttable:
+% \begin{tablenotes}
+%   \item[a] rounded
+% \end{tablenotes}
+\begin{tabular}{lr<{\hspace{5pt}}r}
+\toprule
+ & \multicolumn{2}{c}{P@10} \\
+\cmidrule(lr){2-3}
+Run & ARQMath-1 & ARQMath-2 \\
+\midrule
+a-very-long-name-of-a-run-{}-with-two-hyphens-in-it & \textbf{0.300}\rlap{$^{\mathrm{a}}$} & $-$0.1 \\
+{[}x{]} & 0.2\rlap{$^{\checkmark}$} & n/a \\
+\bottomrule
+\end{tabular}
+"""
+    assert render_table(Table("means", "Means", columns, rows, ("n = 77",))) == expected
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_table_for_a_paper_is_whole_whatever_stands_in_it(text: str) -> None:
+    table = Table("t", text, (Column(text, text), Column("b")), ((Cell(text, note=text), Cell("x" * 90)),), (text,))
+    source = render_table(table)
+    code = [line for line in source.splitlines() if not line.startswith("%")]
+    assert code[0].startswith(r"\begin{tabular}")
+    assert code[-1] == r"\end{tabular}"
+    assert balanced("\n".join(code))
+    assert "x" * 90 in source
+    assert not re.search(r"\\(allowbreak|resizebox|small|documentclass|usepackage)", "\n".join(code))
 
 
 def wide_table(rows: int, columns: int) -> Report:

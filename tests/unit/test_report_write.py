@@ -15,6 +15,7 @@ from harness.report import (
     Column,
     Facts,
     Figure,
+    Records,
     Report,
     Section,
     Table,
@@ -23,6 +24,7 @@ from harness.report import (
     render_json,
     render_latex,
     render_markdown,
+    render_table,
     write_report,
 )
 from harness.report.figures import dot_interval
@@ -32,7 +34,8 @@ def example() -> Report:
     table = Table("means", "Means", (Column("Run"), Column("v", kind="number")), ((Cell("a"), Cell("0.1", 0.1)),))
     figure = Figure("dots", "Dots", dot_interval([("a", 0.1, 0.0, 0.2, True)], "v"))
     blocks = (Text(("Čeština",)), Facts((("seed", "7"),)), table, figure)
-    return Report("T", "H", (Section("S", blocks),), data={"cells": 108})
+    records = {"verdicts": Records(("run", "value"), (("a", 0.1), ("b", None)))}
+    return Report("T", "H", (Section("S", blocks),), data={"cells": 108}, records=records)
 
 
 def files(folder: Path) -> set[str]:
@@ -54,12 +57,18 @@ def test_all_formats_are_written_and_named(tmp_path: Path) -> None:
         "report.md",
         "report.tex",
         "report.json",
+        "verdicts.csv",
         "tables/means.csv",
+        "tables/means.tex",
         "figures/dots.svg",
+        "figures/dots.pdf",
     }
     assert (folder / "report.tex").read_text("utf-8") == render_latex(example())
     assert (folder / "index.html").read_text("utf-8") == render_html(example())
     assert (folder / "tables" / "means.csv").read_bytes() == b"Run,v\r\na,0.1\r\n"
+    assert (folder / "tables" / "means.tex").read_text("utf-8") == render_table(next(example().tables()))
+    assert (folder / "figures" / "dots.pdf").read_bytes().startswith(b"%PDF-1.")
+    assert (folder / "verdicts.csv").read_bytes() == b"run,value\r\na,0.1\r\nb,\r\n"
     drawing = ET.fromstring((folder / "figures" / "dots.svg").read_bytes())  # noqa: S314 - our own drawing
     assert drawing.tag.endswith("}svg")
 
@@ -67,6 +76,10 @@ def test_all_formats_are_written_and_named(tmp_path: Path) -> None:
 def test_only_what_is_asked_for_is_written(tmp_path: Path) -> None:
     assert list(write_report(example(), tmp_path, ("html",))) == ["html"]
     assert files(tmp_path) == {"index.html"}
+    write_report(example(), tmp_path / "md", ("md",))
+    assert files(tmp_path / "md") == {"report.md", "figures/dots.svg"}
+    write_report(example(), tmp_path / "csv", ("csv",))
+    assert files(tmp_path / "csv") == {"verdicts.csv", "tables/means.csv"}
     empty = Report("T", "H", ())
     assert write_report(empty, tmp_path / "b", ("csv", "json")) == {"json": tmp_path / "b" / "report.json"}
 

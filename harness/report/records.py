@@ -1,0 +1,45 @@
+"""Scores and tests as plain records for other programs: a row for each fact, a column for each number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, fields
+
+from harness.claims import POOLED, Claim
+from harness.protocol import Scores
+from harness.report.model import Records
+from harness.stats import Comparison, Row
+
+_TESTS = ("collection", "edition", "protocol", *(field.name for field in fields(Row)), "family", "alpha")
+
+
+def score_records(scores: Iterable[Scores]) -> Records:
+    """One row for each run, topic and measure; no value where the protocol leaves the topic out of the mean."""
+    rows = []
+    for score in scores:
+        same = (score.collection, score.edition, score.protocol.name, score.run)
+        for topic, values in zip(score.topics, score.values.tolist(), strict=True):
+            pairs = zip(score.measures, values, strict=True)
+            rows += [(*same, topic, measure, None if math.isnan(value) else value) for measure, value in pairs]
+    return Records(("collection", "edition", "protocol", "run", "topic", "measure", "value"), tuple(rows))
+
+
+def comparison_records(comparison: Comparison) -> Records:
+    """One row for each pair of runs and measure: all that `harness.stats.Row` says, and the family it was tested in."""
+    same = (comparison.collection, comparison.edition, comparison.protocol)
+    plan = (comparison.family, comparison.alpha)
+    return Records(_TESTS, tuple((*same, *astuple(row), *plan) for row in comparison.rows))
+
+
+def claim_records(claims: Sequence[Claim], scores: Mapping[tuple[str, str], Scores]) -> Records:
+    """The same of a paper's claims; what is pooled has no edition. `scores`: (collection, run) -> its scores."""
+    known = {name: (score.collection, score.edition, score.protocol.name) for (name, _), score in scores.items()}
+    rows = []
+    for claim in claims:
+        for test in claim.tests:
+            pooled = test.collection == POOLED
+            same = (POOLED, "", next(iter(known.values()))[2]) if pooled else known[test.collection]
+            plan = (claim.family_pooled if pooled else claim.family, claim.alpha)
+            rows.append((claim.title, *same, *astuple(test.row), *plan))
+    return Records(("claim", *_TESTS), tuple(rows))
