@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from harness.console import out, say
+from harness.console import out, out_table, say
 from harness.errors import HarnessError
 
 if TYPE_CHECKING:
@@ -268,17 +268,6 @@ def _key_columns(path: Path) -> tuple[str, str]:
     return header[0], header[1]
 
 
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Columns side by side: the first to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        first, *rest = (
-            field.ljust(width) if i == 0 else field.rjust(width)
-            for i, (field, width) in enumerate(zip(row, widths, strict=True))
-        )
-        out("  ".join((first, *rest)).rstrip())
-
-
 def _print_means(scores: Sequence[Scores], asked: _Asked) -> None:
     first = scores[0]
     rows = [["run", *(first.protocol.label(m) for m in first.measures), "n", "missing"]]
@@ -288,7 +277,7 @@ def _print_means(scores: Sequence[Scores], asked: _Asked) -> None:
         # One n if all measures stand on the same topics, else one for each.
         n = counted[0] if len(set(counted)) == 1 else "/".join(counted)
         rows.append([score.run, *means, n, str(score.counts["topics missing"])])
-    _print_table(rows)
+    out_table(rows)
     named = first.collection if asked.qrels is not None else f"{first.collection}, edition {first.edition}"
     default = ", the default with --qrels" if asked.qrels is not None and asked.protocol is None else ""
     out(f"{named} (judgments {first.qrels_sha256[:12]}), protocol {first.protocol.name}{default}")
@@ -305,7 +294,7 @@ def _print_tests(comparison: Comparison, label: Callable[[str], str]) -> None:
         rows.append(
             [row.a, row.b, label(row.measure), str(row.n), f"{row.difference:+.4f}{mark}", interval, effect, *ps]
         )
-    _print_table(rows)
+    out_table(rows)
     out(f"* {comparison.correction}")
 
 

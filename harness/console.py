@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import NoReturn, TextIO, TypeVar
@@ -180,3 +180,14 @@ def _clear() -> None:
         _LIVE.clear()
         sys.stderr.write("\r\x1b[K")
         sys.stderr.flush()
+
+
+def out_table(rows: Sequence[Sequence[str]]) -> None:
+    """Columns side by side: the first to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        first, *rest = (
+            field.ljust(width) if i == 0 else field.rjust(width)
+            for i, (field, width) in enumerate(zip(row, widths, strict=True))
+        )
+        out("  ".join((first, *rest)).rstrip())

@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import config
-from harness.console import out, say, track
+from harness.console import out, out_table, say, track
 from harness.errors import HarnessError, suggestion
 from harness.files import read_bytes
 from harness.store import key as content_key
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
+    from harness.protocol import Scores
+    from harness.stats import Comparison
 
 GROUPS = {"reproduce": ("paper",), "run": ("collection", "corpus", "system", "protocol", "sweep")}
 SWITCHES = ("rerank", "reuse", "allow_test_judgments")
@@ -227,11 +230,31 @@ def _demonstrate(settings: dict[str, Any], output: Path) -> None:
 
     for made in demonstrate(Path(settings["runs"]), say):
         evaluation = replace(evaluate(made.task, list(made.runs.values())), seconds=made.seconds)
-        comparison = compare(evaluation, "shuffle", alpha=settings["alpha"], seed=settings["seed"])
+        comparison = compare(evaluation, made.baseline, alpha=settings["alpha"], seed=settings["seed"])
         report = comparison_report(evaluation, comparison, inputs(made.task, made.runs))
         out(headline(evaluation))
-        folder = output / evaluation.collection.name
-        out(f"report: {first_page(write_report(report, folder, settings['formats']))}")
+        _out_means(evaluation.scores, comparison)
+        written = write_report(report, output / evaluation.collection.name, settings["formats"])
+        out(f"report: {first_page(written)}\n")
+
+
+def _out_means(scores: Sequence[Scores], comparison: Comparison) -> None:
+    """The means of every run, the best first, with the marks of its tests against the baseline."""
+    from harness.report.comparison import marks_of
+    from harness.report.model import MARKS
+
+    first = scores[0]
+    tests = {(row.a, row.measure): row for row in comparison.rows}
+    measures = [measure for measure in first.measures if not measure.startswith("Judged")]
+    rows = [["run", *(f"{first.protocol.label(measure)} " for measure in measures)]]
+    for score in sorted(scores, key=lambda s: (-s.mean(measures[0]), s.run)):
+        name = f"{score.run} {MARKS['baseline'].symbol}" if score.run == comparison.baseline else score.run
+        # A blank where there is no mark, so that digits stand below each other.
+        signs = ["".join(MARKS[m].symbol for m in marks_of(tests.get((score.run, one)))) or " " for one in measures]
+        rows.append([name, *(f"{score.mean(one):.3f}{sign}" for one, sign in zip(measures, signs, strict=True))])
+    out_table(rows)
+    legend = "; ".join(f"{MARKS[name].symbol} {MARKS[name].meaning}" for name in ("baseline", "significant", "nominal"))
+    out(f"{legend}. Tests: {comparison.correction}; marks after Bonferroni's.")
 
 
 def _run(cfg: DictConfig) -> float | None:

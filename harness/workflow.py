@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ from harness.collections.corpus import Corpus, load_corpus
 from harness.collections.coverage import Coverage
 from harness.console import track
 from harness.errors import FormatError, HarnessError, Problem
-from harness.produce import Say, present, produce, quiet
+from harness.produce import Produced, Say, present, produce, quiet
 from harness.protocol import Protocol, scores_to_json
 from harness.report.comparison import Evaluation, compare_runs
 from harness.scoring import Scorer
 from harness.stats import Comparison
 from harness.store import Provenance, provenance
-from harness.systems import load_system, system_state
+from harness.systems import build_system
 from harness.topics import Topics
 from harness.trec import TAG, TAG_RULE, Run, read_run
 
@@ -246,31 +246,34 @@ def inputs(task: Task, runs: Mapping[str, Run]) -> Provenance:
 
 @dataclass(frozen=True)
 class Demonstration:
-    """The demonstration on one collection: run file -> run, and run -> CPU seconds a topic."""
+    """The demonstration on one collection: run file -> run, the run to compare with, run -> CPU seconds a topic."""
 
     task: Task
     runs: Mapping[str, Run]
+    baseline: str
     seconds: Mapping[str, float]
 
 
-def demonstrate(output: Path, say: Say = quiet) -> list[Demonstration]:
-    """Every installed system that is meant for the demonstration (`demo: true`), on the embedded collections."""
-    out = []
-    for name in (name for name in config.names("collection") if name.startswith("mini-")):
+def demonstrate(output: Path, say: Say = quiet) -> Iterator[Demonstration]:
+    """The systems of `conf/paper/demo.yaml` on the embedded collections, one collection after the other.
+
+    Runs are always made, as their times are reported; those of a fusion include the runs that it reads.
+    """
+    mapping, where = config.load("paper", "demo")
+    for name, entry in mapping["collections"].items():
         collection = load_collection(name)
-        runs: dict[str, Run] = {}
+        corpus = load_corpus(str(collection.config["corpus"]))
+        made: dict[str, Produced] = {}
         seconds: dict[str, float] = {}
-        for system_name in config.names("system"):
-            mapping, _ = config.load("system", system_name)
-            if not mapping.get("demo"):
-                continue
-            if (state := system_state(mapping)) != "here":
-                say(f"system {system_name} is left out: {state}")
-                continue
-            corpus = load_corpus(str(collection.config["corpus"]))
+        for system, changes in entry["systems"].items():
+            settings = config.load("system", system)[0] | changes
+            read = settings.get("runs") or []
+            if read:
+                settings["runs"] = [str(made[run].path) for run in read]
             begin = time.process_time()
-            produced = produce(load_system(system_name), collection, corpus, output, say=say)
-            seconds[produced.run.name] = (time.process_time() - begin) / len(produced.run.topics)
-            runs[str(produced.path)] = produced.run
-        out.append(Demonstration(task(collection), runs, seconds))
-    return out
+            built = build_system(settings, f"{where}: {name}: {system}")
+            made[system] = produce(built, collection, corpus, output, configuration=settings, reuse=False, say=say)
+            seconds[system] = time.process_time() - begin + sum(seconds[run] for run in read)
+        runs = {str(produced.path): produced.run for produced in made.values()}
+        a_topic = {produced.run.name: seconds[at] / len(produced.run.topics) for at, produced in made.items()}
+        yield Demonstration(task(collection), runs, str(entry["baseline"]), a_topic)

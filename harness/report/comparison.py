@@ -143,7 +143,7 @@ def means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
         is_baseline = comparison is not None and scores.run == comparison.baseline
         cells = [Cell(scores.run, marks=("baseline",) if is_baseline else ())]
         for measure in first.measures:
-            marks = _marks(tests.get((scores.run, measure)))
+            marks = marks_of(tests.get((scores.run, measure)))
             mean = scores.mean(measure)
             cells.append(number_cell(mean, 3, (*marks, *(("best",) if mean == best[measure] else ()))))
             cells.append(Cell(str(scores.n(measure)), scores.n(measure)))
@@ -160,7 +160,8 @@ def means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
     return Table("means", "Means over topics", tuple(columns), tuple(rows), tuple(notes))
 
 
-def _marks(row: Row | None) -> tuple[str, ...]:
+def marks_of(row: Row | None) -> tuple[str, ...]:
+    """What a test says at the value of its first run: significant, only without correction, or nothing."""
     if row is None:
         return ()
     if row.significant_bonferroni:
@@ -184,7 +185,7 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
             Cell(row.b),
             Cell(first.protocol.label(row.measure)),
             Cell(str(row.n), row.n),
-            number_cell(row.difference, 4, _marks(row)),
+            number_cell(row.difference, 4, marks_of(row)),
             Cell(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}", values=(row.ci_low, row.ci_high)),
             Cell("undefined") if row.effect_size is None else number_cell(row.effect_size, 2),
             shown_p(row.p),

@@ -46,7 +46,7 @@ class System(Protocol):
         ...
 
 
-_ABOUT = ("title", "extra", "needs", "demo")
+_ABOUT = ("title", "extra", "needs")
 _REGISTERED = ("title", "blocked")
 _KINDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", str: "text"}
 

@@ -6,14 +6,18 @@ import json
 import re
 import shutil
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
 import yaml
+from scipy.stats import ttest_rel
 from tools import Place, run_text, table
 
+from harness.collections import load_collection
+
 RUN = ("run", "collection=mini-task1", "corpus=mini-answers", "system=overlap")
-REPORT = {"index.html", "report.md", "report.tex", "report.json", "tables", "figures"}
+REPORT = {"index.html", "report.md", "report.tex", "report.json", "scores.csv", "tables", "figures"}
 COLLECTION = """\
 name: mine
 title: Mine
@@ -46,7 +50,7 @@ def own_configuration(place: Place, folder: str = "conf") -> None:
 
 def comparable(content: bytes) -> str:
     """A report without what tells where and when it was made: its command line."""
-    return re.sub(r"harness (run|reproduce)[^\"<`]*", "", content.decode())
+    return re.sub(r"harness (run|reproduce)[^\"<`]*", "", content.decode("latin-1"))
 
 
 def without_side_files(files: dict[str, bytes]) -> dict[str, bytes]:
@@ -63,21 +67,26 @@ def data(place: Place, path: str) -> dict[str, Any]:
 
 def test_the_demonstration(place: Place) -> None:
     printed = place.good("reproduce", "output=out/reports", "runs=out/runs", "formats=[html,json]")
-    collections = ("mini-task1", "mini-task2", "mini-theorems")
-    for number, name in enumerate(collections):
-        said, report = printed.splitlines()[2 * number : 2 * number + 2]
-        runs = {path.stem for path in (place.here / "out" / "runs" / name).glob("*.run")}
+    blocks = [block.splitlines() for block in printed.strip().split("\n\n")]
+    collections = {"mini-task1": "bm25", "mini-task2": "overlap", "mini-theorems": "bm25"}
+    for (name, baseline), (said, *rows, legend, report) in zip(collections.items(), blocks, strict=True):
         outcome = re.fullmatch(
             rf"(\d+) runs on {name} \(edition official, n = \d+\): best \S+ 0\.\d{{3}} by (\S+)", said
         )
         assert outcome
-        assert int(outcome[1]) == len(runs)
-        assert {"overlap", "shuffle", outcome[2]} <= runs
         assert report == f"report: out/reports/{name}/index.html"
         assert set(place.files(f"out/reports/{name}")) == {
             f"out/reports/{name}/index.html",
             f"out/reports/{name}/report.json",
         }
+        runs = {path.stem for path in (place.here / "out" / "runs" / name).glob("*.run")}
+        shown = {row[0]: row[1:] for row in table("\n".join(rows))[1:]}
+        assert set(shown) == runs - {baseline} | {f"{baseline} †"}
+        assert (int(outcome[1]), outcome[2]) == (len(runs), next(iter(shown)))
+        scores = {score["run"]: score for score in data(place, f"out/reports/{name}/report.json")["scores"]}
+        assert {run.removesuffix(" †"): cells for run, cells in shown.items()} == marked(scores, baseline)
+        family = (len(runs) - 1) * len(shown[f"{baseline} †"])
+        assert f"Bonferroni and Holm over a family of {family} tests" in legend
     assert {path.name for path in place.here.iterdir()} == {"out"}
     # What the demonstration says of its runs is what `score` says of their files.
     scores = {score["run"]: score for score in data(place, "out/reports/mini-task1/report.json")["scores"]}
@@ -86,6 +95,28 @@ def test_the_demonstration(place: Place) -> None:
         values = scores[row[0]]["values"]
         column = scores[row[0]]["measures"].index("AP")
         assert row[2] == f"{sum(value[column] for value in values) / len(values):.4f}"
+
+
+def marked(scores: dict[str, Any], baseline: str) -> dict[str, list[str]]:
+    """Run -> its means with marks, by SciPy's paired t-test over topics, or over the means of their clusters."""
+    first = scores[baseline]
+    clusters = load_collection(first["collection"]).clusters() or {topic: topic for topic in first["topics"]}
+    groups = sorted(set(clusters.values()))
+    measures = [number for number, name in enumerate(first["measures"]) if not name.startswith("Judged")]
+    family = (len(scores) - 1) * len(measures)
+
+    def column(run: str, number: int) -> list[float]:
+        value = dict(zip(scores[run]["topics"], (row[number] for row in scores[run]["values"]), strict=True))
+        return [fmean(value[topic] for topic in value if clusters[topic] == group) for group in groups]
+
+    found: dict[str, list[str]] = {}
+    for run in scores:
+        for number in measures:
+            mine, base = column(run, number), column(baseline, number)
+            p = float(ttest_rel(mine, base).pvalue) if mine != base else 1.0
+            mark = "*" if p * family < 0.05 else "°" if p < 0.05 else ""
+            found.setdefault(run, []).append(f"{fmean(row[number] for row in scores[run]['values']):.3f}{mark}")
+    return found
 
 
 def test_run_writes_below_the_current_folder_only(place: Place) -> None:

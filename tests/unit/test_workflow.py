@@ -13,6 +13,7 @@ from harness.collections import load_collection
 from harness.errors import FormatError, HarnessError
 from harness.stats import compare
 from harness.store import provenance
+from harness.systems.fusion import fuse, rrf
 from harness.trec import Run
 from harness.workflow import demonstrate, evaluate, inputs, read_runs, task
 
@@ -124,21 +125,46 @@ def test_the_provenance_names_judgments_and_runs() -> None:
 # Producing
 
 
-def test_the_demonstration_runs_every_system_on_every_embedded_collection(tmp_path: Path) -> None:
+DEMONSTRATION = {
+    "mini-task1": ["shuffle", "overlap", "bm25", "tfidf-ltn", "tree", "tangent", "rrf-bm25-tree"],
+    "mini-task2": ["shuffle", "overlap", "tree", "tangent", "l2l", "rrf-tree-tangent"],
+    "mini-theorems": ["shuffle", "overlap", "bm25", "tfidf-ltn", "mathlib", "rrf-bm25-mathlib"],
+}
+
+
+def test_the_demonstration_runs_floors_and_real_systems_on_every_embedded_collection(tmp_path: Path) -> None:
     said: list[str] = []
-    found = demonstrate(tmp_path, said.append)
-    assert [made.task.collection.name for made in found][:3] == ["mini-task1", "mini-task2", "mini-theorems"]
+    found = list(demonstrate(tmp_path, said.append))
+    assert {made.task.collection.name: [run.name for run in made.runs.values()] for made in found} == DEMONSTRATION
+    assert set(DEMONSTRATION) == {name for name in config.names("collection") if name.startswith("mini-")}
     for made in found:
-        collection, scorer, runs = made.task.collection, made.task.scorer, made.runs
-        assert set(made.seconds) == {run.name for run in runs.values()}
+        scorer, runs = made.task.scorer, {run.name: run for run in made.runs.values()}
+        assert made.baseline in runs
+        assert set(made.seconds) == set(runs)
         assert all(0 < seconds < 60 for seconds in made.seconds.values())
-        assert {Path(path).stem for path in runs} >= {"overlap", "overlap-title", "shuffle"}
-        assert all(Path(path).is_file() for path in runs)
-        assert scorer.collection == collection.name
+        assert [Path(path).stem for path in made.runs] == list(runs)
+        assert all(Path(path).is_file() for path in made.runs)
+        assert scorer.collection == made.task.collection.name
         measure = scorer.measures[0]
-        mean = {run.name: scorer(run).mean(measure) for run in runs.values()}
-        assert mean["overlap"] > mean["shuffle"]
-    assert len(said) == sum(len(made.runs) for made in found)
+        mean = {name: scorer(run).mean(measure) for name, run in runs.items()}
+        assert mean["shuffle"] < min(mean[made.baseline], mean["overlap"])
+        fused = next(name for name in runs if name.startswith("rrf-"))
+        parts = fused.split("-")[1:]
+        total = {name: made.seconds[name] * len(runs[name].topics) for name in (fused, *parts)}
+        assert total[fused] > sum(total[name] for name in parts)
+        again = fuse([runs[name] for name in parts], rrf, fused)
+        assert order(runs[fused]) == order(again)
+    assert len([line for line in said if line.startswith("running ")]) == sum(map(len, DEMONSTRATION.values()))
+
+
+def order(run: Run) -> dict[str, list[str]]:
+    return {topic: sorted(docs, key=lambda doc: (-docs[doc], doc)) for topic, docs in run.to_dict().items()}
+
+
+def test_the_systems_of_the_demonstration_need_no_extra() -> None:
+    mapping, _ = config.load("paper", "demo")
+    named = {system for entry in mapping["collections"].values() for system in entry["systems"]}
+    assert all(not {"needs", "extra", "blocked"} & set(config.load("system", name)[0]) for name in named)
 
 
 # Provenance
