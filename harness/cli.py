@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness import __version__
+from harness import __version__, interrupt
 from harness.cli_score import register
 from harness.console import leave_pipe, out, say
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, SystemRaisedError, suggestion
 
 if TYPE_CHECKING:
     from harness.fetch import Resource
@@ -216,7 +217,11 @@ def version(
 
 
 def main() -> None:
-    """The program `harness`: exit code 0, or 2 after one clear line (a line a fault) on standard error."""
+    """The program `harness`: exit code 0, or 2 after one clear line (a line a fault) on standard error.
+
+    What a system raises is told with the traceback of its own frames; with HYDRA_FULL_ERROR=1, any fault with all.
+    """
+    full = os.environ.get("HYDRA_FULL_ERROR") == "1"  # Hydra's commands set it
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that lacks a character (such as the prime of nDCG′) gets its escape, not a traceback.
@@ -228,18 +233,30 @@ def main() -> None:
             hydra_main(sys.argv[1], sys.argv[2:])
             return
         code = app(standalone_mode=False)
+        if code == interrupt.CODE:  # Typer has caught it
+            interrupt.tell()
         sys.exit(code if isinstance(code, int) else 0)
-    except HarnessError as error:
-        say("\n".join(f"harness: {line}" for line in str(error).splitlines()))
-        sys.exit(2)
-    except typer.TyperException as error:
-        say(f"harness: {' '.join(error.format_message().split())}")
+    except (HarnessError, typer.TyperException) as error:
+        if interrupt.stopping():  # only what some library made of it
+            interrupt.leave()
+        _tell(error, full)
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
-        say("harness: stopped; what was written is whole")
-        sys.exit(130)
+        interrupt.tell()
+        sys.exit(interrupt.CODE)
     except BrokenPipeError:
         leave_pipe(sys.stdout)
+
+
+def _tell(error: HarnessError | typer.TyperException, full: bool) -> None:
+    if full:
+        import traceback
+
+        say("".join(traceback.format_exception(error)).rstrip())
+    elif isinstance(error, SystemRaisedError):
+        say(error.trace)
+    text = str(error) if isinstance(error, HarnessError) else " ".join(error.format_message().split())
+    say("\n".join(f"harness: {line}" for line in text.splitlines()))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from harness.stats import Comparison
     from harness.store import Provenance
 
+
+def _path(text: str) -> Path:
+    if not text:
+        raise typer.BadParameter("'' names no file or folder")
+    return Path(text)
+
+
 Runs = Annotated[
     list[str],
     typer.Argument(
@@ -30,11 +37,14 @@ Runs = Annotated[
 ]
 CollectionName = Annotated[str | None, typer.Option("--collection", "-c", help="Collection; see 'harness list'.")]
 Judgments = Annotated[
-    Path | None, typer.Option("--qrels", metavar="FILE", help="Judgments (TREC) in place of a collection.")
+    Path | None,
+    typer.Option("--qrels", parser=_path, metavar="FILE", help="Judgments (TREC) in place of a collection."),
 ]
 TopicFile = Annotated[
     Path | None,
-    typer.Option("--topics", metavar="FILE", help="With --qrels: the topics; a run may answer no other ones."),
+    typer.Option(
+        "--topics", parser=_path, metavar="FILE", help="With --qrels: the topics; a run may answer no other ones."
+    ),
 ]
 Edition = Annotated[str | None, typer.Option(help="Edition of the judgments; default: the collection's.")]
 ProtocolName = Annotated[
@@ -51,7 +61,12 @@ Keys = Annotated[
 CorpusName = Annotated[
     str | None, typer.Option("--corpus", help="Cut the judgments to the documents of this corpus; see 'harness list'.")
 ]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for a report; none is written without it.")]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", parser=_path, metavar="FOLDER", help="Folder for a report; none is written without it."
+    ),
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON document (schema mathir-harness/evaluation) and nothing else.")
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,9 @@ from harness.errors import HarnessError, format_error, refuse, suggestion
 from harness.fetch import Resource
 from harness.files import data_root, read_bytes
 
+_DEEPEST = 50  # levels of a configuration; ours have six
+_MOST = 100_000  # nodes with every alias written out
+_NEEDED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*|[^\n]*/[^\n]*")  # a module, or a file
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -41,12 +45,22 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def folders() -> tuple[Path, ...]:
-    """The configuration folders: ours, then the user's (`HARNESS_CONF`, else `conf/` below the current folder)."""
+    """The configuration folders: ours, then the user's (`HARNESS_CONF`, else `conf/` below the current folder).
+
+    Raises
+    ------
+    HarnessError
+        `HARNESS_CONF` is no folder, or the current folder was deleted.
+    """
+    try:
+        here = Path.cwd()
+    except OSError:
+        raise HarnessError("the current folder is not there any more; go to another one") from None
     ours = data_root() / "conf"
     named = os.environ.get("HARNESS_CONF")
     if named and not Path(named).is_dir():
         raise HarnessError(f"HARNESS_CONF={named}: no such folder")
-    user = Path(named) if named else Path.cwd() / "conf"
+    user = Path(named) if named else here / "conf"
     if not user.is_dir() or user.resolve() == ours.resolve():
         return (ours,)
     return (ours, user)
@@ -72,6 +86,7 @@ def names(group: str) -> dict[str, Path]:
 def parse(data: bytes, path: str) -> dict[str, Any]:
     """A YAML mapping; faults as `path:line: reason`."""
     try:
+        _check_nesting(data, path)
         value = yaml.load(data, _Loader)  # noqa: S506  (a safe loader, made stricter)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
@@ -97,19 +112,48 @@ def read(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
     return dict(_parsed(read_bytes(known[name]), str(known[name]))), str(known[name])
 
 
+def _check_nesting(data: bytes, path: str) -> None:
+    """Raise FormatError for what would break the loader, which recurses, or fill the memory of who follows aliases."""
+    sizes = [0]  # nodes of the whole, then of each collection that is open
+    names: list[str | None] = []
+    anchors: dict[str | None, int] = {}
+    for event in yaml.parse(data, _Loader):
+        name, size = getattr(event, "anchor", None), 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            sizes.append(1)
+            names.append(name)
+            size = 0
+        elif isinstance(event, yaml.CollectionEndEvent):
+            name, size = names.pop(), sizes.pop()
+        elif isinstance(event, yaml.AliasEvent):
+            name, size = None, anchors.get(name, 1)
+        sizes[-1] += size
+        if name is not None:
+            anchors[name] = size
+        line = event.start_mark.line + 1 if event.start_mark else 0
+        if len(names) > _DEEPEST:
+            raise format_error(path, line, f"more than {_DEEPEST} levels, one inside the other")
+        if sizes[-1] > _MOST:
+            raise format_error(path, line, f"more than {_MOST:,} values where all aliases are followed")
+
+
 def load(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
     """A named configuration and the path that messages give for it; `where` is who names it.
 
     Raises
     ------
     HarnessError
-        No such name (with the nearest one), or a file that is not valid YAML or calls itself otherwise.
+        No such name (with the nearest one), a file that is not valid YAML or calls itself otherwise, or one of the
+        keys that lists show (`title`; of a system `extra` and `needs`) is of another type.
     """
     mapping, path = read(group, name, where)
     # Reports name what they used: a protocol that calls itself by another one's name would mislead. A system's
     # name is a parameter, the name of its run.
     if group != "system" and mapping.get("name", name) != name:
         raise HarnessError(f"{path}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
+    check_types(mapping, {"title": str}, path)
+    if group == "system":
+        _check_system(mapping, path)
     return mapping, path
 
 
@@ -126,6 +170,15 @@ def key_faults(
         *(f"{where}: key {key!r} is unknown; {suggestion(str(key), known)}" for key in unknown),
         *(f"{where}: key {key!r} is missing" for key in missing),
     ]
+
+
+def _check_system(mapping: Mapping[str, Any], where: str) -> None:
+    check_types(mapping, {"extra": str}, where)
+    needs = mapping.get("needs", ())
+    for name in needs if isinstance(needs, list | tuple) else [needs]:
+        if not isinstance(name, str) or not _NEEDED.fullmatch(name):
+            expected = "the name of a module, or a file's path (with a /), or a list of such; functions are not called"
+            raise HarnessError(f"{where}: key 'needs' is {needs!r}, expected {expected}")
 
 
 def check_keys(mapping: Mapping[str, Any], required: tuple[str, ...], optional: tuple[str, ...], where: str) -> None:

@@ -73,7 +73,7 @@ def _extras() -> Iterator[list[str]]:
     """Systems that lack something, but for Anserini's, told above; nothing that is installed mends a blocked one."""
     for name in config.names("system"):
         mapping, _ = config.load("system", name)
-        told = "blocked" in mapping or str(mapping.get("needs", "")).startswith(f"{anserini.__name__}:")
+        told = "blocked" in mapping or mapping.get("needs") == anserini.__name__
         if not told and (lacking := missing_module(mapping)):
             what, _, command = lacking.partition(": ")
             yield [f"system {name}", what, command]

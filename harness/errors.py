@@ -59,6 +59,36 @@ def refuse(faults: Sequence[str]) -> None:
         raise HarnessError("\n".join(faults))
 
 
+class SystemRaisedError(HarnessError):
+    """A system raised something: the message names both.
+
+    Attributes
+    ----------
+    trace : the traceback of the system's own frames.
+    """
+
+    def __init__(self, message: str, trace: str) -> None:
+        super().__init__(message, trace)  # both, so that it can go from one process to another
+        self.trace = trace
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def system_raised(what: str, error: BaseException) -> SystemRaisedError:
+    """What `error`, raised by code that is not the harness's, becomes; `what` names the system."""
+    import traceback  # only for those who need it
+
+    frames = traceback.extract_tb(error.__traceback__)
+    # Our call, and the machinery of imports, say nothing about the fault.
+    while frames and (frames[0].name in ("guarded", "<lambda>", "import_module") or "<frozen" in frames[0].filename):
+        del frames[0]
+    lines = traceback.format_list(frames) + traceback.format_exception_only(error)
+    trace = "".join(("Traceback of the system (most recent call last):\n", *lines)).rstrip("\n")
+    said = " ".join("".join(traceback.format_exception_only(error)[-1:]).split())
+    return SystemRaisedError(f"{what}: {said}", trace)
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """The end of an error about an unknown name: the nearest known one, else all of them."""
     names = sorted(known)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from harness import config
+from harness import config, interrupt
 from harness.console import out, out_table, say, track
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, SystemRaisedError, suggestion
 from harness.files import read_bytes
 from harness.store import key as content_key
 
@@ -44,13 +44,17 @@ def main(command: str, arguments: Sequence[str]) -> None:
     HarnessError
         A configuration, an override or what it names is wrong.
     """
+    # Hydra's parser takes overrides in one piece: `run system=a,b -m corpus=c` would be none.
+    arguments = sorted(arguments, key=lambda argument: argument not in ("-m", "--multirun"))
     _check(command, arguments)
+    interrupt.quiet_workers()
     import hydra
     from hydra.core.config_search_path import ConfigSearchPath
     from hydra.core.plugins import Plugins
-    from hydra.errors import HydraException
     from hydra.plugins.search_path_plugin import SearchPathPlugin
     from omegaconf.errors import OmegaConfBaseException
+
+    _check_flags(command, arguments)
 
     class UserFolders(SearchPathPlugin):
         """The user's own `conf/` beside ours."""
@@ -76,27 +80,27 @@ def main(command: str, arguments: Sequence[str]) -> None:
 
     @wraps(task)
     def job(cfg: DictConfig) -> float | None:
+        interrupt.in_worker()
         try:
             return task(cfg)
         except HarnessError as error:
             if not _failed_point(cfg, error):
                 raise _StoppedError(error) from None
             return float("nan")
-        except OmegaConfBaseException as error:
+        except Exception as error:
             raise _StoppedError(error) from None
 
+    stopped: Exception | None = None
     try:
-        try:
-            hydra.main(version_base="1.3", config_path=ours, config_name=command)(job)()
-        except _StoppedError as stopped:
-            raise stopped.error from None
-    except HydraException as error:
-        raise HarnessError(f"{command}: {_line(error)}") from None
-    except FileNotFoundError as error:
-        raise HarnessError(f"{command}: {error}") from None
-    except OmegaConfBaseException as error:
-        where = f"key {error.full_key!r}: " if error.full_key else ""
-        raise HarnessError(f"{command}: {where}{_line(error)}") from None
+        hydra.main(version_base="1.3", config_path=ours, config_name=command)(job)()
+    except _StoppedError as error:
+        stopped = error.error
+        if isinstance(stopped, OmegaConfBaseException | OSError):
+            raise HarnessError(f"{command}: {_line(stopped)}") from stopped
+    except Exception as error:  # of Hydra, its plugins and the configuration, before or after the work
+        raise HarnessError(f"{command}: {_line(error)}") from error
+    if stopped is not None:
+        raise stopped
     if command == "run" and {"-m", "--multirun"} & set(arguments):
         _summarise(arguments)
 
@@ -118,6 +122,8 @@ def _failed_point(cfg: DictConfig, error: HarnessError) -> bool:
     overrides = _swept()
     if not overrides:
         return False
+    if isinstance(error, SystemRaisedError):
+        say(error.trace)
     write_point(_sweep_folder(str(cfg.output)), Point(overrides, error=str(error).splitlines()[0]))
     return True
 
@@ -126,17 +132,54 @@ def _summarise(arguments: Sequence[str]) -> None:
     from harness.report import FORMATS
     from harness.running import summarise
 
+    _import_from_here()
     given = {name: value for name, _, value in (argument.partition("=") for argument in arguments)}
     formats = [name.strip() for name in given.get("formats", "").strip("[]").split(",") if name.strip()]
     summarise(_sweep_folder(given.get("output", "reports")), formats or FORMATS)
 
 
 def _line(error: Exception) -> str:
-    """The gist of an error of Hydra's, without its hints on several lines."""
+    """The gist of an error of Hydra's or OmegaConf's, without its hints on several lines."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     cause = str(error.__cause__ or "").splitlines()
     gist = lines[0] if lines else type(error).__name__
+    key = getattr(error, "full_key", None)
+    gist = f"key {key!r}: {gist}" if key else gist
     return f"{gist} ({cause[0].strip()})" if cause and cause[0].strip() not in gist else gist
+
+
+def _import_from_here() -> None:
+    """Let `_target_` name modules of the current folder, as `python -m` has it; also in the processes of a launcher.
+
+    Called when all that a run always needs is imported, so that nothing in that folder stands in its place.
+    """
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+
+def _check_flags(command: str, arguments: Sequence[str]) -> None:
+    """Hydra's flags, by its own parser, whose messages take several lines, as far as they make sense here."""
+    from hydra._internal.utils import get_args_parser
+
+    def refuse(message: str) -> NoReturn:
+        raise HarnessError(f"{command}: {message}; 'harness {command} --hydra-help' lists the flags")
+
+    if any(argument.startswith("--ver") for argument in arguments):
+        refuse("--version is a flag of the harness itself: harness --version")
+    parser = get_args_parser()
+    parser.error = refuse  # type: ignore[method-assign]
+    given = parser.parse_args(list(arguments))
+    for flag in ("config_path", "config_name", "config_dir", "experimental_rerun"):
+        if getattr(given, flag) is not None:
+            refuse(
+                f"--{flag.replace('_', '-')} has no use here; configurations of your own go below conf/ or HARNESS_CONF"
+            )
+    does = [given.run, given.multirun, given.cfg is not None, given.info is not None, given.shell_completion]
+    if sum(does) > 1:
+        refuse("only one of --run, --multirun, --cfg, --info and --shell-completion can be given")
+    if given.resolve and not (given.cfg or given.help):
+        refuse("--resolve is for the configuration that --cfg job shows")
 
 
 def _check(command: str, arguments: Sequence[str]) -> None:
@@ -155,6 +198,7 @@ def _check(command: str, arguments: Sequence[str]) -> None:
             for name in value.split(","):
                 if name not in known:
                     raise HarnessError(f"{group}={name}: no such {group}; {suggestion(name, known)}")
+                _check_chosen(group, name)
             chosen[group] = value.partition(",")[0]
     for match in overrides:
         first, _, rest = match["key"].partition(".")
@@ -169,6 +213,30 @@ def _check(command: str, arguments: Sequence[str]) -> None:
             mapping, where = config.load(first, chosen[first])
             if rest.partition(".")[0] not in mapping:
                 raise HarnessError(f"{where}: key {rest!r} is unknown; {suggestion(rest, mapping)}")
+
+
+NAME = {"collection": "name", "corpus": "name", "protocol": "name", "paper": "key"}  # what must stand in each
+
+
+def _check_chosen(group: str, name: str) -> None:
+    """Raise HarnessError for what Hydra would stumble over in a configuration, or what it would lack."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    mapping, where = config.load(group, name)
+    if group in NAME and mapping.get(NAME[group]) != name:
+        found = mapping.get(NAME[group])
+        raise HarnessError(f"{where}: key {NAME[group]!r} is {found!r}, expected the file's name {name!r}")
+    texts = {key: value for key, value in mapping.items() if group != "system" or key == "title"}
+    for key, value in texts.items():
+        if isinstance(value, str) and "${" in value:
+            said = "holds '${', which Hydra reads as the name of another key; leave it out, or put a space between"
+            raise HarnessError(f"{where}: key {key!r} {said}")
+    for key, value in mapping.items():
+        try:
+            OmegaConf.create({key: value})
+        except OmegaConfBaseException as error:
+            raise HarnessError(f"{where}: key {key!r}: {_line(error)}") from None
 
 
 def _settings(cfg: DictConfig, command: str) -> dict[str, Any]:
@@ -260,6 +328,7 @@ def _out_means(scores: Sequence[Scores], comparison: Comparison) -> None:
 def _run(cfg: DictConfig) -> float | None:
     from harness.running import check, point, report
 
+    _import_from_here()
     settings = _settings(cfg, "run")
     overrides = _swept()
     check(settings, sweeping=bool(overrides))

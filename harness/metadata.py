@@ -44,7 +44,7 @@ class Made:
 
 def beside(run: Path) -> Path:
     """Where the side file of a run lies."""
-    return run.with_suffix(ENDING)
+    return run.parent / f"{run.stem}{ENDING}"  # also of what has no name, such as a folder's dot
 
 
 def text(name: str, sha256: str, layout: str, collection: str, made: Made) -> str:

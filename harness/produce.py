@@ -16,7 +16,7 @@ from harness.collections.coverage import Coverage, restrict
 from harness.errors import HarnessError
 from harness.files import sha256, sha256_file, write_all
 from harness.meter import measuring
-from harness.systems import MARK, Pool, System, reads, trains_without
+from harness.systems import MARK, Pool, System, rank, reads, trains_without
 from harness.topics import Topics
 from harness.trec import TAG, Qrels, Run, read_run, run_text
 
@@ -93,7 +93,7 @@ def produce(
     label = called if TAG.fullmatch(called) else type(system).__name__
     say(f"running {label} on {collection.name}")
     with measuring() as meter:
-        run = system(topics, corpus, output / "workspace" / label, training=training, pool=pool)
+        run = rank(system, label, topics, corpus, output / "workspace" / label, training, pool)
     marked = run.name.endswith(MARK)
     name = f"{run.name.removesuffix(MARK)}{suffix}{MARK if shared or marked else ''}"
     layout = "trec" if run.context is None else "arqmath-task2"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
+import subprocess
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -136,6 +138,7 @@ PROTOCOLS: dict[str, tuple[str, str]] = {
     "no measures": ("measures: []", "key 'measures' is missing"),
 }
 
+TARGET = "harness.systems.simple.Overlap"
 SYSTEMS: dict[str, tuple[str, str, str]] = {
     "no class": (
         "harness.systems.simple.Overlap",
@@ -150,12 +153,14 @@ SYSTEMS: dict[str, tuple[str, str, str]] = {
     "unknown module": (
         "harness.systems.simple",
         "nosuchmodule",
-        "run: system: nosuchmodule.Overlap cannot be loaded: No module named 'nosuchmodule'",
+        "run: system: nosuchmodule.Overlap cannot be loaded: module 'nosuchmodule' is neither in the current folder "
+        "({here}) nor installed",
     ),
     "extra that is not installed": (
         "title: Ours\n_target_: harness.systems.simple",
         "extra: dense\n_target_: nosuchmodule",
-        "run: system: nosuchmodule.Overlap cannot be loaded: No module named 'nosuchmodule'; "
+        "run: system: nosuchmodule.Overlap cannot be loaded: module 'nosuchmodule' is neither in the current folder "
+        "({here}) nor installed; "
         "install it with: pip install 'mathir-harness[dense]'",
     ),
     "unknown parameter": (
@@ -165,6 +170,47 @@ SYSTEMS: dict[str, tuple[str, str, str]] = {
     ),
     "type of a parameter": ("depth: 10", "depth: ten", "run: system: key 'depth' is 'ten', expected a whole number"),
     "missing parameter": ("Overlap\ndepth: 10", "External", "run: system: key 'path' is missing"),
+    "function written in C": (
+        TARGET,
+        "builtins.print",
+        "run: system: key '_target_': builtins.print is no class of a system",
+    ),
+    "exception": (
+        TARGET,
+        "builtins.KeyError",
+        "run: system: key '_target_': builtins.KeyError is no class of a system",
+    ),
+    "no signature": (TARGET, "builtins.dict", "run: system: key '_target_': builtins.dict is no class of a system"),
+    "no function": (TARGET, "sys.path", "run: system: key '_target_': sys.path is no class of a system"),
+    "class of another thing": (
+        f"{TARGET}\ndepth: 10",
+        "json.JSONDecoder",
+        "run: system: key '_target_': json.JSONDecoder gives JSONDecoder, which is no system: it cannot be called as "
+        "(topics, corpus, workspace, training=None, pool=None)",
+    ),
+    "function of another result": (
+        f"{TARGET}\ndepth: 10",
+        "platform.system",
+        "run: system: key '_target_': platform.system gives str, which is no system: it cannot be called as "
+        "(topics, corpus, workspace, training=None, pool=None)",
+    ),
+    "no name at all": (
+        TARGET,
+        "harness..simple",
+        "run: system: key '_target_' is 'harness..simple', expected a class such as harness.systems.simple.Overlap",
+    ),
+    "title": ("title: Ours", "title: [a]", "{here}/conf/system/ours.yaml: key 'title' is ['a'], expected text"),
+    "reference in the title": (
+        "title: Ours",
+        "title: costs ${x}",
+        "{here}/conf/system/ours.yaml: key 'title' holds '${', which Hydra reads as the name of another key; leave it "
+        "out, or put a space between",
+    ),
+    "half a reference": (
+        "depth: 10",
+        "name: ${x",
+        "{here}/conf/system/ours.yaml: key 'name': no viable alternative at input '${x'",
+    ),
 }
 
 OVERRIDES: dict[str, tuple[tuple[str, ...], str]] = {
@@ -196,6 +242,42 @@ OVERRIDES: dict[str, tuple[tuple[str, ...], str]] = {
         (*RUN, "collection.protocol=mathlib"),
         "run: collection.protocol: a collection is used as its file says; to change it, "
         "write a conf/collection/NAME.yaml of your own",
+    ),
+    "flag without its use": (
+        ("run", "--resolve"),
+        "run: --resolve is for the configuration that --cfg job shows; 'harness run --hydra-help' lists the flags",
+    ),
+    "version of a command": (
+        ("run", "--version"),
+        "run: --version is a flag of the harness itself: harness --version; 'harness run --hydra-help' lists the flags",
+    ),
+    "unknown flag": (
+        (*RUN, "--nosuch"),
+        "run: unrecognized arguments: --nosuch; 'harness run --hydra-help' lists the flags",
+    ),
+    "flag with another value": (
+        (*RUN, "--cfg", "jbo"),
+        "run: argument --cfg/-c: invalid choice: 'jbo' (choose from 'job', 'hydra', 'all'); "
+        "'harness run --hydra-help' lists the flags",
+    ),
+    "two flags": (
+        (*RUN, "-m", "--cfg", "job"),
+        "run: only one of --run, --multirun, --cfg, --info and --shell-completion can be given; "
+        "'harness run --hydra-help' lists the flags",
+    ),
+    "folder of configurations": (
+        ("reproduce", "--config-dir", "x"),
+        "reproduce: --config-dir has no use here; configurations of your own go below conf/ or HARNESS_CONF; "
+        "'harness reproduce --hydra-help' lists the flags",
+    ),
+    "no run file": (
+        ("score", "", "-c", "mini-task1"),
+        "Invalid value for 'RUN...': '' names no file or folder",
+    ),
+    "a folder for a run file": (("score", ".", "-c", "mini-task1"), ".: is a folder, expected a file"),
+    "no folder": (
+        ("score", "good.run", "-c", "mini-task1", "-o", ""),
+        "Invalid value for '--output' / '-o': '' names no file or folder",
     ),
     "open bracket": (("reproduce", "paper=["), "reproduce: no viable alternative at input '['"),
     "no override": ((*RUN, "shuffle"), "run: Error parsing override 'shuffle'"),
@@ -289,6 +371,89 @@ def test_systems(place: Place, kind: str) -> None:
 def test_overrides(place: Place, kind: str) -> None:
     arguments, fault = OVERRIDES[kind]
     refused(place, arguments, fault)
+
+
+LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 8)}]\n" for n in range(1, 9)
+)
+DEEP = "more than 50 levels, one inside the other"
+MANY = "more than 100,000 values where all aliases are followed"
+NESTED = {
+    "open lists": ("title: " + "[" * 100_000, 1, DEEP),
+    "lists": ("title: " + "[" * 100_000 + "]" * 100_000, 1, DEEP),
+    "keys": ("x:\n  y: " + "{a: " * 100_000 + "}" * 100_000, 2, DEEP),
+    "dashes": ("- " * 100_000, 1, DEEP),
+    "aliases of aliases": (LAUGHS, 6, MANY),
+    "alias of itself": ("title: x\nendless: &a [*a]\n", 2, "not valid YAML: found unconstructable recursive node"),
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_nesting_without_end(place: Place, kind: str) -> None:
+    text, line, fault = NESTED[kind]
+    place.write("conf/system/ours.yaml", text)
+    for arguments in (("list",), (*RUN[:3], "system=ours")):
+        refused(place, arguments, f"{{here}}/conf/system/ours.yaml:{line}: {fault}")
+
+
+def test_aliases_that_are_meant(place: Place) -> None:
+    place.write("conf/system/ours.yaml", SYSTEM.replace("depth: 10", "depth: &d 10\nname: ours\nseed: *d"))
+    done = place.run(*RUN[:3], "system=ours")
+    unknown = "key 'seed' is unknown to harness.systems.simple.Overlap; known: depth, name, title_only"
+    assert (done.code, done.err) == (2, f"harness: run: system: {unknown}\n")
+
+
+@pytest.mark.parametrize("group", ["collection", "corpus", "protocol"])
+def test_a_configuration_without_its_name(place: Place, group: str) -> None:
+    place.write(f"conf/{group}/mine.yaml", "title: Mine\n")
+    arguments = {"collection": "mini-task1", "corpus": "mini-answers", group: "mine"}
+    fault = f"{{here}}/conf/{group}/mine.yaml: key 'name' is None, expected the file's name 'mine'"
+    refused(place, ("run", *(f"{key}={name}" for key, name in arguments.items()), "system=overlap"), fault)
+
+
+@pytest.mark.parametrize("needs", ["", '""', "nosuch:function", "..x", "{a: b}", "5", "[json, 5]"])
+def test_needs_that_name_nothing(place: Place, needs: str) -> None:
+    place.write("conf/system/ours.yaml", f"{SYSTEM}needs: {needs}\n")
+    expected = "the name of a module, or a file's path (with a /), or a list of such; functions are not called"
+    for command in (("list",), ("doctor",), (*RUN[:3], "system=ours")):
+        done = place.run(*command)
+        assert re.fullmatch(
+            rf"harness: {re.escape(str(place.here))}/conf/system/ours.yaml: key 'needs' is .*, expected "
+            rf"{re.escape(expected)}\n",
+            done.err,
+        )
+        assert (done.code, done.out) == (2, "")
+
+
+def test_needs_are_looked_for(place: Place) -> None:
+    place.write("mine.py", "")
+    place.write("data/here.bin", "")
+    needs = "[mine, json.decoder, data/here.bin, json.nosuch, nosuch, data/gone.bin, harness.nosuch, json.decoder.x]"
+    place.write("conf/system/ours.yaml", f"{SYSTEM}needs: {needs}\n")
+    lacking = "; ".join(
+        f"{name}: no such file" if "/" in name else f"{name} is not installed"
+        for name in ("json.nosuch", "nosuch", "data/gone.bin", "harness.nosuch", "json.decoder.x")
+    )
+    assert re.search(rf"^  ours +Ours +{re.escape(lacking)}$", place.good("list"), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "command", ["list", "doctor", "score x -c mini-task1", "compare x y -c mini-task1", "reproduce", " ".join(RUN)]
+)
+def test_a_folder_that_was_deleted(place: Place, command: str) -> None:
+    gone = place.here / "gone"
+    gone.mkdir()
+    words = [str(place.program), *command.split()]
+    done = subprocess.run(
+        ["sh", "-c", 'rmdir ../gone; exec "$0" "$@"', *words],
+        cwd=gone,
+        env=place.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    fault = "harness: the current folder is not there any more; go to another one\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", fault)
 
 
 # --- files that are fetched ---

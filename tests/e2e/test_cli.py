@@ -6,7 +6,6 @@ import gzip
 import json
 import math
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -280,15 +279,3 @@ def test_a_reader_that_goes_away_is_no_fault(place: Place, arguments: tuple[str,
 def test_a_terminal_without_the_prime(place: Place) -> None:
     printed = place.good("score", "first.run", "-c", "mini-task1", environment={"PYTHONIOENCODING": "ascii"})
     assert printed.splitlines()[1].startswith("first  ")
-
-
-def test_an_interrupt(place: Place) -> None:
-    process = place.start("reproduce")
-    assert process.stderr
-    assert process.stderr.readline() == "running shuffle on mini-task1\n"
-    process.send_signal(signal.SIGINT)
-    rest = process.stderr.read()
-    assert process.wait(60) == 130
-    assert rest.endswith("harness: stopped; what was written is whole\n")
-    assert "Traceback" not in rest
-    assert all(path.endswith((".run", ".ir-metadata.yml")) for path in place.files("runs"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import harness
 from harness.files import data_root
 
 PROGRAM = Path(sys.executable).with_name("harness")
@@ -37,6 +39,11 @@ def run_text(tag: str = "mine", topics: Iterable[str] = TOPICS, docs: Iterable[s
     return "".join(lines)
 
 
+def listening() -> None:
+    """Called in a child: interrupts mean what they do at a terminal, also where whoever runs the tests ignores them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Place:
     """An empty folder to run the program in."""
 
@@ -53,6 +60,8 @@ class Place:
             "HARNESS_OFFLINE": "1",
             "OPENBLAS_NUM_THREADS": "1",  # starts sooner
         }
+        if program == PROGRAM:  # this tree's code, whatever tree the program was installed from
+            self.environment["PYTHONPATH"] = str(Path(harness.__file__).parents[1])
 
     def start(
         self,
@@ -75,6 +84,7 @@ class Place:
             stdout=out,
             stderr=subprocess.PIPE,
             encoding="utf-8",
+            preexec_fn=listening,  # noqa: PLW1509  (no threads here)
         )
 
     def run(

@@ -185,14 +185,14 @@ def test_a_run_made_elsewhere_is_read_and_checked(tmp_path: Path) -> None:
         ({"_target_": f"{SIMPLE}.Overlp"}, f"f: key '_target_': {SIMPLE} has no 'Overlp'"),
         (
             {"_target_": "harness.absent.Thing"},
-            "f: harness.absent.Thing cannot be loaded: No module named 'harness.absent'",
+            "f: harness.absent.Thing cannot be loaded: module 'harness.absent' is neither in the current folder (",
         ),
         (
             {"_target_": "harness.absent.Thing", "extra": "dense"},
-            "f: harness.absent.Thing cannot be loaded: No module named 'harness.absent'; "
-            "install it with: pip install 'mathir-harness[dense]'",
+            "f: harness.absent.Thing cannot be loaded: module 'harness.absent' is neither in the current folder "
+            f"({Path.cwd()}) nor installed; install it with: pip install 'mathir-harness[dense]'",
         ),
-        ({"_target_": "..simple.Overlap"}, "f: ..simple.Overlap cannot be loaded: "),
+        ({"_target_": "..simple.Overlap"}, "f: key '_target_' is '..simple.Overlap', expected a class such as "),
         ({"_target_": f"{SIMPLE}.__doc__"}, f"f: key '_target_': {SIMPLE}.__doc__ is no class"),
         (
             {"_target_": f"{SIMPLE}.Overlap", "deph": 5},

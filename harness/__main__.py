@@ -1,0 +1,29 @@
+"""The program `harness`, also as `python -m harness`."""
+
+from __future__ import annotations
+
+import sys
+
+from harness import interrupt
+
+
+def main() -> None:
+    """Do what the command line says; an interrupt is one line and exit code 130 from here on."""
+    heard = interrupt.begin()
+    from harness.cli import main as commands
+
+    try:
+        if heard:
+            interrupt.work()
+        commands()
+    except KeyboardInterrupt:  # in the moments when the commands have caught something else
+        interrupt.leave()
+    finally:
+        if heard:
+            interrupt.end()
+
+
+if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        del sys.path[0]  # the current folder, whose files are not ours
+    main()

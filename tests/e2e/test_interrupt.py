@@ -1,0 +1,217 @@
+"""Interrupts (Ctrl-C): at any moment one line and exit code 130, also where workers and libraries are under way."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from tools import CONF, Place, listening, run_text
+
+LINE = "harness: stopped; what was written is whole\n"
+SCORE = ("score", "good.run", "-c", "mini-task1")
+RUN = ("run", "collection=mini-task1", "corpus=mini-answers", "system=overlap", "reuse=false")
+# The program, with a hook that counts what happens in it (imports, files opened, programs started ...) from the first
+# import of a command on: at one of these it interrupts itself, or says that it has come so far.
+WATCHED = """
+import os, signal, sys
+at, seen = int(sys.argv[1]), 0
+sys.argv[:] = ["harness", *sys.argv[2:]]
+from {module} import {name}
+def hook(event, arguments):
+    global at, seen
+    if seen or (event == "import" and arguments[0] == "harness.cli"):
+        seen += 1
+        if at == 0 and seen == 1:
+            os.write(2, b"ready\\n")
+        if seen == at:
+            at = -1
+            os.kill(os.getpid(), signal.SIGINT)
+sys.addaudithook(hook)
+try:
+    {name}()
+finally:
+    if at > 0:
+        os.write(2, b"events: %d\\n" % seen)
+"""
+SLOW = """
+import os
+import time
+from pathlib import Path
+
+from harness.systems.simple import Overlap
+
+def wait(depth):
+    Path("ready").mkdir(exist_ok=True)
+    Path("ready", str(os.getpid())).touch()
+    time.sleep(60)
+
+class Slow(Overlap):
+    def __call__(self, *arguments, **named):
+        return wait(self.depth)
+
+class Deaf(Overlap):
+    def __call__(self, *arguments, **named):
+        try:
+            wait(self.depth)
+        except KeyboardInterrupt:
+            Path("ready", "again").touch()
+            time.sleep(60)
+
+class Forking(Overlap):
+    def __call__(self, *arguments, **named):
+        import multiprocessing
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            pool.map(wait, range(2), chunksize=1)
+
+class Spawning(Overlap):
+    def __call__(self, *arguments, **named):
+        import concurrent.futures, multiprocessing
+        context = multiprocessing.get_context("spawn")
+        with concurrent.futures.ProcessPoolExecutor(2, context) as pool:
+            list(pool.map(wait, range(2)))
+"""
+
+
+def watched() -> str:
+    """The program as an installer makes it from the project's entry point, with the hook."""
+    project = tomllib.loads((CONF.parent / "pyproject.toml").read_text())
+    module, name = project["project"]["scripts"]["harness"].split(":")
+    return WATCHED.format(module=module, name=name)
+
+
+def start(
+    place: Place, at: int, *arguments: str, before: Callable[[], object] = listening, session: bool = False
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", watched(), str(at), *arguments],
+        cwd=place.here,
+        env=place.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=before,  # noqa: PLW1509  (no threads here)
+        start_new_session=session,
+    )
+
+
+def faults(said: str) -> str:
+    """Standard error without progress."""
+    return re.sub(r"^running .*\n", "", said, flags=re.MULTILINE)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path)
+    made.write("good.run", run_text())
+    made.write("slow.py", SLOW)
+    for name in ("Slow", "Deaf", "Forking", "Spawning"):
+        made.write(f"conf/system/{name.lower()}.yaml", f"title: x\n_target_: slow.{name}\ndepth: 10\n")
+    return made
+
+
+@pytest.mark.parametrize("arguments", [("--help",), SCORE, RUN], ids=lambda arguments: arguments[0])
+def test_at_any_moment(place: Place, arguments: Sequence[str]) -> None:
+    place.good(*arguments)  # so that modules are compiled, and the same happens each time
+    whole = start(place, 1 << 60, *arguments)
+    _, said = whole.communicate(timeout=120)
+    count = re.search(r"events: (\d+)\n", said)
+    assert count
+    assert whole.returncode == 0
+    for share in (0, 0.05, 0.3, 0.6, 0.9):
+        stopped = start(place, 1 + int(share * int(count[1])), *arguments)
+        _, said = stopped.communicate(timeout=120)
+        assert (stopped.returncode, faults(said)) == (130, LINE), share
+
+
+def test_from_outside(place: Place) -> None:
+    """After real time, whatever goes on then; a fast machine may have done the work."""
+    for delay in (0, 0.01, 0.05, 0.2, 0.6):
+        process = start(place, 0, *RUN)
+        assert process.stderr
+        assert process.stderr.readline() == "ready\n"
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=120)
+        ends = [(130, LINE)] if delay == 0 else [(130, LINE), (0, "")]
+        assert (process.returncode, faults(said)) in ends, delay
+
+
+def test_what_was_written_is_whole(place: Place) -> None:
+    process = place.start("reproduce")
+    assert process.stderr
+    assert process.stderr.readline() == "running overlap-title on mini-task1\n"
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert faults(rest) == LINE
+    assert all(path.endswith((".run", ".ir-metadata.yml")) for path in place.files("runs"))
+
+
+def test_interrupts_that_are_ignored_stay_so(place: Place) -> None:
+    """As `nohup` and the background jobs of a script have it."""
+    process = start(place, 0, *SCORE, before=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    assert process.stderr
+    assert process.stderr.readline() == "ready\n"
+    for _ in range(3):
+        process.send_signal(signal.SIGINT)
+    printed, said = process.communicate(timeout=120)
+    assert (process.returncode, said) == (0, "")
+    assert printed.startswith("run ")
+
+
+def ready(place: Place, process: subprocess.Popen[str], count: int) -> set[int]:
+    """Wait until so many processes have come to their work."""
+    deadline = time.monotonic() + 90
+    folder = place.here / "ready"
+    while not folder.is_dir() or len(list(folder.iterdir())) < count:
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.02)
+    return {int(path.name) for path in folder.iterdir() if path.name.isdecimal()}
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_second_interrupt_ends_what_swallows_the_first(place: Place) -> None:
+    process = start(place, -1, *RUN[:3], "system=deaf")
+    ready(place, process, 1)
+    process.send_signal(signal.SIGINT)
+    ready(place, process, 2)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, faults(said)) == (130, LINE)
+
+
+@pytest.mark.parametrize("kind", ["forking", "spawning", "joblib"])
+def test_workers_end_without_a_word(place: Place, kind: str) -> None:
+    """A terminal interrupts all processes of its group at once."""
+    arguments = [*RUN[:3], f"system={kind}"]
+    if kind == "joblib":
+        if importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher") is None:
+            pytest.skip("hydra-joblib-launcher is not installed: pip install 'mathir-harness[joblib]'")
+        launcher = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+        arguments = [*RUN[:3], "-m", "system=slow", "system.depth=5,6,7", *launcher]
+    process = start(place, -1, *arguments, session=True)
+    workers = ready(place, process, 2)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, faults(said)) == (130, LINE)
+    assert process.pid not in workers
+    deadline = time.monotonic() + 30
+    while any(map(alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(map(alive, workers))
