@@ -7,7 +7,8 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager, suppress
-from threading import Event, Thread
+from functools import cache
+from threading import RLock, Thread
 from typing import NoReturn, TextIO, TypeVar
 
 from harness.errors import HarnessError
@@ -78,11 +79,12 @@ class Progress:
 
     def show(self) -> None:
         """A line, if it is time for one."""
-        now = _clock()
-        if now < self._next or not _RUNNING or _RUNNING[-1] is not self:
-            return
-        self._next, self._shown = now + (REWRITE if self._terminal else PAUSE), True
-        self._write(self._line(now - self._begin))
+        with _LOCK:
+            now = _clock()
+            if now < self._next or not _RUNNING or _RUNNING[-1] is not self:
+                return
+            self._next, self._shown = now + (REWRITE if self._terminal else PAUSE), True
+            self._write(self._line(now - self._begin))
 
     def finish(self) -> None:
         """The last line, if there was one before."""
@@ -120,6 +122,7 @@ class Progress:
 
 _RUNNING: list[Progress] = []  # in the order in which they began
 _LIVE: list[Progress] = []  # whose line stands on the terminal and has no end yet
+_LOCK = RLock()  # of both, and of the lines
 
 
 def _time(seconds: float) -> str:
@@ -137,31 +140,38 @@ def progress(what: str, total: float | None = None, unit: str = "") -> Iterator[
     what : the work, in a few words.
     total : how much there is to do, if that is known; `unit`: of both, items if empty.
     """
-    made, over = Progress(what, total, unit), Event()
+    made, good = Progress(what, total, unit), False
     _RUNNING.append(made)
-    watch = Thread(target=_watch, args=(made, over), daemon=True)
-    watch.start()
-    good = False
+    _watched()
     try:
         yield made
         good = True
     finally:
-        over.set()
-        watch.join()
-        _RUNNING.remove(made)
-        if good:
-            made.finish()
-        elif made in _LIVE:
-            _clear()
+        with _LOCK:
+            _RUNNING.remove(made)
+            if good:
+                made.finish()
+            elif made in _LIVE:
+                _clear()
 
 
-def _watch(made: Progress, over: Event) -> None:
-    """Show how far it is while a single item takes long."""
-    wait = QUIET
-    with suppress(OSError, ValueError):  # nobody reads it any more
-        while not over.wait(wait):
-            made.show()
-            wait = WATCH
+@cache
+def _watched() -> None:
+    """From the first work on, a thread looks at what is done: the work itself says nothing while an item takes long."""
+    Thread(target=_watch, name="progress", daemon=True).start()
+
+
+def _watch() -> NoReturn:
+    while True:
+        time.sleep(WATCH)
+        look()
+
+
+def look() -> None:
+    """Show how far the work is that began last, if it is time for a line."""
+    with suppress(OSError, ValueError, HarnessError, SystemExit), _LOCK:  # where nobody reads it any more
+        if _RUNNING:
+            _RUNNING[-1].show()
 
 
 def track(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness import console
-from harness.console import out, progress, say, track
+from harness.console import look, out, progress, say, track
 
 
 class Clock:
@@ -77,29 +77,24 @@ def test_units(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_a_long_item_is_told_before_it_ends(
-    clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The watch looks while the work says nothing; here it is asked for its look."""
-    for name in ("QUIET", "WATCH"):
-        monkeypatch.setattr(console, name, 0.0)
-    looked = threading.Event()
-    show = console.Progress.show
-
-    def seen(made: console.Progress) -> None:
-        show(made)
-        if clock.now > 100:
-            looked.set()
-
-    monkeypatch.setattr(console.Progress, "show", seen)
+def test_a_long_item_is_told_before_it_ends(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    """A thread looks while the work says nothing; here it is asked for its look."""
     with progress("indexing", 10) as made:
+        assert [thread.daemon for thread in threading.enumerate() if thread.name == "progress"] == [True]
+        look()
         clock.now += 3
-        assert looked.wait(10)
+        look()
+        look()
+        clock.now += 11
+        look()
         made.add(10)
-    first, *_, last = capsys.readouterr().err.splitlines()
-    assert first in ("indexing: 0 of 10, 0 s so far", "indexing: 0 of 10, 3 s so far")
-    assert last == "indexing: 10 of 10 in 3 s, 3.3/s"
-    assert all(not thread.name.endswith("(_watch)") for thread in threading.enumerate())
+    clock.now += 11
+    look()
+    assert capsys.readouterr().err.splitlines() == [
+        "indexing: 0 of 10, 3 s so far",
+        "indexing: 0 of 10, 14 s so far",
+        "indexing: 10 of 10 in 14 s, 0.71/s",
+    ]
 
 
 def test_the_innermost_is_shown(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:

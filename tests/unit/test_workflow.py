@@ -243,7 +243,7 @@ def test_who_waits_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     mini = load_collection("mini-task1")
     topic = mini.qrels().topics[0]
     runs = read_runs([put(tmp_path, f"{name}.txt", name, topic=topic) for name in "abc"])
-    compare(evaluate(mini, mini.scorer(measures=("P@1", "AP")), runs).scores)
+    compare(evaluate(task(mini, measures=("P@1", "AP")), runs).scores)
     said = capsys.readouterr()
     for what in ("reading runs: 3 of 3", "scoring runs: 3 of 3", "ties of runs: 3 of 3", "significance tests: 6 of 6"):
         assert f"{what} in " in said.err
