@@ -117,7 +117,7 @@ def test_trees_that_a_corpus_has_are_not_read_from_latex(calls: Calls) -> None:
 def test_artefacts_are_kept_by_route(calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = posts_of(tmp_path)
     own, other = formulas.spec(corpus, "opt"), formulas.spec(corpus, "opt", "latexml")
-    assert set(own) == {"corpus", "digest", "columns", "kind", "versions"}  # as it was before there were routes
+    assert set(own) == {"corpus", "digest", "columns", "kind", "code"}  # our own parsers are in the code
     assert other == {**own, "route": "LaTeXML 0.8.7"}
     monkeypatch.setattr(latexml, "version", lambda: "0.8.8")
     assert store.key(formulas.spec(corpus, "opt", "latexml")) not in (store.key(own), store.key(other))

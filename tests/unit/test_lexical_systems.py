@@ -304,9 +304,13 @@ def test_what_a_system_says_of_a_corpus(tmp_path: Path) -> None:
     )
 
 
-def test_damaged_tokens_in_the_store_are_named(corpus: Corpus, tmp_path: Path) -> None:
-    found(bm25(), topics_of(T="a"), corpus, tmp_path)
+def test_damaged_tokens_in_the_store_are_made_anew(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = found(bm25(), topics_of(T="a"), corpus, tmp_path)
     (artefact,) = store.artefacts()
     (artefact.path / "words.npy").write_bytes(b"damaged")
-    said = message(lambda: found(bm25(), topics_of(T="a"), corpus, tmp_path))
-    assert said.startswith(f"{artefact.path}: not the tokens of a corpus: ")
+    assert found(bm25(), topics_of(T="a"), corpus, tmp_path) == before
+    assert capsys.readouterr().err == (
+        f"{artefact.path}: damaged: 'words.npy' is not as it was written; building it anew\n"
+    )

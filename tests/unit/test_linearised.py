@@ -158,6 +158,21 @@ def test_only_the_pool_is_ranked(world: World, tmp_path: Path) -> None:
     assert found.to_dict()["T1"] == {doc: every[doc] for doc in ("A1.0", "A2.1")}
 
 
+@pytest.mark.usefixtures("words")
+def test_parser_weights_and_device_decide_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    system = Linearised("lin", model=str(model))
+    first = system.reads()
+    assert system.reads() == first
+    (model / "config.json").write_text("{ }")
+    second = system.reads()
+    assert second != first
+    monkeypatch.setattr(parsers, "device", lambda name: "cuda")
+    assert system.reads() != second
+
+
 def test_vectors_are_made_once_for_each_setting(world: World, words: Words, tmp_path: Path) -> None:
     corpus = world.corpus("qa", rows())
     first = run(corpus, tmp_path, "the subgroup")

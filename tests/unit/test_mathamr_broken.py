@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,7 +26,7 @@ from mathamr_world import (
 from harness.collections.corpus import Corpus
 from harness.errors import HarnessError
 from harness.systems import build_system
-from harness.systems.mathamr import data, parsers
+from harness.systems.mathamr import checkpoint, data, parsers
 from harness.systems.mathamr.build import read_graphs
 from harness.systems.mathamr.graph import Graph, restrict
 from harness.systems.mathamr.vocabulary import Vocabulary
@@ -173,9 +174,10 @@ def test_topics_without_any_graph_are_one_line(place: Place) -> None:
 def test_a_checkpoint_of_another_vocabulary_is_one_line(place: Place) -> None:
     place.run()
     (folder,) = kept("mathamr-model")
-    Vocabulary.learn((restrict(graph, "none") for _, graph in _graphs(place)), 200).save(folder / "vocabulary.json")
-    line = refused(place)
-    assert line.startswith(f"{folder / 'best.pt'}: the checkpoint belongs to another vocabulary (")
+    other = Vocabulary.learn((restrict(graph, "none") for _, graph in _graphs(place)), 200)
+    with pytest.raises(HarnessError) as caught:
+        checkpoint.load_model(folder / "best.pt", {"vocabulary": other.digest})
+    assert str(caught.value).startswith(f"{folder / 'best.pt'}: the checkpoint belongs to another vocabulary (")
 
 
 def _graphs(place: Place) -> Iterator[tuple[str, Graph]]:
@@ -183,18 +185,51 @@ def _graphs(place: Place) -> Iterator[tuple[str, Graph]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "damage", "line"),
+    ("kind", "name", "damage"),
     [
-        ("best.pt", lambda data: data[:100], "best.pt: not a checkpoint, or damaged"),
-        ("best.pt", lambda data: b"", "best.pt: not a checkpoint, or damaged"),
-        ("vocabulary.json", lambda data: data[:50], "vocabulary.json"),
+        ("mathamr-model", "best.pt", lambda data: data[:100]),
+        ("mathamr-model", "best.pt", lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:]),
+        ("mathamr-model", "vocabulary.json", lambda data: data[:50]),
+        ("mathamr-vectors", "values.npy", lambda data: data[:-1] + bytes([data[-1] ^ 1])),
     ],
 )
-def test_a_damaged_model_is_one_line(place: Place, name: str, damage: Callable[[bytes], bytes], line: str) -> None:
-    place.run()
-    (folder,) = kept("mathamr-model")
-    (folder / name).write_bytes(damage((folder / name).read_bytes()))
-    assert line in refused(place)
+def test_a_damaged_model_is_trained_anew_with_one_line(
+    place: Place, kind: str, name: str, damage: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = place.run().to_dict()
+    (folder,) = kept(kind)
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(damage(whole))
+    capsys.readouterr()
+    assert place.run().to_dict() == before
+    assert one_line(capsys.readouterr().err, f"{folder}: damaged: '{name}' is not as it was written; building it anew")
+    assert (folder / name).read_bytes() == whole
+
+
+@pytest.mark.parametrize("name", ["last.pt", "best.pt"])
+def test_a_damaged_checkpoint_of_a_stopped_training_is_not_gone_on_with(
+    place: Place, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training_of: dict[str, Any] = {"training": SHORT | {"epochs": 2}}
+    before = place.run(**training_of).to_dict()
+    for kind in ("mathamr-model", "mathamr-vectors"):
+        (folder,) = kept(kind)
+        shutil.rmtree(folder)
+    copy = shutil.copy
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, "copy", stop)
+    with pytest.raises(KeyboardInterrupt):
+        place.run(**training_of)
+    monkeypatch.setattr(shutil, "copy", copy)
+    (left,) = (place.folder / "workspace").glob(f"training-*/{name}")
+    data = left.read_bytes()
+    left.write_bytes(data[:-5] + bytes([data[-5] ^ 8]) + data[-4:])
+    capsys.readouterr()
+    assert place.run(**training_of).to_dict() == before
+    assert one_line(capsys.readouterr().err, f"{left}: damaged; the training begins anew")
 
 
 def test_without_a_corpus(place: Place) -> None:

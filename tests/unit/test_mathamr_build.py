@@ -131,6 +131,21 @@ def test_killed_and_taken_up_again(tmp_path: Path) -> None:
     assert _shards(folder) == _shards(whole)
 
 
+@pytest.mark.parametrize("line", [0, 1, 2])
+def test_a_damaged_shard_is_made_again(tmp_path: Path, line: int, capsys: pytest.CaptureFixture[str]) -> None:
+    build.build_graphs(POSTS, Words(), tmp_path, batch=10)
+    before = _shards(tmp_path)
+    shard = tmp_path / "graphs-000001.jsonl"
+    kept = before[shard.name]
+    begin = sum(len(each) for each in kept.splitlines(keepends=True)[:line])
+    end = kept.index(b"\n", begin)
+    for at in (begin, (begin + end) // 2, end - 1, end):
+        shard.write_bytes(kept[:at] + bytes([kept[at] ^ 1]) + kept[at + 1 :])
+        assert build.build_graphs(POSTS, Words(), tmp_path, batch=10).reused == 2
+        assert capsys.readouterr().err == f"{shard}: damaged; its graphs are made again\n"
+        assert _shards(tmp_path) == before
+
+
 def test_graphs_of_other_posts_or_parsers_are_not_mixed(tmp_path: Path) -> None:
     build.build_graphs(POSTS, Words(), tmp_path, batch=10)
     before = _shards(tmp_path)

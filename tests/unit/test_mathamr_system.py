@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -293,6 +294,21 @@ def test_vectors_of_other_columns_are_others(place: Place, counted: Counter[str]
     assert counted["encoded"] - before == 24 + 3
     assert len(kept("mathamr-model")) == 1
     assert len(kept("mathamr-vectors")) == 2
+
+
+def test_the_type_of_the_device_is_part_of_the_keys(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = place.system().reads()["model"]
+    monkeypatch.setattr(parsers, "device", lambda name: "cuda")
+    there = place.system().reads()["model"]
+    assert there != here
+    monkeypatch.setattr(parsers, "device", lambda name: "cpu")
+    assert place.system().reads()["model"] == here
+    half = place.system(training=SHORT | {"autocast": True})
+    assert half._model_spec()["arithmetic"] == ["cpu", "bfloat16"]
+    assert place.system()._model_spec()["arithmetic"] == ["cpu", "float32"]
+    place.run()
+    (folder,) = kept("mathamr-vectors")
+    assert json.loads((folder / "spec.json").read_text())["spec"]["arithmetic"] == ["cpu", "float32"]
 
 
 def test_a_training_that_is_killed_goes_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,123 @@
+"""What verifying the store costs: seconds of the checks, and of the run that they are part of, in one process.
+
+    python bench/store.py [--markdown]
+
+Each system is run twice: the first run fills the store, the second reads it. `checks` are the seconds that the second
+run spends in `store.damage` with nothing verified before; `code` those for the digest of all code behind it. The files
+are in the system's cache, which is the dearest case: the less reading costs, the more checking shows. Fails if the
+checks are 3 % of a run or more. The last table has the speeds of checksums in memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import tempfile
+import time
+import zlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from harness import code, config, meter, store
+from harness.collections import load_collection
+from harness.collections.corpus import load_corpus
+from harness.produce import corpus_ids, produce
+from harness.systems import load_system
+
+RUNS = (
+    ("bm25", "arqmath-1-task1", "mse-pages"),
+    ("structural", "arqmath-1-task2", "mse-formulas"),
+)
+LIMIT = 0.03
+REPEATS = 3
+
+
+def timed(call: Callable[[], Any]) -> float:
+    """Seconds of a call."""
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
+def measured(system: str, collection_name: str, corpus_name: str, folder: Path) -> tuple[str, float, float, float, int]:
+    """System, seconds of a run that finds all in the store, of its checks, of its digest; bytes that are checked."""
+    collection, corpus = load_collection(collection_name), load_corpus(corpus_name)
+    mapping = config.load("system", system)[0]
+    spent = [0.0]
+    damage = store.damage
+
+    def checked(folder: Path, kind: str) -> str:
+        begin = time.perf_counter()
+        found = damage(folder, kind)
+        spent[0] += time.perf_counter() - begin
+        return found
+
+    def run() -> None:
+        corpus_ids(corpus)
+        produce(load_system(system), collection, corpus, folder, configuration=mapping, reuse=False)
+
+    run()
+    store.damage = checked
+    best = (float("inf"), 0.0, 0.0)
+    try:
+        for _ in range(REPEATS):
+            spent[0] = 0.0
+            store._verified.clear()
+            for function in (code.digest, code.ours, code._ours, code._beside, code._distributions, code._top_level):
+                function.cache_clear()
+            with meter.measuring() as noted:
+                seconds = timed(run)
+            size = sum(noted.artefacts.values())
+            for function in (code.digest, code._ours, code._beside, code._distributions, code._top_level):
+                function.cache_clear()
+            best = min(best, (seconds, spent[0], timed(lambda: code.of(type(load_system(system)).__module__))))
+    finally:
+        store.damage = damage
+    return system, *best, size
+
+
+def speeds() -> list[tuple[str, float]]:
+    """GB a second of checksums, over 256 MiB in memory."""
+    data = bytes(range(256)) * (1 << 20)
+    kinds: dict[str, Callable[[bytes], Any]] = {
+        "XXH3, 128 bits": xxhash.xxh3_128_digest,
+        "CRC-32 (zlib)": zlib.crc32,
+        "SHA-256": lambda block: hashlib.sha256(block).digest(),
+        "BLAKE2b": lambda block: hashlib.blake2b(block).digest(),
+    }
+    return [(name, len(data) / 1e9 / min(timed(partial(f, data)) for _ in range(3))) for name, f in kinds.items()]
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
+    line = "| {} |" if parser.parse_args().markdown else "{}"
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [measured(*entry, Path(folder)) for entry in RUNS]
+    print(line.format(" | ".join(("system", "run, s", "checks, s", "share of the run", "MiB checked", "code, s"))))
+    print(line.format(" | ".join(["---"] * 6)))
+    for system, seconds, checks, digest, size in rows:
+        cells = (
+            system,
+            f"{seconds:.2f}",
+            f"{checks:.4f}",
+            f"{checks / seconds:.2%}",
+            f"{size / 2**20:.1f}",
+            f"{digest:.3f}",
+        )
+        print(line.format(" | ".join(cells)))
+    print()
+    print(line.format("checksum | GB/s"))
+    print(line.format("--- | ---"))
+    for name, speed in speeds():
+        print(line.format(f"{name} | {speed:.1f}"))
+    assert all(checks < LIMIT * seconds for _, seconds, checks, _, _ in rows), rows
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""What killed fetches leave behind, and that nothing is taken from one that lives."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from fetch_tools import FOLDER, ONLY, TEXT, isolate, kept, pack, resource, sha
+
+from harness import fetch as module
+from harness.fetch import fetch_one
+from harness.store import collect
+
+COPY = """
+import sys, time
+from harness import fetch
+from harness.fetch import Resource
+class Slow:
+    def __init__(self): self.sent = 0
+    def read(self, size):
+        self.sent += 1
+        if self.sent == 2:
+            print("half", flush=True)
+            time.sleep(60)
+        return b"x" * 10
+fetch._put(Resource("owner/name", "0123456789abcdef0123456789abcdef01234567", "data/a.txt", "0" * 64), Slow(), "here")
+"""
+UNPACK = """
+import io, sys, tarfile, time
+from pathlib import Path
+from harness import fetch, folders
+write = folders._write
+def slow(path, content):
+    write(path, content)
+    print("half", flush=True)
+    time.sleep(60)
+folders._write = slow
+commit = "0123456789abcdef0123456789abcdef01234567"
+fetch.fetch([folders.Folder("owner/name", commit, "data", 1, "0" * 64)])
+"""
+DOWNLOAD = """
+from harness.fetch import Resource, fetch_one
+commit = "0123456789abcdef0123456789abcdef01234567"
+fetch_one(Resource("owner/name", commit, "data/a.txt", "0" * 64))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+
+
+def started(program: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("program", [COPY, UNPACK])
+def test_what_a_killed_copy_leaves_is_deleted_and_a_living_one_is_let_be(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_MIRROR", str(tmp_path / "mirror"))
+    archive = tmp_path / "mirror" / f"{FOLDER}.tar.xz"
+    archive.parent.mkdir(parents=True)
+    pack(archive, {"data/a.txt": TEXT})
+    process = started(program)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "half\n"
+    (left,) = kept()
+    assert ".tmp" in left
+    collect(days=0)
+    assert kept() == [left]
+    kill(process)
+    collect(days=30)
+    assert kept() == []
+    assert not [path for path in Path(os.environ["HARNESS_CACHE"]).rglob("*") if ".tmp" in path.name]
+
+
+def test_what_a_killed_download_leaves_is_kept_for_the_next_one_and_then_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("HARNESS_RAW_BASE", f"http://127.0.0.1:{server.getsockname()[1]}")
+        process = started(DOWNLOAD)
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(1 << 16)
+            connection.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 100000\r\n\r\n" + b"x" * 5000)
+            until = time.monotonic() + 30
+            while not kept() and time.monotonic() < until:
+                time.sleep(0.01)
+            (left,) = kept()
+            assert left.endswith(f".{'0' * 64}.part")
+            collect(days=0)
+            assert kept() == [left]  # its process lives
+            kill(process)
+    collect(days=1)
+    assert kept() == [left]
+    part = Path(os.environ["HARNESS_CACHE"], left)
+    os.utime(part, (time.time() - 2 * 86400,) * 2)
+    collect(days=1)
+    assert kept() == []
+
+
+def test_files_of_like_names_and_files_of_the_cache_stay() -> None:
+    cache = Path(os.environ["HARNESS_CACHE"])
+    names = ("a.tmp", ".tmp", ".part", ".0123.tmp", f".{'g' * 16}.tmp", f".{'0' * 16}.tmp.txt", f"{'0' * 64}.part")
+    for name in names:
+        (cache / "files").mkdir(parents=True, exist_ok=True)
+        (cache / "files" / name).write_text("x")
+    collect(days=0)
+    assert kept() == sorted(f"files/{name}" for name in names)
+
+
+def test_a_fetch_and_a_collection_at_once_end_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_MIRROR", str(tmp_path / "mirror"))
+    plain = tmp_path / "mirror" / FOLDER / "data" / "a.txt"
+    plain.parent.mkdir(parents=True)
+    plain.write_bytes(TEXT)
+    done = threading.Event()
+
+    def collecting() -> None:
+        while not done.is_set():
+            module.clear(time.time())
+
+    thread = threading.Thread(target=collecting)
+    thread.start()
+    try:
+        for _ in range(50):
+            path = fetch_one(resource())
+            assert sha(path.read_bytes()) == sha(TEXT)
+            assert kept() == ONLY
+            path.unlink()
+    finally:
+        done.set()
+        thread.join()
