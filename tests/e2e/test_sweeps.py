@@ -68,11 +68,11 @@ def other_collection(place: Place, shift: int = 0) -> None:
         "title": "Other",
         "licence": "CC0",
         "protocol": "arqmath-task1",
-        "topics": {"reader": "jsonl", "file": "conf/x-topics.jsonl"},
+        "topics": {"reader": "jsonl", "file": "../x-topics.jsonl"},
         "editions": {
             "official": {
                 "title": "x",
-                "qrels": {"file": "conf/x-qrels.txt"},
+                "qrels": {"file": "../x-qrels.txt"},
                 "topics": len({topic for topic, _, _ in judged}),
                 "judgments": len(judged),
             }
