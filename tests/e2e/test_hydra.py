@@ -24,8 +24,8 @@ title: Mine
 licence: CC0
 protocol: strict
 editions:
-  official: {title: ours, qrels: {file: judged.txt}, topics: 2, judgments: 3}
-topics: {reader: jsonl, file: topics.jsonl}
+  official: {title: ours, qrels: {file: ../../judged.txt}, topics: 2, judgments: 3}
+topics: {reader: jsonl, file: ../../topics.jsonl}
 """
 SYSTEM = "title: Ours\n_target_: harness.systems.simple.Overlap\ndepth: 2\nname: ours\n"
 
@@ -44,7 +44,9 @@ def own_configuration(place: Place, folder: str = "conf") -> None:
     place.write(f"{folder}/collection/mine.yaml", COLLECTION)
     place.write(f"{folder}/protocol/strict.yaml", "name: strict\nmeasures: [AP, P@1]\nrelevant_from: 2\n")
     place.write(f"{folder}/system/ours.yaml", SYSTEM)
-    corpus = "name: texts\ntitle: Texts\nlicence: CC0\nfile: {file: documents.jsonl}\nfields: {id: id, text: body}\n"
+    corpus = (
+        "name: texts\ntitle: Texts\nlicence: CC0\nfile: {file: ../../documents.jsonl}\nfields: {id: id, text: body}\n"
+    )
     place.write(f"{folder}/corpus/texts.yaml", corpus)
 
 

@@ -68,11 +68,11 @@ def other_collection(place: Place, shift: int = 0) -> None:
         "title": "Other",
         "licence": "CC0",
         "protocol": "arqmath-task1",
-        "topics": {"reader": "jsonl", "file": "conf/x-topics.jsonl"},
+        "topics": {"reader": "jsonl", "file": "../x-topics.jsonl"},
         "editions": {
             "official": {
                 "title": "x",
-                "qrels": {"file": "conf/x-qrels.txt"},
+                "qrels": {"file": "../x-qrels.txt"},
                 "topics": len({topic for topic, _, _ in judged}),
                 "judgments": len(judged),
             }
@@ -185,7 +185,9 @@ def test_points_of_other_data_are_not_counted(place: Place) -> None:
 
     corpus(bodies=True)
     fields = "fields: {id: id, title: title, body: body}"
-    place.write("conf/corpus/part.yaml", f"name: part\ntitle: P\nlicence: C\nfile: {{file: part.jsonl}}\n{fields}\n")
+    place.write(
+        "conf/corpus/part.yaml", f"name: part\ntitle: P\nlicence: C\nfile: {{file: ../../part.jsonl}}\n{fields}\n"
+    )
     arguments = ("run", "-m", "collection=mini-task1", "corpus=part", "system=overlap", "formats=[json,md]")
     first = place.good(*arguments, "system.depth=5,50").splitlines()
     corpus(bodies=False)
