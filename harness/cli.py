@@ -14,7 +14,7 @@ import typer
 
 from harness import __version__, interrupt
 from harness.cli_score import register
-from harness.console import leave_pipe, out, say
+from harness.console import leave_pipe, out, say, tell
 from harness.errors import HarnessError, SystemRaisedError, suggestion
 
 if TYPE_CHECKING:
@@ -252,11 +252,12 @@ def _tell(error: HarnessError | typer.TyperException, full: bool) -> None:
     if full:
         import traceback
 
-        say("".join(traceback.format_exception(error)).rstrip())
+        tell("".join(traceback.format_exception(error)))
     elif isinstance(error, SystemRaisedError):
-        say(error.trace)
-    text = str(error) if isinstance(error, HarnessError) else " ".join(error.format_message().split())
-    say("\n".join(f"harness: {line}" for line in text.splitlines()))
+        tell(error.trace)
+    lines = error.lines if isinstance(error, HarnessError) else (" ".join(error.format_message().split()),)
+    for line in lines:
+        say(f"harness: {line}")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def _path(text: str) -> Path:
 Runs = Annotated[
     list[str],
     typer.Argument(
-        help="Run files (TREC or ARQMath; plain, gzip or xz). NAME=FILE names a run; else its tag does.",
+        help="Run files (TREC or ARQMath; plain, gzip, xz or zstd). NAME=FILE names a run; else its tag does.",
         metavar="[NAME=]FILE",
     ),
 ]

@@ -16,6 +16,7 @@ from harness.fetch import Resource
 from harness.files import data_root, read_bytes
 
 _DEEPEST = 50  # levels of a configuration; ours have six
+_MOST_BYTES = 1 << 22
 _MOST = 100_000  # nodes with every alias written out
 _NEEDED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*|[^\n]*/[^\n]*")  # a module, or a file
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -109,7 +110,7 @@ def read(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
     if not isinstance(name, str) or name not in known:
         place = f"{where}: " if where else ""
         raise HarnessError(f"{place}{group} {name!r} is unknown; {suggestion(str(name), known)}")
-    return dict(_parsed(read_bytes(known[name]), str(known[name]))), str(known[name])
+    return dict(_parsed(read_bytes(known[name], most=_MOST_BYTES), str(known[name]))), str(known[name])
 
 
 def _check_nesting(data: bytes, path: str) -> None:

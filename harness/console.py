@@ -11,7 +11,7 @@ from functools import cache
 from threading import RLock, Thread
 from typing import NoReturn, TextIO, TypeVar
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, one_line
 
 T = TypeVar("T")
 QUIET = 2.0  # seconds of work before any progress is shown
@@ -22,8 +22,14 @@ _clock = time.monotonic
 
 
 def say(line: str) -> None:
-    """Progress for the person who waits, apart from results."""
-    _print(line, sys.stderr)
+    """Progress, warnings and faults, apart from results: one line, whatever the names in it hold (see `one_line`)."""
+    _print(one_line(line), sys.stderr)
+
+
+def tell(text: str) -> None:
+    """`say` for each line of a longer text, such as a traceback."""
+    for line in text.splitlines():
+        say(line)
 
 
 def out(line: str) -> None:
@@ -113,7 +119,7 @@ class Progress:
 
     def _write(self, line: str) -> None:
         if self._terminal:
-            sys.stderr.write(f"\r\x1b[K{line}")
+            sys.stderr.write(f"\r\x1b[K{one_line(line)}")
             sys.stderr.flush()
             _LIVE[:] = [self]
         else:

@@ -7,9 +7,51 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+LONGEST_LINE = 500  # characters of a line that is shown to a person
+LONGEST_PATH = 200  # of them, for the path before a fault
+LONGEST_LIST = 360  # of them, for names to choose from
+
+
+def printable(text: str) -> str:
+    r"""Text that stays on one line and does nothing to a terminal.
+
+    Line ends, control characters, marks that change the direction of writing, and whatever else has no shape of its
+    own become escapes such as `\n`, `\x1b`, `\u202e`.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def shortened(text: str, most: int = LONGEST_LINE) -> str:
+    """Text of at most `most` characters: the middle of a longer one is left out, where `…` stands."""
+    if len(text) <= most:
+        return text
+    tail = (most - 1) // 3
+    return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def one_line(line: str) -> str:
+    """A line as a person sees it: printable, and at most `LONGEST_LINE` characters."""
+    # Cut before as well, so that a text of any size is escaped in no time.
+    return shortened(printable(shortened(line, 4 * LONGEST_LINE)))
+
 
 class HarnessError(Exception):
-    """Something the user can mend. The message is one line: where, what is wrong, what would be right."""
+    """Something the user can mend. Each line says where, what is wrong, what would be right; mostly there is one.
+
+    Attributes
+    ----------
+    lines : tuple[str, ...]
+        Printable, whatever names and fields were put into them; the text of the error has a line end between them.
+    """
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = tuple(printable(line) for line in lines)
+        super().__init__("\n".join(self.lines))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self.lines
 
 
 @dataclass(frozen=True)
@@ -21,8 +63,9 @@ class Problem:
     reason: str
 
     def __str__(self) -> str:
-        where = f"{self.path}:{self.line}" if self.line else self.path
-        return f"{where}: {self.reason}"
+        path = shortened(self.path, LONGEST_PATH)
+        where = f"{path}:{self.line}" if self.line else path
+        return printable(f"{where}: {self.reason}")
 
 
 class FormatError(HarnessError):
@@ -36,7 +79,10 @@ class FormatError(HarnessError):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(str(p) for p in self.problems))
+        super().__init__(*(str(p) for p in self.problems))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.problems,)
 
 
 def format_error(path: object, line: int, reason: str) -> FormatError:
@@ -50,13 +96,13 @@ def gather(faults: list[str]) -> Iterator[None]:
     try:
         yield
     except HarnessError as error:
-        faults += str(error).splitlines()
+        faults += error.lines
 
 
 def refuse(faults: Sequence[str]) -> None:
     """Raise `HarnessError` with these faults, a line each; nothing if there are none."""
     if faults:
-        raise HarnessError("\n".join(faults))
+        raise HarnessError(*faults)
 
 
 class SystemRaisedError(HarnessError):
@@ -68,11 +114,11 @@ class SystemRaisedError(HarnessError):
     """
 
     def __init__(self, message: str, trace: str) -> None:
-        super().__init__(message, trace)  # both, so that it can go from one process to another
+        super().__init__(message)
         self.trace = trace
 
-    def __str__(self) -> str:
-        return str(self.args[0])
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (*self.lines, self.trace)
 
 
 def system_raised(what: str, error: BaseException) -> SystemRaisedError:
@@ -90,11 +136,15 @@ def system_raised(what: str, error: BaseException) -> SystemRaisedError:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """The end of an error about an unknown name: the nearest known one, else all of them."""
+    """The end of an error about an unknown name: the nearest known one, else all of them (as many as fit a line)."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name[:LONGEST_PATH], names, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]!r}?"
     if not names:
         return "there is none"
-    return "known: " + ", ".join(names)
+    listed = list(names)
+    while len(listed) > 1 and len(", ".join(listed)) > LONGEST_LIST:
+        listed.pop()
+    more = len(names) - len(listed)
+    return f"known: {', '.join(listed)}" + (f" and {more} more" if more else "")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import lzma
+import io
 import os
 import tempfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.compression import CHUNK, Unpacked, opened
 from harness.errors import HarnessError, format_error
 
-GZIP_MAGIC = b"\x1f\x8b"
-XZ_MAGIC = b"\xfd7zXZ\x00"
+MOST_BYTES = 1 << 31  # of one file that is read whole; a run of 10 million lines has some 500 MB
+MOST_RATIO = 100
+SMALL = 1 << 28  # bytes
 
 
 def data_root() -> Path:
@@ -36,30 +36,41 @@ def cache_root() -> Path:
     return Path(base) / "mathir-harness"
 
 
-def read_bytes(path: Path) -> bytes:
-    """The whole content of a file, unpacked if it is gzip or xz (told by its first bytes, not its name).
+def read_bytes(path: Path, most: int | None = None) -> bytes:
+    """The whole content of a file, unpacked if it is compressed; see `harness.compression`.
+
+    Parameters
+    ----------
+    most : the largest content in bytes; default: what the environment variable `HARNESS_MAX_BYTES` says, else
+        `MOST_BYTES`, of which a compressed file may unpack to no more than `MOST_RATIO` times its own size once it is
+        beyond `SMALL`. Run files of real systems unpack to 5 to 20 times their size.
 
     Raises
     ------
     FormatError
-        The file is missing, is a folder, cannot be read, or its compressed data is damaged or cut short.
+        The file is missing, is a folder or device, cannot be read, is too large, or its compressed data is damaged or
+        cut short.
     """
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        raise format_error(path, 0, "no such file") from None
-    except IsADirectoryError:
-        raise format_error(path, 0, "is a folder, expected a file") from None
-    except OSError as error:
-        raise format_error(path, 0, f"cannot be read: {error.strerror or error}") from None
-    try:
-        if raw.startswith(GZIP_MAGIC):
-            return gzip.decompress(raw)
-        if raw.startswith(XZ_MAGIC):
-            return lzma.decompress(raw)
-    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
-        raise format_error(path, 0, f"compressed file is cut short or damaged: {error}") from None
-    return raw
+    named = os.environ.get("HARNESS_MAX_BYTES", "")
+    if named and not (named.isascii() and named.isdigit() and int(named)):
+        raise HarnessError(f"HARNESS_MAX_BYTES={named}: expected a number of bytes, 1 or more")
+    limit = most or int(named or MOST_BYTES)
+    raising = "" if most else "; set HARNESS_MAX_BYTES to raise the limit"
+    with opened(path) as raw:
+        content = Unpacked(raw.read)
+        if raw.seekable() and not content.packed:
+            if os.fstat(raw.fileno()).st_size > limit:
+                raise format_error(path, 0, f"larger than {limit:,} bytes{raising}")
+            raw.seek(0)
+            return raw.read()
+        out = io.BytesIO()  # gives its bytes away without copying them
+        while chunk := content.read(CHUNK):
+            length = out.write(chunk) and out.tell()
+            if length > limit:
+                raise format_error(path, 0, f"unpacks to more than {limit:,} bytes{raising}")
+            if content.packed and not (most or named) and length > max(SMALL, MOST_RATIO * content.taken):
+                raise format_error(path, 0, f"unpacks to more than {MOST_RATIO} times its size{raising}")
+        return out.getvalue()
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:

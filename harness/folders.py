@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import lzma
 import os
 import secrets
 import shutil
-import tarfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from harness import console, fetch
 from harness.errors import HarnessError, suggestion
@@ -101,13 +97,13 @@ def get_folder(folder: Folder, progress: fetch.Progress | None, timeout: float) 
             say = progress or fetch.LOG.info
             if archive := fetch._mirrored(folder)[1]:
                 say(f"unpacking {archive}")
-                return _unpack(folder, archive, lzma.open(archive), str(archive))
+                return _unpack(folder, archive, str(archive))
             if fetch._offline():
                 raise fetch._unavailable(folder, "HARNESS_OFFLINE forbids the network")
             say(f"downloading {folder._address}")
             fetch._complete(folder, part, timeout)
             try:
-                return _unpack(folder, part, cast("IO[bytes]", gzip.GzipFile(part)), folder._address)
+                return _unpack(folder, part, folder._address)
             finally:
                 part.unlink()
 
@@ -133,16 +129,14 @@ def _digest(checksums: Mapping[str, str]) -> str:
     return hashlib.sha256(b"".join(listed)).hexdigest()
 
 
-def _unpack(folder: Folder, archive: Path, packed: IO[bytes], source: str) -> None:
+def _unpack(folder: Folder, archive: Path, source: str) -> None:
     """Stream once through an archive and take the folder's files, to paths below one of our own making."""
     temporary = folder.cached.parent / f".{secrets.token_hex(8)}.tmp"
     checksums: dict[str, str] = {}
-    errors = (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError)
     try:
         told = console.progress(f"unpacking {folder.name}, files", folder.files)
-        reported = fetch._reported(archive, "read", errors)
-        with reported, packed, tarfile.open(fileobj=packed, mode="r|") as tar, told as shown:
-            for member in fetch._members(tar, source):
+        with fetch.unpacked(archive) as (content, tar), told as shown:
+            for member in fetch._members(content, tar, source):
                 name = member.name.removeprefix("./")
                 if not name.startswith(folder._member) or member.isdir():
                     continue

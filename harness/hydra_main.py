@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from harness import config, interrupt
-from harness.console import out, out_table, say, track
+from harness.console import out, out_table, say, tell, track
 from harness.errors import HarnessError, SystemRaisedError, suggestion
 from harness.files import read_bytes
 from harness.store import key as content_key
@@ -123,7 +123,7 @@ def _failed_point(cfg: DictConfig, error: HarnessError) -> bool:
     if not overrides:
         return False
     if isinstance(error, SystemRaisedError):
-        say(error.trace)
+        tell(error.trace)
     write_point(_sweep_folder(str(cfg.output)), Point(overrides, error=str(error).splitlines()[0]))
     return True
 

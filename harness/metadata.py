@@ -19,11 +19,13 @@ from typing import Any
 import yaml
 
 from harness.errors import HarnessError
+from harness.files import read_bytes
 from harness.meter import Meter, peak_memory
 from harness.store import Provenance, key
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 ENDING = ".ir-metadata.yml"
+MOST_BYTES = 1 << 26  # of a side file, which has a line for each topic
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def text(name: str, sha256: str, layout: str, collection: str, made: Made) -> st
 def claimed(path: Path) -> tuple[str, str, str]:
     """Key, checksum and layout of the run that a side file speaks of; empty if there is none, or it is damaged."""
     try:
-        document = yaml.load(path.read_bytes(), _LOADER)  # noqa: S506  (a safe loader)
+        document = yaml.load(read_bytes(path, most=MOST_BYTES), _LOADER)  # noqa: S506  (a safe loader)
         part = document["harness"]
         if part["sha256"] != _checksum(document):
             return "", "", ""
@@ -130,8 +132,8 @@ def used_gpus() -> list[str]:
 def made_on(path: Path) -> str:
     """The corpus that a side file names; empty if it names none or there is no such file."""
     try:
-        return str(yaml.safe_load(path.read_text(encoding="utf-8"))["data"]["corpus"]["name"])
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError):
+        return str(yaml.load(read_bytes(path, most=MOST_BYTES), _LOADER)["data"]["corpus"]["name"])  # noqa: S506
+    except (HarnessError, yaml.YAMLError, KeyError, TypeError, ValueError, RecursionError):
         return ""
 
 

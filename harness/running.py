@@ -153,7 +153,7 @@ def summarise(folder: Path, formats: Sequence[str]) -> None:
             failed.setdefault(point.error, []).append(point.text())
     if failed:
         lines = [f"{at[0]}{f' and {len(at) - 1} more points' if at[1:] else ''}: {why}" for why, at in failed.items()]
-        raise HarnessError("\n".join(lines))
+        raise HarnessError(*lines)
 
 
 # What the points of a sweep are scored by, kept for the next point: they are jobs of one process.

@@ -9,8 +9,8 @@ import numpy as np
 
 from harness.columns import Bools, Floats, Index, Lines, Text, Words, blocks, decimals, equals, text, words_of
 from harness.errors import FormatError, Problem, format_error
+from harness.ids import LONGEST_ID
 
-LONGEST_ID = 255  # bytes
 PROBLEM_LIMIT = 20
 
 

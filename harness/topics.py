@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from harness.errors import format_error
+from harness.ids import check_id, check_length
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -75,13 +76,14 @@ class Topics:
 
 
 def unique(topics: list[tuple[int, Topic]], path: str) -> Topics:
-    """Topics in order, after a check that no id stands twice (line, topic)."""
+    """Topics in order, after a check that each id (of a line and topic) is one, and that none stands twice."""
     if not topics:
         raise format_error(path, 0, "no topics found")
     seen: dict[str, int] = {}
     for line, topic in topics:
-        if topic.id.split() != [topic.id] or not topic.id.isprintable():
-            raise format_error(path, line, f"topic id {topic.id!r} is empty or holds blanks or unprintable characters")
+        check_id(topic.id, "topic", path, line)
+        for formula in topic.formulas:
+            check_length(formula.id, "formula", path, line)
         if topic.id in seen:
             raise format_error(path, line, f"topic {topic.id!r} stands on line {seen[topic.id]} already")
         seen[topic.id] = line

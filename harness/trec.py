@@ -26,7 +26,8 @@ from harness.columns import (
 from harness.columns import words as as_words
 from harness.errors import HarnessError, Problem, format_error, suggestion
 from harness.files import read_bytes, sha256, write_atomic
-from harness.tables import LONGEST_ID, Faults, Table, load, refuse_binary, stack, tables
+from harness.ids import LONGEST_ID
+from harness.tables import Faults, Table, load, refuse_binary, stack, tables
 
 Ids = npt.NDArray[np.bytes_]
 FORMATS: Mapping[str, tuple[str, ...]] = {
@@ -340,7 +341,7 @@ def read_run(
     format: str | None = None,
     known_topics: Collection[str] | None = None,
 ) -> Run:
-    """Read a run file (TREC, ARQMath Task 1 or Task 2; plain, gzip or xz). See `parse_run`."""
+    """Read a run file (TREC, ARQMath Task 1 or Task 2; plain, gzip, xz or zstd). See `parse_run`."""
     return parse_run(read_bytes(Path(path)), str(path), name=name, format=format, known_topics=known_topics)
 
 
@@ -381,7 +382,7 @@ def _check_grades(table: Table, grade: Floats, whole: bool) -> None:
 
 
 def read_qrels(path: Path | str, *, edition: str = "") -> Qrels:
-    """Read judgments in TREC form with whole grades (plain, gzip or xz). See `parse_qrels`."""
+    """Read judgments in TREC form with whole grades (plain, gzip, xz or zstd). See `parse_qrels`."""
     return parse_qrels(read_bytes(Path(path)), str(path), edition=edition)
 
 

@@ -138,7 +138,7 @@ def read_runs(
     tags = [run.name for run, name in zip(runs, names, strict=True) if not name]
     if len(set(tags)) < len(tags):
         # Tags often name the model alone; the file then tells the runs apart.
-        stems = [Path(path.stem).stem if path.suffix in (".gz", ".xz") else path.stem for path in paths]
+        stems = [Path(path.stem).stem if path.suffix in (".gz", ".xz", ".zst") else path.stem for path in paths]
         unnamed = [stem for stem, name in zip(stems, names, strict=True) if not name]
         for stem in unnamed:
             if unnamed.count(stem) > 1:

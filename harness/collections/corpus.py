@@ -16,6 +16,7 @@ from harness.errors import HarnessError, format_error, gather, refuse, suggestio
 from harness.fetch import Resource, fetch, state
 from harness.files import sha256, sha256_file
 from harness.folders import Folder
+from harness.ids import check_id, check_length
 from harness.topics import Formula
 
 Source = Resource | Folder | Path
@@ -132,16 +133,18 @@ class Corpus:
         Raises
         ------
         FormatError
-            One line with file and line for a source that is damaged, an id that is no id, or one that comes twice.
+            One line with file and line for a source that is damaged, an id that is no id or is longer than
+            those of run files, or one that comes twice.
         """
         reader = _reader(self.reader)
         seen: set[str] = set()
         count = 0
         read = track(reader.read(self, remarks), f"reading corpus {self.name}", _COUNTED.get(self))
         for count, ((path, number), document) in enumerate(read, 1):  # noqa: B007
-            if document.id.split() != [document.id] or not document.id.isprintable():
-                reason = f"document id {document.id!r} is empty or holds blanks or unprintable characters"
-                raise format_error(path, number, reason)
+            check_id(document.id, "document", path, number)
+            for formula in document.formulas:
+                check_length(formula.id, "formula", path, number)
+                check_length(formula.visual_id, "visual", path, number)
             if not reader.unique:
                 if document.id in seen:
                     raise format_error(path, number, f"document {document.id!r} stands on an earlier line already")

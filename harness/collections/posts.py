@@ -27,7 +27,7 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from harness.collections.corpus import Corpus, Document, Documents, Remarks
-from harness.collections.streams import BLOCK, opened
+from harness.collections.streams import BLOCK, LONGEST_LINE, opened
 from harness.errors import HarnessError, format_error, suggestion
 from harness.topics import Marked, read_markup
 
@@ -52,8 +52,11 @@ def rows(path: Path, wanted: Callable[[dict[str, str]], bool] = lambda _: True) 
 
     parser = expat.ParserCreate()
     found: list[Row] = []
+    fed = begun = 0  # bytes of the file given to the parser, and those given before the last tag began
 
     def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal begun
+        begun = fed
         if name == "row" and wanted(attributes):
             found.append((parser.CurrentLineNumber, attributes))
 
@@ -67,6 +70,9 @@ def rows(path: Path, wanted: Callable[[dict[str, str]], bool] = lambda _: True) 
         try:
             while block := stream.read(BLOCK):
                 parser.Parse(block, False)
+                fed += len(block)
+                if fed - begun > LONGEST_LINE:
+                    raise format_error(path, parser.CurrentLineNumber, f"a post of more than {LONGEST_LINE} bytes")
                 yield from found
                 found.clear()
             parser.Parse(b"", True)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
+import io
 import json
-import lzma
 import re
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
+from harness import compression
 from harness.errors import format_error
-from harness.files import GZIP_MAGIC, XZ_MAGIC
 
 Place = tuple[Path, int]  # file, line from 1 (0: the file as a whole)
 BLOCK = 1 << 18  # bytes
@@ -23,31 +21,9 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file to read from, unpacked if it is gzip or xz (told by its first bytes).
-
-    Raises
-    ------
-    FormatError
-        The file is missing, is a folder, cannot be read, or its compressed data is damaged or cut short.
-    """
-    try:
-        with path.open("rb") as raw:
-            magic = raw.read(len(XZ_MAGIC))
-            raw.seek(0)
-            if magic.startswith(GZIP_MAGIC):
-                yield cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
-            elif magic == XZ_MAGIC:
-                yield cast("IO[bytes]", lzma.LZMAFile(raw))  # noqa: SIM115  (closed with raw)
-            else:
-                yield raw
-    except FileNotFoundError:
-        raise format_error(path, 0, "no such file") from None
-    except IsADirectoryError:
-        raise format_error(path, 0, "is a folder, expected a file") from None
-    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
-        raise format_error(path, 0, f"compressed file is cut short or damaged: {error}") from None
-    except OSError as error:
-        raise format_error(path, 0, f"cannot be read: {error.strerror or error}") from None
+    """A file to read from, unpacked if it is compressed; faults as in `harness.compression.opened`."""
+    with compression.opened(path) as raw:
+        yield cast("IO[bytes]", io.BufferedReader(compression.Unpacked(raw.read), compression.CHUNK))
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:

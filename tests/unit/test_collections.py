@@ -320,6 +320,21 @@ def corpus_of(tmp_path: Path, text: str | bytes, fields: Mapping[str, str] | Non
     return Corpus("c", "C", "CC0", path, tuple(mapped.items()))
 
 
+def test_ids_of_formulas_are_as_long_as_those_of_a_run(tmp_path: Path) -> None:
+    fields = {"id": "id", "formulas": "formulas"}
+    for name, visual, said in (
+        ("f" * 255, "v" * 255, ""),
+        ("f" * 256, "v", "formula id of 256 bytes, at most 255"),
+        ("f", "ž" * 128, "visual id of 256 bytes, at most 255"),
+    ):
+        line = f'{{"id": "d", "formulas": [{{"id": "{name}", "latex": "x", "visual_id": "{visual}"}}]}}'
+        corpus = corpus_of(tmp_path, f"{line}\n", fields)
+        if said:
+            assert message(lambda corpus=corpus: list(corpus)) == f"{corpus.path}:1: {said}"
+        else:
+            assert [document.id for document in corpus] == ["d"]
+
+
 def test_documents_of_a_corpus(tmp_path: Path) -> None:
     text = (
         '{"id": "d1", "name": "A", "text": "b", "more": ["c", "d"], "tags": ["x", "y z"], "other": 1}\n\n'
@@ -348,6 +363,8 @@ def test_documents_of_a_corpus(tmp_path: Path) -> None:
         ('{"id": null}', "document id '' is empty or holds blanks or unprintable characters"),
         ('{"id": "a b"}', "document id 'a b' is empty or holds blanks or unprintable characters"),
         ('{"id": "\\ud800"}', "document id '\\ud800' is empty or holds blanks or unprintable characters"),
+        (f'{{"id": "{"d" * 256}"}}', "document id of 256 bytes, at most 255"),
+        (f'{{"id": "{"ž" * 128}"}}', "document id of 256 bytes, at most 255"),
         ('{"id": "d0"}', "document 'd0' stands on an earlier line already"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from harness import config
 from harness.collections import load_collection, load_protocol
 from harness.collections.corpus import load_corpus
-from harness.errors import FormatError, HarnessError
+from harness.errors import FormatError, HarnessError, suggestion
 from harness.fetch import Resource
 from harness.files import data_root
 from harness.papers import load_paper, paper_names
@@ -60,6 +60,14 @@ def test_bytes_that_are_no_utf8_are_a_fault() -> None:
     assert "invalid leading UTF-8 octet" in fault
 
 
+def test_a_file_that_is_no_configuration(conf: Callable[[str, str, str], Path]) -> None:
+    path = conf("protocol", "mine", "name: mine\n" + "# x\n" * (1 << 20))
+    assert message(lambda: config.load("protocol", "mine")) == f"{path}: larger than 4,194,304 bytes"
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert message(lambda: config.load("protocol", "mine")) == f"{path}: is a device, expected a file"
+
+
 def test_values_are_plain() -> None:
     text = b"a: [1, 2.5, x]\nb: {1: yes, c: null}\n"
     assert config.parse(text, "f") == {"a": [1, 2.5, "x"], "b": {1: True, "c": None}}
@@ -72,7 +80,7 @@ def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
 
 def test_an_unknown_name_without_a_near_one_is_answered_with_all() -> None:
     fault = message(lambda: config.load("system", "xyzzy"))
-    assert fault == "system 'xyzzy' is unknown; known: " + ", ".join(sorted(config.names("system")))
+    assert fault == f"system 'xyzzy' is unknown; {suggestion('xyzzy', config.names('system'))}"
     assert message(lambda: config.load("nothing", "x")) == "nothing 'x' is unknown; there is none"
 
 

@@ -12,7 +12,7 @@ import pytest
 from corpora_tools import corpus, mathml, message, span
 
 from harness import config
-from harness.collections import load_collection
+from harness.collections import load_collection, posts
 from harness.collections.corpus import Corpus, Document, load_corpus
 from harness.collections.streams import json_items, lines
 from harness.topics import Formula, formulas_in, read_markup, unwrapped
@@ -101,6 +101,16 @@ def test_a_packed_file_that_is_cut_short(tmp_path: Path, pack: Callable[[bytes],
     path = tmp_path / "f"
     path.write_bytes(pack(bytes(range(256)) * 100)[:-20])
     assert message(lambda: list(lines(path))).startswith(f"{path}: compressed file is cut short or damaged: ")
+
+
+def test_a_post_without_end_is_refused_before_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posts, "LONGEST_LINE", 1 << 20)
+    path = tmp_path / "posts.xml.gz"
+    head = b'<posts>\n<row Id="1" PostTypeId="1" Title="T" Body="'
+    path.write_bytes(gzip.compress(head + b"x" * (1 << 19) + b'" /></posts>'))
+    assert [line for line, _ in posts.rows(path)] == [2]
+    path.write_bytes(gzip.compress(head + b"x" * (1 << 23)))
+    assert message(lambda: list(posts.rows(path))) == f"{path}:2: a post of more than 1048576 bytes"
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -146,13 +146,13 @@ def test_many_members_unpack_an_archive_once(archive: Path, monkeypatch: pytest.
     wanted += [Resource("owner/name", again, "d/0.txt", sha(b"another")), wanted[3], resource("dotted", b"dotted")]
     random.Random(1).shuffle(wanted)
     opened: list[str] = []
-    plain = lzma.open
+    plain = module.unpacked
 
     def counting(path: Path) -> object:
         opened.append(path.name)
         return plain(path)
 
-    monkeypatch.setattr("lzma.open", counting)
+    monkeypatch.setattr(module, "unpacked", counting)
     paths = fetch(wanted)
     assert sorted(opened) == sorted([f"{COMMIT}.tar.xz", f"{again}.tar.xz"])
     assert [sha(p.read_bytes()) for p in paths] == [w.sha256 for w in wanted]
@@ -230,7 +230,7 @@ def test_a_truncated_archive(archive: Path) -> None:
     noise = random.Random(2).randbytes(300_000)
     pack(archive, {"data/a.txt": TEXT, "noise": noise})
     archive.write_bytes(archive.read_bytes()[:150_000])
-    message = f"{archive}: cannot be read: Compressed file ended before the end-of-stream marker was reached"
+    message = f"{archive}: cannot be read: it ends inside of an xz stream"
     assert error_of(lambda: fetch([resource(), resource("noise", noise)])) == message
     assert kept() == ONLY
     # What lies before the cut can be had: reading stops with the last wanted member.
@@ -241,7 +241,7 @@ def test_a_truncated_archive(archive: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"<html>not found</html>", "Input format not supported by decoder"),
+        (b"<html>not found</html>", "truncated header"),
         (lzma.compress(b""), "empty file"),
         (lzma.compress(b"no tar at all" * 100), "invalid header"),
     ],

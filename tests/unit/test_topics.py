@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import example, given
@@ -269,6 +270,19 @@ def test_ids_that_no_run_can_hold_are_refused(name: str) -> None:
     shown = json.loads(f'"{name}"')
     found = fault(lambda: jsonl(f'{{"id": "{name}", "title": "t"}}'.encode(), "f"))
     assert found == f"f:1: topic id {shown!r} is empty or holds blanks or unprintable characters"
+
+
+def test_ids_as_long_as_those_of_a_run() -> None:
+    """In bytes, as in run files."""
+    for name, length in (("t" * 255, 0), ("t" * 256, 256), ("ž" * 127, 0), ("ž" * 128, 256)):
+        topic = f'{{"id": "{name}", "title": "t"}}'.encode()
+        formula = f'{{"id": "T", "title": "t", "formulas": [{{"id": "{name}", "latex": "x"}}]}}'.encode()
+        if length:
+            assert fault(partial(jsonl, topic, "f")) == f"f:1: topic id of {length} bytes, at most 255"
+            assert fault(partial(jsonl, formula, "f")) == f"f:1: formula id of {length} bytes, at most 255"
+        else:
+            assert jsonl(topic, "f").ids() == {name}
+            assert [part.id for one in jsonl(formula, "f") for part in one.formulas] == [name]
 
 
 def test_an_id_twice_is_a_fault_on_its_line() -> None:

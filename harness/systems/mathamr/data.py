@@ -19,7 +19,7 @@ import numpy.typing as npt
 from harness import code, config, store
 from harness.collections.corpus import Corpus, Document, load_corpus
 from harness.collections.judged import Judged
-from harness.console import say
+from harness.console import say, tell
 from harness.errors import HarnessError
 from harness.files import sha256
 from harness.systems import parameters
@@ -115,7 +115,7 @@ def graphs(
         say(f"corpus {corpus.name}: making graphs of its {part} ({parser.identity['parser']})")
         count = sum(1 for _ in posts(corpus, part, column))
         built = build.build_graphs(posts(corpus, part, column), parser.parse, making, workers, total=count)
-        say(built.table())
+        tell(built.table())
         shutil.copytree(making, folder, dirs_exist_ok=True)
 
     found = store.get_or_build("post-graphs", spec, make)

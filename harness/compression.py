@@ -1,0 +1,274 @@
+"""Opening files to read: plain, gzip, xz or zstd, told by their first bytes, judged as the reference tools judge them.
+
+A compressed file is taken if `gzip -t`, `xz -t` or `zstd -t` ends with status 0, and gives the bytes that the tool
+gives. That is: streams (members, frames) may follow each other, and each must be whole and right by its own checks.
+After a gzip member zero bytes may follow to the end; other bytes, for which `gzip -t` warns and ends with status 2, are
+a fault. After an xz stream zero bytes may follow, four or a multiple of it. Frames of zstd may be skippable ones.
+The verdict on zstd is that of the library's version: newer ones refuse surplus bits that 1.5.4 passed over.
+
+What is opened must be a regular file, or a pipe that somebody writes to, as a shell's `<(command)` is: somebody must
+open it within `HARNESS_PIPE_SECONDS` (5), and may then take any time.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+
+from harness.errors import HarnessError, format_error
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+CHUNK = 1 << 16  # bytes
+XZ_MEMORY = 1 << 29  # bytes that unpacking xz may take: the most that a preset of xz needs is 65 MiB
+PATIENCE = "5"  # seconds until somebody must have opened a pipe to write, unless HARNESS_PIPE_SECONDS says otherwise
+HEAD = 6  # bytes that tell the compression
+
+
+class DamagedError(Exception):
+    """Compressed data is cut short, damaged, or followed by what does not belong to it."""
+
+
+class _Decoder(Protocol):
+    """One stream, as the decompressors of Python's `lzma` and `zstd` read it."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """At most `max_length` bytes of what comes next."""
+
+
+class _Gzip:
+    """A gzip member, whose header, checksum and length zlib checks (Python's `gzip` passes over some of the header)."""
+
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(wbits=31)
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        return self._zlib.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._zlib.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """At most `max_length` bytes of what comes next."""
+        out = self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
+        self.needs_input = len(out) < max_length and not self._zlib.unconsumed_tail
+        return out
+
+
+def _zstd() -> _Decoder:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return cast("_Decoder", zstd.ZstdDecompressor())
+
+
+def _xz() -> _Decoder:
+    import lzma
+
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
+
+
+def _kind(head: bytes) -> tuple[str, Callable[[], _Decoder]] | None:
+    """What a file is compressed with; None if it is not."""
+    if head.startswith(b"\x1f\x8b"):
+        return "a gzip member", _Gzip
+    if head.startswith(b"\xfd7zXZ\x00"):
+        return "an xz stream", _xz
+    if head.startswith(b"\x28\xb5\x2f\xfd") or (head[1:4] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F):
+        return "a zstd frame", _zstd
+    return None
+
+
+class Unpacked(io.RawIOBase):
+    """The content of a stream of bytes, unpacked if it is compressed.
+
+    Parameters
+    ----------
+    read : gives at most so many bytes as asked for, none at the end.
+
+    Attributes
+    ----------
+    taken, given : bytes read from the stream, and bytes of its content handed out.
+    most : what `given` may not go beyond; None for no limit.
+    packed : whether it is compressed.
+
+    Reading raises `DamagedError` where the data is damaged, and where it goes beyond `most`.
+    """
+
+    def __init__(self, read: Callable[[int], bytes | None]) -> None:
+        self._read = read
+        self.taken = self.given = 0
+        self.most: int | None = None
+        head = b""
+        while len(head) < HEAD and (more := self._take(HEAD - len(head))):
+            head += more
+        kind = _kind(head)
+        self.packed = kind is not None
+        self._chunks = self._streams(head, *kind) if kind else self._plain(head)
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """As in `io.RawIOBase`."""
+        view = memoryview(buffer).cast("B")
+        while not self._left:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._left = memoryview(chunk)
+        length = min(len(view), len(self._left))
+        view[:length], self._left = self._left[:length], self._left[length:]
+        self.given += length
+        if self.most is not None and self.given > self.most:
+            raise DamagedError(f"more than {self.most} bytes where they cannot be")
+        return length
+
+    def _take(self, size: int) -> bytes:
+        data = self._read(size) or b""
+        self.taken += len(data)
+        return data
+
+    def _plain(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            yield data
+            data = self._take(CHUNK)
+
+    def _streams(self, data: bytes, what: str, new: Callable[[], _Decoder]) -> Iterator[bytes]:
+        """The contents of the streams that follow each other, `data` being the beginning of the first."""
+        while data:
+            decoder = new()
+            while not decoder.eof:
+                if decoder.needs_input and not data and not (data := self._take(CHUNK)):
+                    raise DamagedError(f"it ends inside of {what}")
+                try:
+                    out = decoder.decompress(data, CHUNK)
+                except Exception as error:
+                    # Each library has a class of its own, and zstd's is not imported here.
+                    if isinstance(error, MemoryError):
+                        raise
+                    reason = str(error).rpartition("data: ")[2].strip(". ")
+                    raise DamagedError(f"{what}: {reason}") from None
+                data = b""
+                yield out
+            data = self._padding(decoder.unused_data or self._take(CHUNK), what)
+
+    def _padding(self, data: bytes, what: str) -> bytes:
+        """What follows the zero bytes after a stream, which is nothing or the beginning of the next one."""
+        zeros = 0
+        while data and data[0] == 0 and what != "a zstd frame":
+            left = data.lstrip(b"\0")
+            zeros += len(data) - len(left)
+            data = left or self._take(CHUNK)
+        if zeros and data and what == "a gzip member":
+            raise DamagedError(f"{what} is followed by what is none")
+        if zeros % 4 and what == "an xz stream":
+            raise DamagedError(f"{what} is followed by {zeros} zero bytes, expected a multiple of 4")
+        return data
+
+
+def _patience() -> float:
+    named = os.environ.get("HARNESS_PIPE_SECONDS") or PATIENCE
+    try:
+        if 0 <= (seconds := float(named)) <= 3600:
+            return seconds
+    except ValueError:
+        pass
+    raise HarnessError(f"HARNESS_PIPE_SECONDS={named}: expected a number of seconds, at most 3600")
+
+
+class _Pipe(io.RawIOBase):
+    """A pipe that was opened without waiting: somebody must begin to write to it, and may then take any time."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._begun = False
+        self._poll = select.poll()
+        self._poll.register(handle, select.POLLIN)
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._handle)
+        super().close()
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        length = self._receive(buffer)
+        if not length and not self._begun:
+            # Nobody has it open to write: not yet, or no more.
+            seconds = _patience()
+            came = self._poll.poll(seconds * 1000)
+            length = self._receive(buffer)
+            if not came and not length:
+                raise OSError(f"is a pipe, and nobody wrote to it for {seconds:g} s")
+        self._begun = True
+        return length
+
+    def _receive(self, buffer: WriteableBuffer) -> int:
+        while True:
+            try:
+                return os.readv(self._handle, [buffer])
+            except BlockingIOError:  # somebody has it open to write
+                self._poll.poll()
+
+
+NO_FILES: tuple[tuple[Callable[[int], bool], str], ...] = (
+    (stat.S_ISDIR, "folder"),
+    (stat.S_ISCHR, "device"),
+    (stat.S_ISBLK, "device"),
+    (stat.S_ISSOCK, "socket"),
+)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A file or pipe to read from, as it lies there; what is raised while it is open becomes a fault of the file.
+
+    Raises
+    ------
+    FormatError
+        It is missing, is neither a file nor a pipe that somebody writes to, cannot be read, or its compressed data is
+        damaged or cut short.
+    """
+    try:
+        mode = path.stat().st_mode
+        for is_kind, what in NO_FILES:
+            # Told before it is opened: opening a device may do something.
+            if is_kind(mode):
+                raise format_error(path, 0, f"is a {what}, expected a file")
+        if stat.S_ISFIFO(mode):
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with io.BufferedReader(_Pipe(handle), CHUNK) as pipe:
+                yield pipe
+        else:
+            with path.open("rb", CHUNK) as file:
+                yield file
+    except DamagedError as error:
+        raise format_error(path, 0, f"compressed file is cut short or damaged: {error}") from None
+    except FileNotFoundError:
+        raise format_error(path, 0, "no such file") from None
+    except (OSError, ValueError) as error:  # a ValueError: a zero byte in the name
+        raise format_error(path, 0, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None

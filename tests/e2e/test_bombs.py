@@ -1,0 +1,153 @@
+"""What is far larger than it looks, and what never ends: one line, exit code 2, and little memory."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+import subprocess
+
+import pytest
+from backports import zstd
+from tools import Place, run_text
+
+GIB = 1 << 30
+COLLECTION = """\
+name: mine
+title: Mine
+licence: CC0
+protocol: trec_eval
+editions: {official: {title: ours, qrels: {file: judged.txt}, topics: 1, judgments: 1}}
+topics: {reader: jsonl, file: topics.jsonl}
+corpus: mine
+"""
+CORPUS = "name: mine\ntitle: Mine\nlicence: CC0\nfile: {file: corpus.jsonl}\nfields: {id: id, text: body}\n"
+SCORE = ("score", "mine.run", "-c", "mine")
+RUN = ("run", "collection=mine", "corpus=mine", "system=overlap")
+RATIO = "unpacks to more than 100 times its size; set HARNESS_MAX_BYTES to raise the limit"
+
+
+def bombs() -> dict[str, bytes]:
+    """Files that unpack to 4 GiB, made of many small streams."""
+    return {
+        "gzip": gzip.compress(bytes(GIB // 64)) * 256,
+        "xz": lzma.compress(bytes(GIB // 64), preset=0) * 256,
+        "zstd": zstd.compress(bytes(GIB // 64)) * 256,
+    }
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    made = Place(tmp_path_factory.mktemp("bombs"))
+    made.write("conf/collection/mine.yaml", COLLECTION)
+    made.write("conf/corpus/mine.yaml", CORPUS)
+    for kind, content in bombs().items():
+        made.write(f"{kind}.bomb", content)
+    os.mkfifo(made.here / "pipe")
+    return made
+
+
+@pytest.fixture
+def good(place: Place) -> Place:
+    """The place with good files in it."""
+    for path, content in {
+        "mine.run": run_text("mine", ["T1"]),
+        "judged.txt": "T1 0 x 1\n",
+        "topics.jsonl": '{"id": "T1", "title": "sums"}\n',
+        "corpus.jsonl": '{"id": "x", "text": "sums"}\n',
+    }.items():
+        (place.here / path).unlink(missing_ok=True)
+        place.write(path, content)
+    return place
+
+
+def stopped(place: Place, *arguments: str) -> str:
+    """The one line of a command that is refused, having taken less than 1 GiB of memory."""
+    process = place.start(*arguments, environment={"HARNESS_PIPE_SECONDS": "0.2"})
+    assert process.stderr is not None
+    said = process.stderr.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    process.communicate()
+    assert process.returncode == 2, said
+    assert used.ru_maxrss < GIB // 1024  # KiB
+    assert said.startswith("harness: ")
+    assert said.count("\n") == 1
+    return said.removeprefix("harness: ").rstrip("\n")
+
+
+@pytest.mark.parametrize("kind", ["gzip", "xz", "zstd"])
+def test_a_run_of_4_gib(good: Place, kind: str) -> None:
+    assert stopped(good, "score", f"{kind}.bomb", "-c", "mine") == f"{kind}.bomb: {RATIO}"
+
+
+@pytest.mark.parametrize("file", ["judged.txt", "topics.jsonl", "corpus.jsonl"])
+def test_judgments_topics_and_a_corpus_of_4_gib(good: Place, file: str) -> None:
+    (good.here / file).unlink()
+    (good.here / file).symlink_to("xz.bomb")
+    reason = "1: longer than 67108864 bytes" if file == "corpus.jsonl" else f" {RATIO}"
+    assert stopped(good, *(RUN if file == "corpus.jsonl" else SCORE)) == f"{file}:{reason}"
+
+
+def test_keys_of_4_gib(good: Place) -> None:
+    arguments = ("score", "mine.run", "-c", "mini-task2", "--keys", "zstd.bomb")
+    assert stopped(good, *arguments) == f"zstd.bomb: {RATIO}"
+
+
+def test_a_plain_file_that_is_too_large(good: Place) -> None:
+    with (good.here / "mine.run").open("ab") as stream:
+        stream.truncate(4 * GIB)
+    said = "larger than 2,147,483,648 bytes; set HARNESS_MAX_BYTES to raise the limit"
+    assert stopped(good, *SCORE) == f"mine.run: {said}"
+
+
+@pytest.mark.parametrize("what", ["/dev/zero", "pipe"])
+@pytest.mark.parametrize("file", ["mine.run", "judged.txt", "topics.jsonl", "corpus.jsonl"])
+def test_what_never_ends(good: Place, file: str, what: str) -> None:
+    (good.here / file).unlink()
+    (good.here / file).symlink_to(what)
+    waited = "cannot be read: is a pipe, and nobody wrote to it for 0.2 s"
+    reason = waited if what == "pipe" else "is a device, expected a file"
+    assert stopped(good, *(RUN if file == "corpus.jsonl" else SCORE)) == f"{file}: {reason}"
+
+
+@pytest.mark.parametrize("what", ["/dev/zero", "pipe"])
+@pytest.mark.parametrize("group", ["collection", "corpus", "system", "protocol"])
+def test_configurations_that_never_end(good: Place, group: str, what: str) -> None:
+    path = good.here / "conf" / group / "endless.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to(good.here / what)
+    try:
+        arguments = {"collection": RUN[1], "corpus": RUN[2], "system": RUN[3]} | {group: f"{group}=endless"}
+        said = stopped(good, "run", *arguments.values())
+    finally:
+        path.unlink()
+    assert said.startswith(f"{path}: ")
+    assert said.endswith("expected a file" if what != "pipe" else "nobody wrote to it for 0.2 s")
+
+
+def test_a_pipe_of_the_shell_is_read(good: Place) -> None:
+    packed = gzip.compress((good.here / "mine.run").read_bytes())
+    good.write("mine.run.gz", packed)
+    expected = good.good(*SCORE)
+    for command in ("zcat mine.run.gz", "cat mine.run.gz"):
+        script = f'"{good.program}" score <({command}) -c mine'
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=good.here, env=good.environment, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == expected
+
+
+def test_names_with_escapes_do_nothing_to_the_terminal(good: Place) -> None:
+    nasty = "\x1b[2Jrun\nharness: all is well\u202e" + "x" * 100
+    done = good.run("score", nasty, "-c", "mine")
+    shown = r"\x1b[2Jrun\nharness: all is well\u202e" + "x" * 100
+    assert (done.code, done.err) == (2, f"harness: {shown}: no such file\n")
+    done = good.run("score", "mine.run", "-c", "c" * 5000 + "\n")
+    assert done.code == 2
+    assert len(done.err) <= 501
+    good.write("bad.run", "".join(f"T1 Q0 x{n} 1 {'9' * 4000}x mine\n" for n in (1, 2, 3)))
+    lines = good.run("score", "bad.run", "-c", "mine").err.splitlines()
+    assert [line[:19] for line in lines] == [f"harness: bad.run:{n}:" for n in (1, 2, 3)]
+    assert all(len(line) <= 500 for line in lines)
