@@ -1,11 +1,12 @@
-# make demo: the main job. make test: all tests. make check: lint and types. make anserini: what its systems need.
+# make demo: the main job. make test: all tests. make fuzz: more damaged files. make check: lint and types.
+# make anserini: what its systems need.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 # Anserini's jar, which the package pyserini carries; no other part of pyserini is used.
 JAR = $(BIN)/python -m pip install --quiet --no-deps pyserini==1.6.0
 
-.PHONY: demo test check anserini lock clean
+.PHONY: demo test fuzz check anserini lock clean
 
 # The environment is made anew whenever what it is made from changes.
 $(VENV)/core.done: pyproject.toml requirements.lock
@@ -29,6 +30,10 @@ demo: $(VENV)/core.done
 
 test: $(VENV)/dev.done
 	$(BIN)/python -m pytest
+
+# Damaged stores, configurations and archives; the tests have 200 such cases.
+fuzz: $(VENV)/dev.done
+	$(BIN)/python -m tests.fuzz --cases 2000 --seed 1
 
 check: $(VENV)/dev.done
 	$(BIN)/ruff check .

@@ -512,7 +512,7 @@ def _unavailable(resource: Resource | Folder, reason: str) -> HarnessError:
     """Why a file could not be had, where it was looked for, and what to do."""
     mirror = _mirrored(resource)[1] or os.environ.get("HARNESS_MIRROR")
     looked = f"not in {mirror}" if mirror else "HARNESS_MIRROR is not set"
-    holder = f"{resource._folder}.tar.xz (holding {resource._member})" if resource._folder else resource.path
+    holder = f"{resource._folder}.tar.xz" if resource._folder else resource.path
     kind = "folder" if not isinstance(resource, Resource) else "file"
     checksum = f" (sha256 {resource.sha256})" if resource.sha256 else ""
     return HarnessError(

@@ -119,6 +119,9 @@ def sha256(data: bytes) -> str:
 
 
 def sha256_file(path: Path) -> str:
-    """The SHA-256 of a file's bytes as they lie on the disk, as 64 hexadecimal digits."""
-    with path.open("rb") as stream:
+    """The SHA-256 of a file's bytes as they lie on the disk, as 64 hexadecimal digits.
+
+    Raises `FormatError` if it is missing, is none (such as a device, which might never end), or cannot be read.
+    """
+    with opened(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

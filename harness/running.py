@@ -16,7 +16,7 @@ from harness import config
 from harness.collections import load_collection, load_protocol
 from harness.collections.corpus import load_corpus
 from harness.console import out, say
-from harness.errors import HarnessError
+from harness.errors import HarnessError, suggestion
 from harness.produce import Produced, judged_pool, present, produce, training_judgments
 from harness.protocol import Scores
 from harness.report import first_page, write_report
@@ -32,8 +32,8 @@ def check(settings: Mapping[str, Any], sweeping: bool) -> None:
     """Raise HarnessError if a key is missing or cannot be meant."""
     for group in ("collection", "system"):
         if not settings.get(group):
-            known = ", ".join(sorted(config.names(group)))
-            raise HarnessError(f"run: key {group!r} is missing; name one with {group}=NAME (known: {known})")
+            known = suggestion("", config.names(group))
+            raise HarnessError(f"run: key {group!r} is missing; name one with {group}=NAME ({known})")
     for name in ("tune", "training"):
         value = settings[name]
         if value is not None and not (isinstance(value, list) and value and all(isinstance(v, str) for v in value)):

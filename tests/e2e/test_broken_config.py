@@ -298,7 +298,7 @@ OVERRIDES: dict[str, tuple[tuple[str, ...], str]] = {
     "edition": ((*RUN, "edition=all"), "collection mini-task1: edition 'all' is unknown; known: official"),
     "no system": (
         ("run", "collection=mini-task1"),
-        f"run: key 'system' is missing; name one with system=NAME (known: {SYSTEM_NAMES})",
+        f"run: key 'system' is missing; name one with system=NAME ({SYSTEM_NAMES})",
     ),
 }
 
@@ -484,7 +484,7 @@ def packed(content: bytes) -> bytes:
 def unavailable(place: Place, reason: str, looked: str) -> str:
     return (
         f"owner/name@0123456/judged.txt: {reason}; not in the cache, {looked}; set HARNESS_MIRROR to a folder with "
-        f"github.com/owner/name/{COMMIT}.tar.xz (holding name-{COMMIT}/judged.txt), or put the file "
+        f"github.com/owner/name/{COMMIT}.tar.xz, or put the file "
         f"(sha256 {hashlib.sha256(QRELS).hexdigest()}) at {place.cache}/github.com/owner/name/{COMMIT}/judged.txt"
     )
 

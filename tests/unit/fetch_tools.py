@@ -95,7 +95,7 @@ def failure(wanted: Resource, timeout: float = 5) -> str:
 
 def unavailable(reason: str, wanted: Resource | None = None, looked: str = "HARNESS_MIRROR is not set") -> str:
     wanted = wanted or resource()
-    holder = f"{FOLDER}.tar.xz (holding name-{COMMIT}/{wanted.path})" if wanted.repository else wanted.path
+    holder = f"{FOLDER}.tar.xz" if wanted.repository else wanted.path
     return (
         f"{wanted.name}: {reason}; not in the cache, {looked}; set HARNESS_MIRROR to a folder with {holder}, "
         f"or put the file (sha256 {wanted.sha256}) at {wanted.cached}"

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -330,7 +331,7 @@ def test_ids_of_formulas_are_as_long_as_those_of_a_run(tmp_path: Path) -> None:
         line = f'{{"id": "d", "formulas": [{{"id": "{name}", "latex": "x", "visual_id": "{visual}"}}]}}'
         corpus = corpus_of(tmp_path, f"{line}\n", fields)
         if said:
-            assert message(lambda corpus=corpus: list(corpus)) == f"{corpus.path}:1: {said}"
+            assert message(partial(list, corpus)) == f"{corpus.path}:1: {said}"
         else:
             assert [document.id for document in corpus] == ["d"]
 

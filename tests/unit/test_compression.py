@@ -305,6 +305,14 @@ def test_devices_folders_and_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert refused(Path("a\0b")) == "a\\x00b: cannot be read: embedded null byte"
 
 
+def test_checksums_of_what_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_PIPE_SECONDS", "0.05")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (Path("/dev/zero"), tmp_path / "pipe", tmp_path):
+        with pytest.raises(FormatError):
+            files.sha256_file(path)
+
+
 def test_a_pipe_that_nobody_writes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_PIPE_SECONDS", "0.05")
     os.mkfifo(tmp_path / "pipe")
