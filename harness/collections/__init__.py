@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,8 @@ from harness.trec import Qrels, parse_qrels
 _KEYS = ("name", "title", "licence", "protocol", "editions", "topics")
 Lines = list[tuple[int, str]]
 _TYPES = {"editions": dict, "topics": dict, "attributes": dict, "keys": dict, "notes": list}
-_OPTIONAL = ("default_edition", "attributes", "keys", "pool", "corpus", "notes", "cluster")
+_OPTIONAL = ("default_edition", "attributes", "keys", "pool", "corpus", "notes", "cluster", "link")
+_LINK = re.compile(r"https?://[^\s{}]*\{id\}[^\s{}]*")
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,11 @@ class Collection:
     notes: tuple[str, ...]
     where: str
     config: Mapping[str, Any]
+
+    @property
+    def link(self) -> str:
+        """The address of a document, with `{id}` in place of its id; empty if documents have none."""
+        return str(self.config.get("link", ""))
 
     def edition(self, name: str | None = None) -> Edition:
         """An edition by name, or the default one."""
@@ -251,6 +258,11 @@ def load_collection(name: str) -> Collection:
     config.check_types(mapping, _TYPES, where)
     if mapping["name"] != name:
         raise HarnessError(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
+    if "link" in mapping and not _LINK.fullmatch(str(mapping["link"])):
+        raise HarnessError(
+            f"{where}: key 'link' is {mapping['link']!r}, expected an address with '{{id}}' in place of a document's id, "
+            "such as https://example.org/{id}"
+        )
     config.check_keys(mapping["topics"], ("reader",), (*_PLACES, "language"), f"{where}: topics")
     editions = {}
     for key, entry in mapping["editions"].items():
