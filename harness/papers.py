@@ -120,14 +120,6 @@ class Paper:
     available: Available | None = None
     twice: tuple[tuple[Cell, Cell], ...] = ()
 
-    @property
-    def links(self) -> tuple[tuple[str, str], ...]:
-        """Where the paper and what belongs to it can be read: (what, address)."""
-        kinds = {"url": ("paper", ""), "doi": ("DOI", "https://doi.org/"), "code": ("code", "")}
-        return tuple(
-            (what, f"{before}{self.config[key]}") for key, (what, before) in kinds.items() if key in self.config
-        )
-
     def files(self) -> list[Resource]:
         """Every fetched file that recomputing needs."""
         out = [run.file for run in self.runs]
@@ -252,7 +244,9 @@ _TOLD = ("claims", "breakdown", "translations", "remarks", "available", "printed
 _TYPES = {"archive": dict, "blocked_tables": dict, "metric_notes": dict, "also": list, "baselines": dict}
 _TYPES |= {"claims": list, "breakdown": dict, "translations": dict, "remarks": list}
 _TYPES |= {"available": dict, "printed_twice": list}
-_LINKS = {"url": r"https?://\S+", "code": r"https?://\S+", "doi": r"10\.[0-9]{4,9}/\S+"}
+_LINKS = ("url", "doi", "code")
+_DOI = (r"10\.[0-9]{4,9}/\S+", "a DOI such as 10.1000/182")
+_ADDRESS = (r"https://\S+", "an address such as https://example.org/paper")
 _ARCHIVE = ("source", "protocol", "measures", "collections", "runs")
 _ARCHIVE_TYPES = {"measures": dict, "collections": dict, "runs": list, "identified": list}
 
@@ -268,10 +262,10 @@ def load_paper(key: str) -> Paper:
     mapping, where = config.load("paper", key)
     config.check_keys(mapping, ("key", "title"), (*_OPTIONAL, *_TOLD, *_LINKS), where)
     config.check_types(mapping, _TYPES, where)
-    for name, pattern in _LINKS.items():
-        if name in mapping and not re.fullmatch(pattern, str(mapping[name])):
-            expected = "a DOI such as 10.1000/182" if name == "doi" else "an address such as https://example.org/paper"
-            raise HarnessError(f"{where}: key {name!r} is {mapping[name]!r}, expected {expected}")
+    for name in mapping.keys() & set(_LINKS):
+        pattern, example = _DOI if name == "doi" else _ADDRESS
+        if not re.fullmatch(pattern, str(mapping[name])):
+            raise HarnessError(f"{where}: key {name!r} is {mapping[name]!r}, expected {example}")
     if mapping["key"] != key:
         raise HarnessError(f"{where}: key 'key' is {mapping['key']!r}, expected the file's name {key!r}")
     cells = _cells(key)

@@ -23,7 +23,7 @@ _KEYS = ("name", "title", "licence", "protocol", "editions", "topics")
 Lines = list[tuple[int, str]]
 _TYPES = {"editions": dict, "topics": dict, "attributes": dict, "keys": dict, "notes": list}
 _OPTIONAL = ("default_edition", "attributes", "keys", "pool", "corpus", "notes", "cluster", "link")
-_LINK = re.compile(r"https?://[^\s{}]*\{id\}[^\s{}]*")
+_LINK = re.compile(r"https://[^\s{}]*\{id\}[^\s{}]*")
 
 
 @dataclass(frozen=True)
@@ -260,8 +260,8 @@ def load_collection(name: str) -> Collection:
         raise HarnessError(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
     if "link" in mapping and not _LINK.fullmatch(str(mapping["link"])):
         raise HarnessError(
-            f"{where}: key 'link' is {mapping['link']!r}, expected an address with '{{id}}' in place of a document's id, "
-            "such as https://example.org/{id}"
+            f"{where}: key 'link' is {mapping['link']!r}, expected an address with one '{{id}}' in place of a "
+            "document's id, such as https://example.org/{id}"
         )
     config.check_keys(mapping["topics"], ("reader",), (*_PLACES, "language"), f"{where}: topics")
     editions = {}

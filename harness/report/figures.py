@@ -215,7 +215,7 @@ def p_value_matrix(names: Sequence[str], p: Sequence[Sequence[float]], title: st
     # Without room for the words, what is n/a is hatched.
     fills[-1] = fills[0] if size >= 36 else {"class_": "rule", "fill": "url(#@5)"}
     under = "".join(element("path", d=d, **fills[level]) for level, d in shades.items() if d)
-    bottom, x = top + high * n + 14, left
+    bottom, x = top + high * n + 14, min(left, WIDTH - 10 - 5 * 96)
     for level, label in ((3, "p < .001"), (2, "p < .01"), (1, "p < .05"), (0, "p ≥ .05"), (-1, "n/a")):
         if level >= 0 or (shades[-1] and size < 36):
             body += element("rect", x=x, y=bottom, width=16.0, height=14.0, **fills[level])
@@ -228,7 +228,12 @@ def scatter(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: str
     """Named points (label, x, y). A label that would cover another is left to the pointer and the description."""
     drawn = [(label, float(x), float(y)) for label, x, y in points if drawable(x) and drawable(y)]
     missing = [label for label, x, y in points if not (drawable(x) and drawable(y))]
-    left, right, top, bottom = _left_of_axis([y for _, _, y in drawn]), WIDTH - 14, 14.0, 366.0
+    left, right, top, bottom = (
+        _left_of_axis([y for _, _, y in drawn]),
+        _right_of_axis([x for _, x, _ in drawn]),
+        14.0,
+        366.0,
+    )
     y_scale, body = _y_axis([y for _, _, y in drawn], ylabel, (left, right, top, bottom))
     x_scale, axis = _x_axis([x for _, x, _ in drawn], xlabel, (left, right, top, bottom))
     body += axis
@@ -272,16 +277,18 @@ def curves(
     if len(series) > SERIES:
         raise HarnessError(f"figure {title or ylabel!r}: {len(series)} series, at most {SERIES} can be told apart")
     drawn = [(name, sorted(p for p in points if drawable(p[0]) and drawable(p[1]))) for name, points in series]
-    left, right = _left_of_axis([y for _, points in drawn for _, y in points]), WIDTH - 14
+    missing = sum(len(points) for _, points in series) - sum(len(points) for _, points in drawn)
+    xs = [x for _, points in drawn for x, _ in points]
+    whole = bool(xs) and all(float(x).is_integer() for x in xs)
+    left, right = _left_of_axis([y for _, points in drawn for _, y in points]), _right_of_axis(xs, whole)
     legend, top, at = "", 14.0, (left, 8.0)
     for index, (name, _) in enumerate(drawn if len(drawn) > 1 else ()):
         shown = clip(name, 260)
         at = (left, at[1] + 22) if at[0] > left and at[0] + 22 + text_width(shown) > right else at
         legend += _marker(index, at[0] + 8, at[1] + 6.5) + text(at[0] + 22, at[1] + 11, shown)
         at, top = (at[0] + 42 + text_width(shown), at[1]), at[1] + 36
-    bottom, xs = top + 350, [x for _, points in drawn for x, _ in points]
+    bottom = top + 350
     y_scale, body = _y_axis([y for _, points in drawn for _, y in points], ylabel, (left, right, top, bottom))
-    whole = bool(xs) and all(float(x).is_integer() for x in xs)
     x_scale, axis = _x_axis(xs, xlabel, (left, right, top, bottom), whole)
     body += legend + axis
     for index, (name, points) in enumerate(drawn):
@@ -293,6 +300,7 @@ def curves(
     description = "; ".join(
         f"{name or ylabel}: " + _first([f"{x:.4g} {_show(y)}" for x, y in points], 20) for name, points in drawn
     )
+    body += text(right, bottom + 37, f"n/a: {missing}", "end", "soft") if missing else ""
     return document(bottom + 46, title or f"{ylabel} against {xlabel}", description, body)
 
 
@@ -328,6 +336,12 @@ def _left_of_axis(values: Sequence[float]) -> float:
     """Room for the numbers and the label of a vertical axis."""
     marks = ticks(min(values, default=0.0), max(values, default=1.0))
     return max(text_width(tick_label(mark, marks)) for mark in marks) + 31
+
+
+def _right_of_axis(values: Sequence[float], whole: bool = False) -> float:
+    """Where a horizontal axis ends, so that its last number, centred there, is within the drawing."""
+    marks = ticks(min(values, default=0.0), max(values, default=1.0), whole=whole)
+    return WIDTH - max(14.0, text_width(tick_label(marks[-1], marks)) / 2 + 2)
 
 
 def _linear(low: float, high: float, start: float, end: float) -> Scale:

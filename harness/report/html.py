@@ -29,7 +29,6 @@ from harness.report.model import (
 
 if TYPE_CHECKING:
     from jinja2 import Template
-    from markupsafe import Markup
 
 _TEMPLATES = Path(__file__).parent / "templates"
 # Below this many rows a search box is more to read than the table; above it the table scrolls under its own header.
@@ -38,7 +37,8 @@ _WIDE_COLUMNS = 8
 _LONG_TEXT = 36
 _HALF_TEXT = 14
 _MANY_NOTES = 8
-_ADDRESS = re.compile(r"(https?://[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]+)?(?:/[A-Za-z0-9./?=&%#:@~_+-]*[A-Za-z0-9/=_-])?)")
+# A fact that is nothing but an address is a link, which shows where it leads; no other text ever is.
+_ADDRESS = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(?:/[A-Za-z0-9./?=&%#:@~_+()-]*)?")
 _EXPLORER = ("explorer_base.js", "explorer_topic.js", "explorer.js")
 
 
@@ -88,17 +88,7 @@ def _template() -> Template:
         lstrip_blocks=True,
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    environment.filters["linked"] = _linked
     return environment.get_template("report.html.j2")
-
-
-def _linked(text: str) -> Markup:
-    """The text with its web addresses as links that show where they lead."""
-    from markupsafe import Markup, escape
-
-    parts = _ADDRESS.split(visible(text))
-    link = Markup('<a href="{0}" rel="noreferrer">{0}</a>')
-    return Markup("").join(link.format(part) if index % 2 else escape(part) for index, part in enumerate(parts))
 
 
 def _hash(content: str) -> str:
@@ -113,7 +103,7 @@ def _block(block: Block, labels: dict[str, str]) -> dict[str, Any]:
         case Text(paragraphs):
             return {"kind": "text", "paragraphs": paragraphs}
         case Facts(items):
-            return {"kind": "facts", "items": items}
+            return {"kind": "facts", "items": [(*item, bool(_ADDRESS.fullmatch(item[1]))) for item in items]}
         case Table():
             return {"kind": "table", "table": _table(block, labels[block.id])}
         case Explorer():

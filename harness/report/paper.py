@@ -119,8 +119,9 @@ def _outcome(reproduction: Reproduction) -> Section:
     remarks = tuple(str(remark) for remark in paper.config.get("remarks", ()))
     if remarks:
         blocks.append(Text(("What the paper does not say, and what makes its numbers come out:", *remarks)))
-    if paper.links:
-        blocks.append(Facts(paper.links))
+    kinds = {"url": ("paper", ""), "doi": ("DOI", "https://doi.org/"), "code": ("code", "")}
+    links = [(what, f"{start}{paper.config[key]}") for key, (what, start) in kinds.items() if key in paper.config]
+    blocks += [Facts(tuple(links))] if links else []
     return Section("Outcome", tuple(blocks))
 
 
