@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from harness.errors import HarnessError, format_error
 
@@ -244,7 +244,7 @@ NO_FILES: tuple[tuple[Callable[[int], bool], str], ...] = (
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path) -> Iterator[io.BufferedReader]:
     """A file or pipe to read from, as it lies there; what is raised while it is open becomes a fault of the file.
 
     Raises

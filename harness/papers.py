@@ -244,6 +244,9 @@ _TOLD = ("claims", "breakdown", "translations", "remarks", "available", "printed
 _TYPES = {"archive": dict, "blocked_tables": dict, "metric_notes": dict, "also": list, "baselines": dict}
 _TYPES |= {"claims": list, "breakdown": dict, "translations": dict, "remarks": list}
 _TYPES |= {"available": dict, "printed_twice": list}
+_LINKS = ("url", "doi", "code")
+_DOI = (r"10\.[0-9]{4,9}/\S+", "a DOI such as 10.1000/182")
+_ADDRESS = (r"https://\S+", "an address such as https://example.org/paper")
 _ARCHIVE = ("source", "protocol", "measures", "collections", "runs")
 _ARCHIVE_TYPES = {"measures": dict, "collections": dict, "runs": list, "identified": list}
 
@@ -257,8 +260,12 @@ def load_paper(key: str) -> Paper:
         Unknown key, or a configuration or cells file with a fault.
     """
     mapping, where = config.load("paper", key)
-    config.check_keys(mapping, ("key", "title"), (*_OPTIONAL, *_TOLD, "url"), where)
+    config.check_keys(mapping, ("key", "title"), (*_OPTIONAL, *_TOLD, *_LINKS), where)
     config.check_types(mapping, _TYPES, where)
+    for name in mapping.keys() & set(_LINKS):
+        pattern, example = _DOI if name == "doi" else _ADDRESS
+        if not re.fullmatch(pattern, str(mapping[name])):
+            raise HarnessError(f"{where}: key {name!r} is {mapping[name]!r}, expected {example}")
     if mapping["key"] != key:
         raise HarnessError(f"{where}: key 'key' is {mapping['key']!r}, expected the file's name {key!r}")
     cells = _cells(key)

@@ -14,6 +14,7 @@ from harness.files import write_atomic
 from harness.report import figures
 from harness.report.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell, slug
 from harness.report.parts import provenance_section
+from harness.report.svg import SERIES
 from harness.store import Provenance, key
 
 
@@ -100,14 +101,15 @@ def sweep_report(
     labels = list(done[0].means or {})
     names = _varied(points)
     ranked = sorted(done, key=lambda point: -_value(point, labels[0]))
-    best = {label: max(_value(point, label) for point in done) for label in labels}
+    alone = len(done) == 1
+    best = {label: math.nan if alone else max(_value(point, label) for point in done) for label in labels}
     rows = []
     for point in ranked:
         values = [(_value(point, label), label) for label in labels]
         cells = [number_cell(value, 4, ("best",) if value == best[label] else ()) for value, label in values]
         rows.append((*(Cell(point.overrides.get(name, "")) for name in names), *cells))
     columns = (*(Column(name) for name in names), *(Column(label, kind="number") for label in labels))
-    tried = f"{len(points)} configurations tried, {len(failed)} failed; n = {done[0].n} topics"
+    tried = f"{_counted(len(points), 'configuration')} tried, {len(failed)} failed; n = {done[0].n} topics"
     note = (
         f"{tried} of {', '.join(tuned_on)}, none of which is reported. The best is run on the reported topics."
         if tuned_on
@@ -123,8 +125,22 @@ def sweep_report(
         sections.append(Section("What failed", (Text(lines),)))
     sections.append(provenance_section(provenance))
     where = f"tuned on {', '.join(tuned_on)}" if tuned_on else "chosen on the same topics"
-    headline = f"{len(points)} configurations: best {labels[0]} {best[labels[0]]:.4f}, {where}"
-    return Report(title, headline, tuple(sections))
+    systems, collections = (_named(done, group) for group in ("system", "collection"))
+    subject = (f" of {systems}" if systems else "") + (f" on {collections}" if collections else "")
+    headline = f"{_counted(len(points), 'configuration')}{subject}: {'' if alone else 'best '}{labels[0]} "
+    headline += f"{_value(ranked[0], labels[0]):.4f}" + ("" if alone else f", {where}")
+    return Report(f"{title}{subject}", headline, tuple(sections))
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _named(points: Sequence[Point], group: str) -> str:
+    """The systems or collections of the points in a few words; empty where the points have no settings."""
+    found = dict.fromkeys(str((point.settings or {}).get(group, {}).get("name", "")) for point in points)
+    names = [name for name in found if name]
+    return _counted(len(names), group) if len(names) > 3 else ", ".join(names)
 
 
 def _varied(points: Sequence[Point]) -> list[str]:
@@ -140,13 +156,25 @@ def _value(point: Point, label: str) -> float:
 
 
 def _curves(points: Sequence[Point], names: Sequence[str], label: str) -> list[Figure]:
-    """The first measure against each swept number; nothing for words."""
+    """The first measure against each swept number, a line for each choice of the other keys; nothing for words.
+
+    Where there are more lines than can be told apart, one line shows the best of them at each value.
+    """
     out = []
     for name in names if len(points) > 1 else ():
         at = [_natural(point.overrides.get(name, ""))[0] for point in points]
         if any(math.isinf(x) for x in at):
             continue
-        drawn = [(point.overrides[name], x, _value(point, label)) for point, x in zip(points, at, strict=True)]
+        lines: dict[str, list[tuple[float, float]]] = {}
+        for point, x in zip(points, at, strict=True):
+            others = ", ".join(f"{key}={point.overrides.get(key, '')}" for key in names if key != name)
+            lines.setdefault(others, []).append((x, _value(point, label)))
         title = f"{label} against {name}"
-        out.append(Figure(f"curve-{slug(name)}", title, figures.scatter(drawn, name, label)))
+        if len(lines) > SERIES:
+            best: dict[float, float] = {}
+            for x, y in (found for line in lines.values() for found in line):
+                best[x] = max(y, best.get(x, -math.inf))
+            title += ": the best over all values of the other keys"
+            lines = {"": list(best.items())}
+        out.append(Figure(f"curve-{slug(name)}", title, figures.curves(list(lines.items()), name, label)))
     return out

@@ -12,6 +12,8 @@ from types import MappingProxyType
 
 import pytest
 
+pytest.register_assert_rewrite("browser_tools")
+
 
 @pytest.fixture(scope="session")
 def mirror() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,7 +34,8 @@ _TYPES = {
     "corpus": str,
     "cluster": str,
 }
-_OPTIONAL = ("default_edition", "attributes", "keys", "corpus", "notes", "cluster")
+_OPTIONAL = ("default_edition", "attributes", "keys", "corpus", "notes", "cluster", "link")
+_LINK = re.compile(r"https://[^\s{}]*\{id\}[^\s{}]*")
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,11 @@ class Collection:
     where: str
     config: Mapping[str, Any]
     parts: Mapping[str, Part]
+
+    @property
+    def link(self) -> str:
+        """The address of a document, with `{id}` in place of its id; empty if documents have none."""
+        return str(self.config.get("link", ""))
 
     def edition(self, name: str | None = None) -> Edition:
         """An edition by name, or the default one."""
@@ -324,6 +331,11 @@ def load_collection(name: str) -> Collection:
         value = mapping.get(group)
         if isinstance(value, str) and value not in (known := config.names(group)):
             faults.append(f"{where}: {group} {value!r} is unknown; {suggestion(value, known)}")
+    if "link" in mapping and not _LINK.fullmatch(str(mapping["link"])):
+        faults.append(
+            f"{where}: key 'link' is {mapping['link']!r}, expected an address with one '{{id}}' in place of a "
+            "document's id, such as https://example.org/{id}"
+        )
     notes = mapping.get("notes")
     for note in notes if isinstance(notes, list) else ():
         if not isinstance(note, str):

@@ -40,7 +40,7 @@ def _rows(available: Available, full: Corpus) -> Table:
                 Cell(row.table),
                 Cell(row.label, note=row.note),
                 Cell(row.system or "none"),
-                Cell(_SHOWN[state], marks=("blocked",) if state == "blocked" else ()),
+                Cell(_SHOWN[state]),
                 Cell("; ".join(part for part in missing if part) or "nothing"),
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from harness.claims import POOLED, Claim
 from harness.report import figures
@@ -10,10 +11,12 @@ from harness.report.model import Block, Cell, Column, Figure, Section, Table, Te
 from harness.report.parts import shown_drawn_p, shown_p
 
 
-def claims_section(claims: Sequence[Claim], notes: Mapping[str, str]) -> Section | None:
+def claims_section(
+    claims: Sequence[Claim], notes: Mapping[str, str], labels: Mapping[str, str] = MappingProxyType({})
+) -> Section | None:
     """What the paper claims in words and what the tests say; None if it claims nothing.
 
-    `notes`: run -> what a reader of a claim about it must know.
+    `notes`: run -> what a reader of a claim about it must know; `labels`: measure -> how it is shown.
     """
     if not claims:
         return None
@@ -24,7 +27,7 @@ def claims_section(claims: Sequence[Claim], notes: Mapping[str, str]) -> Section
                 Cell(test.collection),
                 Cell(test.row.a),
                 Cell(test.row.b),
-                Cell(test.row.measure),
+                Cell(labels.get(test.row.measure, test.row.measure)),
                 Cell(str(test.row.n), test.row.n),
                 number_cell(test.row.difference, 4),
                 Cell(f"{test.row.ci_low:+.3f} to {test.row.ci_high:+.3f}", values=(test.row.ci_low, test.row.ci_high)),
@@ -48,7 +51,7 @@ def claims_section(claims: Sequence[Claim], notes: Mapping[str, str]) -> Section
         svg = figures.dot_interval(
             [
                 (
-                    f"{t.row.a}, {t.row.measure}",
+                    f"{t.row.a}, {labels.get(t.row.measure, t.row.measure)}",
                     t.row.difference,
                     t.row.ci_low,
                     t.row.ci_high,

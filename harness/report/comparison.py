@@ -84,8 +84,8 @@ def comparison_report(
 ) -> Report:
     """A report of scored runs; with a comparison, of the differences between them."""
     sections = [
+        _results(evaluation, comparison),
         _what(evaluation, remarks),
-        Section("Who wins", (means_table(evaluation, comparison), *_figures(evaluation, comparison))),
         _groups(evaluation, comparison),
         _where(evaluation),
         _topics(evaluation, comparison),
@@ -107,22 +107,33 @@ def headline(evaluation: Evaluation) -> str:
     """The outcome in one line."""
     first = evaluation.scores[0]
     measure = first.measures[0]
-    ranked = sorted(evaluation.scores, key=lambda s: (-s.mean(measure), s.run))
+    ranked = _ranked(evaluation)
     best = ranked[0]
     runs = f"{len(ranked)} run{'s' if len(ranked) > 1 else ''}"
     where = f"{evaluation.collection.name} (edition {first.edition}, n = {best.n(measure)})"
-    return f"{runs} on {where}: best {first.protocol.label(measure)} {best.mean(measure):.3f} by {best.run}"
+    what = f"{first.protocol.label(measure)} {best.mean(measure):.3f} by {best.run}"
+    return f"{runs} on {where}: {'best ' if len(ranked) > 1 else ''}{what}"
+
+
+def _ranked(evaluation: Evaluation) -> list[Scores]:
+    """The runs in the order of every table and figure: by the mean of the first measure, then by name."""
+    return sorted(evaluation.scores, key=lambda s: (-s.mean(s.measures[0]), s.run))
+
+
+def _results(evaluation: Evaluation, comparison: Comparison | None) -> Section:
+    """The means first; before them only what keeps them from being what they seem."""
+    said = evaluation.coverage_sentence()
+    first: tuple[Block, ...] = (Text((f"{said[0].upper()}{said[1:]}.",)),) if said else ()
+    return Section("Results", (*first, means_table(evaluation, comparison), *_figures(evaluation, comparison)))
 
 
 def _what(evaluation: Evaluation, remarks: Sequence[str]) -> Section:
     first = evaluation.scores[0]
     edition = evaluation.collection.edition(first.edition)
-    said = evaluation.coverage_sentence()
     judged = evaluation.scorer.qrels if evaluation.scorer is not None else None
     topics, judgments = (len(judged.topics), len(judged)) if judged is not None else (edition.topics, edition.judgments)
     text = Text(
         (
-            *((f"{said[0].upper()}{said[1:]}.",) if said else ()),
             f"{evaluation.collection.title}; judgments: {edition.title} "
             f"({topics} topics, {judgments:,} judgments, SHA-256 {first.qrels_sha256[:12]}…).",
             *evaluation.collection.notes,
@@ -136,8 +147,9 @@ def means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
     """Means of every run with n, and the tests against the baseline if there is one."""
     first = evaluation.scores[0]
     tests = {(row.a, row.measure): row for row in comparison.rows} if comparison and comparison.baseline else {}
-    ranked = sorted(evaluation.scores, key=lambda s: (-s.mean(first.measures[0]), s.run))
-    best = {m: max((s.mean(m) for s in ranked if not math.isnan(s.mean(m))), default=math.nan) for m in first.measures}
+    ranked = _ranked(evaluation)
+    means = {m: [s.mean(m) for s in ranked if not math.isnan(s.mean(m))] for m in first.measures}
+    best = {m: max(found) if len(ranked) > 1 and found else math.nan for m, found in means.items()}
     rows = []
     for scores in ranked:
         is_baseline = comparison is not None and scores.run == comparison.baseline
@@ -173,12 +185,15 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
     first = evaluation.scores[0]
     measure = first.measures[0]
     label = first.protocol.label(measure)
-    spread = [(s.run, [float(v) for v in s.column(measure) if not math.isnan(v)]) for s in evaluation.scores]
+    ranked = _ranked(evaluation)
+    spread = [(s.run, [float(v) for v in s.column(measure) if not math.isnan(v)]) for s in ranked]
     blocks: list[Block] = [
         Figure("distribution", f"{label} over topics", figures.distribution(spread[:24], label)),
     ]
     if comparison is None or not comparison.rows:
         return blocks
+    place = {scores.run: index for index, scores in enumerate(ranked)}
+    tests = sorted(comparison.rows, key=lambda row: (place[row.a], place[row.b]))
     rows = tuple(
         (
             Cell(row.a),
@@ -195,7 +210,7 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
             Cell(f"{row.wins} / {row.ties} / {row.losses}", values=(row.wins, row.ties, row.losses)),
             Cell("n/a") if row.detectable is None else number_cell(row.detectable, 3),
         )
-        for row in comparison.rows
+        for row in tests
     )
     titles = "difference,95% interval,effect size d,p,Bonferroni,Holm,randomization,wins / ties / losses,detectable"
     parts = {"95% interval": ("95% low", "95% high"), "wins / ties / losses": ("wins", "ties", "losses")}
@@ -208,7 +223,7 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
         ),
     )
     table = Table("tests", "Tests", columns, rows, (f"{comparison.correction}.",), row_headers=3)
-    drawn = [row for row in comparison.rows if row.measure == measure][:40]
+    drawn = [row for row in tests if row.measure == measure][:40]
     svg = figures.dot_interval(
         [
             (
@@ -291,7 +306,7 @@ def _where(evaluation: Evaluation) -> Section | None:
         if not 2 <= len(values) <= 12:
             continue
         rows = []
-        for scores in evaluation.scores:
+        for scores in _ranked(evaluation):
             cells = [Cell(scores.run)]
             for value in values:
                 part = scores.select(t.id for t in judged if t.attributes.get(name) == value)
@@ -311,8 +326,9 @@ def _topics(evaluation: Evaluation, comparison: Comparison | None) -> Section:
     if scorer is None:
         return Section("Topic by topic", (table,))
     title = evaluation.collection.title
+    link = evaluation.collection.link
     rankings = [scorer.rankings(run) for run in evaluation.runs]
-    pages = topic_pages(name, title, evaluation.topics, scorer, evaluation.scores, rankings)
+    pages = topic_pages(name, title, evaluation.topics, scorer, evaluation.scores, rankings, link)
     baseline = comparison.baseline if comparison is not None and comparison.baseline else ""
     formulas = scorer.protocol.deduplicate
     block = explorer(
@@ -328,7 +344,7 @@ def _cost(evaluation: Evaluation) -> Section | None:
     first = evaluation.scores[0]
     measure = first.measures[0]
     label = first.protocol.label(measure)
-    known = [(s.run, evaluation.seconds[s.run], s.mean(measure)) for s in evaluation.scores]
+    known = [(s.run, evaluation.seconds[s.run], s.mean(measure)) for s in _ranked(evaluation)]
     rows = tuple((Cell(run), number_cell(cost * 1000, 2), number_cell(mean, 3)) for run, cost, mean in known)
     columns = (Column("run"), Column("CPU ms a topic", kind="number"), Column(label, kind="number"))
     note = "Times of this machine, once, indexing included; they differ from run to run."
@@ -346,7 +362,7 @@ def _trust(evaluation: Evaluation) -> Section:
             Cell(s.run),
             *(Cell(f"{s.counts[name]:,}", s.counts[name]) if name in s.counts else Cell("") for name in names),
         )
-        for s in evaluation.scores
+        for s in _ranked(evaluation)
     )
     table = Table(
         "counts", "What was seen on the way", (Column("run"), *(Column(n, kind="number") for n in names)), rows

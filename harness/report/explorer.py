@@ -22,8 +22,12 @@ def topic_pages(
     scorer: Scorer,
     scores: Sequence[Scores],
     rankings: Sequence[Mapping[str, Ranking]],
+    link: str = "",
 ) -> TopicPages:
-    """The topics of one collection; `scores` and `rankings` (of `scorer`) are of the same runs in the same order."""
+    """The topics of one collection; `scores` and `rankings` (of `scorer`) are of the same runs in the same order.
+
+    `link` : the address of a document, with `{id}` in place of its id.
+    """
     first, known = scores[0], topics.by_id()
     judged: dict[str, dict[str, float]] = {topic: {} for topic in first.topics}
     qrels = scorer.qrels
@@ -38,7 +42,7 @@ def topic_pages(
     edition = f"edition {first.edition}, protocol {protocol.name}"
     measures = tuple((measure, protocol.label(measure)) for measure in first.measures)
     runs = tuple(s.run for s in scores)
-    return TopicPages(name, title, edition, measures, runs, protocol.relevant_from, tuple(pages))
+    return TopicPages(name, title, edition, measures, runs, protocol.relevant_from, tuple(pages), link)
 
 
 def _page(

@@ -59,6 +59,7 @@ def _collection(pages: TopicPages, formulas: _Formulas) -> dict[str, object]:
         "measures": [[name, visible(label)] for name, label in pages.measures],
         "runs": [visible(run) for run in pages.runs],
         "relevantFrom": pages.relevant_from,
+        "link": visible(pages.link),
         "width": width,
         "topics": [_topic(page, width, numbers, formulas) for page in track(pages.topics, "pages of topics")],
     }

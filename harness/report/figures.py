@@ -34,14 +34,16 @@ _ROW = 25.0
 
 
 def dot_interval(rows: Sequence[tuple[str, float, float, float, bool]], xlabel: str, title: str = "") -> str:
-    """Means with their intervals, one row each: (label, mean, low, high, highlighted).
+    """Differences with their intervals, one row each: (label, mean, low, high, highlighted), and a line at zero.
 
     A highlighted row has a diamond and bold text, any other a disc.
     """
     shown = [value for _, *numbers, _ in rows for value in numbers if drawable(value)]
+    shown = [0.0, *shown] if shown else []
     left = _left([row[0] for row in rows])
-    right, bottom = WIDTH - 178, 14 + _ROW * len(rows)
+    right, bottom = WIDTH - 190, 14 + _ROW * len(rows)
     scale, body = _x_axis(shown, xlabel, (left, right, 10, bottom))
+    body += line(scale(0.0), 10, scale(0.0), bottom, "zero") if shown else ""
     for index, (label, mean, low, high, highlighted) in enumerate(rows):
         y, strong, series = 10 + _ROW * (index + 0.5), "big" if highlighted else "", 1 if highlighted else 0
         body += text(left - 12, y + 4.5, clip(label, left - 16), "end", strong)
@@ -213,7 +215,7 @@ def p_value_matrix(names: Sequence[str], p: Sequence[Sequence[float]], title: st
     # Without room for the words, what is n/a is hatched.
     fills[-1] = fills[0] if size >= 36 else {"class_": "rule", "fill": "url(#@5)"}
     under = "".join(element("path", d=d, **fills[level]) for level, d in shades.items() if d)
-    bottom, x = top + high * n + 14, left
+    bottom, x = top + high * n + 14, min(left, WIDTH - 10 - 5 * 96)
     for level, label in ((3, "p < .001"), (2, "p < .01"), (1, "p < .05"), (0, "p ≥ .05"), (-1, "n/a")):
         if level >= 0 or (shades[-1] and size < 36):
             body += element("rect", x=x, y=bottom, width=16.0, height=14.0, **fills[level])
@@ -226,7 +228,12 @@ def scatter(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: str
     """Named points (label, x, y). A label that would cover another is left to the pointer and the description."""
     drawn = [(label, float(x), float(y)) for label, x, y in points if drawable(x) and drawable(y)]
     missing = [label for label, x, y in points if not (drawable(x) and drawable(y))]
-    left, right, top, bottom = 62.0, WIDTH - 14, 14.0, 366.0
+    left, right, top, bottom = (
+        _left_of_axis([y for _, _, y in drawn]),
+        _right_of_axis([x for _, x, _ in drawn]),
+        14.0,
+        366.0,
+    )
     y_scale, body = _y_axis([y for _, _, y in drawn], ylabel, (left, right, top, bottom))
     x_scale, axis = _x_axis([x for _, x, _ in drawn], xlabel, (left, right, top, bottom))
     body += axis
@@ -255,6 +262,58 @@ def scatter(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: str
     return document(bottom + (70 if missing else 46), title or f"{ylabel} against {xlabel}", description, body + names)
 
 
+def curves(
+    series: Sequence[tuple[str, Sequence[tuple[float, float]]]], xlabel: str, ylabel: str, title: str = ""
+) -> str:
+    """One line through the points (x, y) of each series; series differ in marker too.
+
+    A single series has no legend. Where all x are whole numbers, so are the ticks.
+
+    Raises
+    ------
+    HarnessError
+        More than six series (markers could not be told apart).
+    """
+    if len(series) > SERIES:
+        raise HarnessError(f"figure {title or ylabel!r}: {len(series)} series, at most {SERIES} can be told apart")
+    drawn = [(name, sorted(p for p in points if drawable(p[0]) and drawable(p[1]))) for name, points in series]
+    missing = sum(len(points) for _, points in series) - sum(len(points) for _, points in drawn)
+    xs = [x for _, points in drawn for x, _ in points]
+    whole = bool(xs) and all(float(x).is_integer() for x in xs)
+    left, right = _left_of_axis([y for _, points in drawn for _, y in points]), _right_of_axis(xs, whole)
+    legend, top, at = "", 14.0, (left, 8.0)
+    for index, (name, _) in enumerate(drawn if len(drawn) > 1 else ()):
+        shown = clip(name, 260)
+        at = (left, at[1] + 22) if at[0] > left and at[0] + 22 + text_width(shown) > right else at
+        legend += _marker(index, at[0] + 8, at[1] + 6.5) + text(at[0] + 22, at[1] + 11, shown)
+        at, top = (at[0] + 42 + text_width(shown), at[1]), at[1] + 36
+    bottom = top + 350
+    y_scale, body = _y_axis([y for _, points in drawn for _, y in points], ylabel, (left, right, top, bottom))
+    x_scale, axis = _x_axis(xs, xlabel, (left, right, top, bottom), whole)
+    body += legend + axis
+    for index, (name, points) in enumerate(drawn):
+        at_all = [f"{x_scale(x):.2f} {y_scale(y):.2f}" for x, y in points]
+        body += element("path", d=f"M{'L'.join(at_all)}", class_=f"s{index}", fill="none") if len(points) > 1 else ""
+        for x, y in points if len(points) <= 60 else ():
+            hint = tip(f"{name + ': ' if name else ''}{xlabel} {x:.4g}, {ylabel} {y:.4g}")
+            body += _marker(index, x_scale(x), y_scale(y), hint)
+    description = "; ".join(
+        f"{name or ylabel}: " + _first([f"{x:.4g} {_show(y)}" for x, y in points], 20) for name, points in drawn
+    )
+    body += text(right, bottom + 37, f"n/a: {missing}", "end", "soft") if missing else ""
+    return document(bottom + 46, title or f"{ylabel} against {xlabel}", description, body)
+
+
+def _marker(series: int, x: float, y: float, hint: str = "") -> str:
+    """Disc, diamond, square, and the same hollow."""
+    shape = (_disc, _diamond, _square)[series % 3](x, y, (4.5, 6.0, 4.2)[series % 3], f"f{series}", hint)
+    return shape if series < 3 else shape.replace(f'class="f{series}"', f'class="paper s{series}"', 1)
+
+
+def _square(x: float, y: float, radius: float, class_: str, hint: str = "") -> str:
+    return element("rect", hint, x=x - radius, y=y - radius, width=2 * radius, height=2 * radius, class_=class_)
+
+
 def _show(value: float) -> str:
     return f"{value:.3f}".replace("-", "−") if drawable(value) else "n/a"
 
@@ -273,14 +332,26 @@ def _left(labels: Sequence[str], most: float = 220) -> float:
     return min(most, max((text_width(label) for label in labels), default=0)) + 26
 
 
+def _left_of_axis(values: Sequence[float]) -> float:
+    """Room for the numbers and the label of a vertical axis."""
+    marks = ticks(min(values, default=0.0), max(values, default=1.0))
+    return max(text_width(tick_label(mark, marks)) for mark in marks) + 31
+
+
+def _right_of_axis(values: Sequence[float], whole: bool = False) -> float:
+    """Where a horizontal axis ends, so that its last number, centred there, is within the drawing."""
+    marks = ticks(min(values, default=0.0), max(values, default=1.0), whole=whole)
+    return WIDTH - max(14.0, text_width(tick_label(marks[-1], marks)) / 2 + 2)
+
+
 def _linear(low: float, high: float, start: float, end: float) -> Scale:
     return lambda value: start + (value - low) / (high - low) * (end - start)
 
 
-def _x_axis(values: Sequence[float], label: str, area: Area) -> tuple[Scale, str]:
+def _x_axis(values: Sequence[float], label: str, area: Area, whole: bool = False) -> tuple[Scale, str]:
     """The horizontal scale that covers the values, and its grid, numbers and label as markup."""
     left, right, top, bottom = area
-    marks = ticks(min(values, default=0.0), max(values, default=1.0))
+    marks = ticks(min(values, default=0.0), max(values, default=1.0), whole=whole)
     scale = _linear(marks[0], marks[-1], left, right)
     body = "".join(
         line(scale(mark), top, scale(mark), bottom, "rule")

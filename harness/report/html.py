@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
 _TEMPLATES = Path(__file__).parent / "templates"
 # Below this many rows a search box is more to read than the table; above it the table scrolls under its own header.
 _LONG = 15
-_WIDE_COLUMNS = 10
+_WIDE_COLUMNS = 8
 _LONG_TEXT = 36
 _HALF_TEXT = 14
 _MANY_NOTES = 8
+# A fact that is nothing but an address is a link, which shows where it leads; no other text ever is.
+_ADDRESS = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(?:/[A-Za-z0-9./?=&%#:@~_+()-]*)?")
 _EXPLORER = ("explorer_base.js", "explorer_topic.js", "explorer.js")
 
 
@@ -100,7 +103,7 @@ def _block(block: Block, labels: dict[str, str]) -> dict[str, Any]:
         case Text(paragraphs):
             return {"kind": "text", "paragraphs": paragraphs}
         case Facts(items):
-            return {"kind": "facts", "items": items}
+            return {"kind": "facts", "items": [(*item, bool(_ADDRESS.fullmatch(item[1]))) for item in items]}
         case Table():
             return {"kind": "table", "table": _table(block, labels[block.id])}
         case Explorer():

@@ -259,6 +259,7 @@ class TopicPages:
     note : what the values were made with, such as edition and protocol.
     measures : (name, label); a run has the same name in all collections.
     relevant_from : the lowest grade that counts as relevant.
+    link : the address of a document, with `{id}` in place of its id; empty if there is none.
     """
 
     name: str
@@ -268,6 +269,7 @@ class TopicPages:
     runs: tuple[str, ...]
     relevant_from: float
     topics: tuple[TopicPage, ...]
+    link: str = ""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from harness.claims import Claim, check_claims
 from harness.collections import load_collection
@@ -18,6 +18,7 @@ from harness.report.model import (
     Block,
     Cell,
     Column,
+    Facts,
     Figure,
     Records,
     Report,
@@ -47,12 +48,13 @@ METRICS = {
 def paper_report(reproduction: Reproduction, provenance: Provenance, alpha: float = 0.05, seed: int = 0) -> Report:
     """The whole report of one paper."""
     claims = check_claims(reproduction, alpha, seed)
+    labels = {m: s.protocol.label(m) for s in reproduction.scores.values() for m in s.measures}
     sections = [
         _outcome(reproduction),
         _tables(reproduction, alpha),
         _twice(reproduction),
         None if reproduction.paper.available is None else available_section(reproduction.paper.available),
-        claims_section(claims, _run_notes(reproduction)),
+        claims_section(claims, _run_notes(reproduction), labels),
         _translations(reproduction),
         _breakdown(reproduction),
         *_also(reproduction),
@@ -62,7 +64,7 @@ def paper_report(reproduction: Reproduction, provenance: Provenance, alpha: floa
     ]
     return Report(
         reproduction.paper.title,
-        reproduction.line,
+        _headline(reproduction),
         tuple(section for section in sections if section is not None),
         data={
             "verdicts": [_verdict_data(verdict) for verdict in reproduction.verdicts],
@@ -77,6 +79,11 @@ def _records(reproduction: Reproduction, claims: Sequence[Claim]) -> dict[str, R
     scores = [*reproduction.scores.values(), *also]
     records = {"scores": score_records(scores)} if scores else {}
     return records | ({"comparison": claim_records(claims, reproduction.scores)} if claims else {})
+
+
+def _headline(reproduction: Reproduction) -> str:
+    n = len(reproduction.verdicts)
+    return reproduction.line if reproduction.scores else f"None of the {n} published values is recomputed here"
 
 
 def _verdict_data(verdict: Verdict) -> dict[str, object]:
@@ -113,39 +120,47 @@ def _outcome(reproduction: Reproduction) -> Section:
     }
     rows = tuple((Cell(name, marks=(name,)), Cell(str(count), count), Cell(meaning[name])) for name, count in counts)
     columns = (Column("verdict"), Column("cells", kind="number"), Column("meaning"))
-    blocks: list[Block] = [Table("verdicts", "What became of the published numbers", columns, rows)]
-    remarks = tuple(str(remark) for remark in reproduction.paper.config.get("remarks", ()))
+    blocks: list[Block] = []
+    if reproduction.scores:
+        blocks.append(Table("verdicts", "What became of the published numbers", columns, rows))
+    blocked = [verdict for verdict in reproduction.verdicts if verdict.verdict == "blocked"]
+    blocks += [_blocked(reproduction, blocked)] if blocked else []
+    paper = reproduction.paper
+    remarks = tuple(str(remark) for remark in paper.config.get("remarks", ()))
     if remarks:
         blocks.append(Text(("What the paper does not say, and what makes its numbers come out:", *remarks)))
-    blocked = _causes(v for v in reproduction.verdicts if v.verdict == "blocked")
-    if blocked:
-        blocks.append(
-            Table(
-                "blocked",
-                "What keeps cells from being recomputed",
-                (Column("tables"), Column("cells", kind="number"), Column("cause")),
-                tuple((Cell(tables), Cell(str(n), n), Cell(cause)) for cause, (tables, n) in blocked.items()),
-            )
-        )
+    kinds = {"url": ("paper", ""), "doi": ("DOI", "https://doi.org/"), "code": ("code", "")}
+    links = [(what, f"{start}{paper.config[key]}") for key, (what, start) in kinds.items() if key in paper.config]
+    blocks += [Facts(tuple(links))] if links else []
     return Section("Outcome", tuple(blocks))
 
 
-def _causes(verdicts: Iterable[Verdict]) -> dict[str, tuple[str, int]]:
-    """Cause -> (tables, cells), in order of appearance."""
+def _blocked(reproduction: Reproduction, verdicts: Sequence[Verdict]) -> Table:
+    """What is missing, with the tables that need it: a line for each cause; what is odd about measures stands below."""
+    notes = reproduction.paper.config.get("metric_notes", {})
     tables: dict[str, list[str]] = {}
     for verdict in verdicts:
-        tables.setdefault(verdict.cause, []).append(verdict.cell.table)
-    return {cause: (", ".join(dict.fromkeys(names)), len(names)) for cause, names in tables.items()}
+        note = notes.get(verdict.cell.metric)
+        tables.setdefault(verdict.cause.removesuffix(f"; {note}"), []).append(verdict.cell.table)
+    rows = tuple(
+        (Cell(", ".join(dict.fromkeys(names))), Cell(str(len(names)), len(names)), Cell(cause))
+        for cause, names in tables.items()
+    )
+    metrics = dict.fromkeys(verdict.cell.metric for verdict in verdicts)
+    below = tuple(f"{METRICS.get(metric, metric)}: {notes[metric]}." for metric in metrics if metric in notes)
+    columns = (Column("tables"), Column("values", kind="number"), Column("cause"))
+    return Table("blocked", "What keeps values from being recomputed", columns, rows, below)
 
 
-def _tables(reproduction: Reproduction, alpha: float) -> Section:
-    """Every table of the paper, rows and columns as it prints them."""
+def _tables(reproduction: Reproduction, alpha: float) -> Section | None:
+    """Every table of which something was recomputed, rows and columns as the paper prints them."""
     by_table: dict[str, list[Verdict]] = {}
     for verdict in reproduction.verdicts:
         by_table.setdefault(verdict.cell.table, []).append(verdict)
     tests = _significance(reproduction, alpha)
-    blocks = [_table(reproduction, name, verdicts, tests, alpha) for name, verdicts in by_table.items()]
-    return Section("Tables as the paper prints them", tuple(blocks))
+    recomputed = {name: found for name, found in by_table.items() if any(v.value is not None for v in found)}
+    blocks = [_table(reproduction, name, verdicts, tests, alpha) for name, verdicts in recomputed.items()]
+    return Section("Tables as the paper prints them", tuple(blocks)) if blocks else None
 
 
 def _significance(reproduction: Reproduction, alpha: float) -> dict[tuple[str, str, str], Row]:
@@ -185,27 +200,28 @@ def _table(
     rows = []
     for group, system in row_keys:
         head = (Cell(group), Cell(system)) if groups else (Cell(system),)
-        cells = tuple(_cell(by_place.get((group, system, *column)), tests) for column in column_keys)
-        rows.append(head + cells)
+        cells = (cell for column in column_keys for cell in _cells(by_place.get((group, system, *column)), tests))
+        rows.append((*head, *cells))
     first = (Column("group"), Column("system")) if groups else (Column("system"),)
     columns = list(first)
     for metric, aggregate, collection, slice_ in column_keys:
         parts = (collection, slice_ if slices else "", aggregate if aggregates else "")
-        words = " ".join(part for part in parts if part) or "value"
-        columns.append(Column(words, METRICS.get(metric, metric), "number"))
+        words = ", ".join((METRICS.get(metric, metric), *(part for part in parts if part)))
+        columns += [Column("paper", words, "number"), Column("here", words, "number")]
     title = f"Table {name}" if name[:1].isdigit() else name[:1].upper() + name[1:]
     caption = f"{title} of the paper: {verdicts[0].cell.caption}"
     notes = _table_notes(reproduction, verdicts, alpha)
     return Table(f"table-{slug(name)}", caption, tuple(columns), tuple(rows), notes, row_headers=2 if groups else 1)
 
 
-def _cell(verdict: Verdict | None, tests: Mapping[tuple[str, str, str], Row]) -> Cell:
-    """The recomputed value with two digits more than printed; the printed one where nothing was recomputed."""
+def _cells(verdict: Verdict | None, tests: Mapping[tuple[str, str, str], Row]) -> tuple[Cell, Cell]:
+    """The value as printed, and the recomputed one with two digits more."""
     if verdict is None:
-        return Cell("", marks=("missing",))
+        return Cell(""), Cell("", marks=("missing",))
     cell = verdict.cell
+    printed = Cell(cell.value, float(cell.value))
     if verdict.value is None:
-        return Cell(cell.value, None, ("blocked",))
+        return printed, Cell("", None, ("blocked",))
     digits = len(cell.value.partition(".")[2])
     marks: list[str] = [verdict.verdict]
     row = tests.get((cell.collection, verdict.run, verdict.measure)) if verdict.n > 1 else None
@@ -215,17 +231,14 @@ def _cell(verdict: Verdict | None, tests: Mapping[tuple[str, str, str], Row]) ->
         marks.append("nominal")
     if cell.baseline:
         marks.append("baseline")
-    note = "" if verdict.verdict == "exact" else f"printed {cell.value}"
-    return number_cell(verdict.value, digits + 2, tuple(marks), note)
+    return printed, number_cell(verdict.value, digits + 2, tuple(marks))
 
 
 def _table_notes(reproduction: Reproduction, verdicts: Sequence[Verdict], alpha: float) -> tuple[str, ...]:
     recomputed = [v for v in verdicts if v.value is not None]
-    if not recomputed:
-        return ("Values as printed; none was recomputed: " + verdicts[0].cause + ".",)
     made = dict.fromkeys((v.collection, v.edition, v.protocol, v.n) for v in recomputed)
     notes = [
-        "Recomputed values, with two digits more than the paper prints. "
+        "Paper: as printed; here: recomputed, with two digits more. "
         + "; ".join(f"{c}: edition {e}, protocol {p}, n = {n}" for c, e, p, n in made)
         + "."
     ]
@@ -266,8 +279,8 @@ def _twice(reproduction: Reproduction) -> Section | None:
                 number_cell(values[0] - values[1], digits),
             )
         )
-    numbers = ("printed here", "printed there", "difference")
-    columns = (*map(Column, ("here", "there", "measure")), *(Column(name, kind="number") for name in numbers))
+    numbers = (*(Column(name, "printed", "number") for name in ("here", "there")), Column("difference", kind="number"))
+    columns = (*map(Column, ("here", "there", "measure")), *numbers)
     note = f"All stand as printed; {len(pairs) - len(rows)} further values that are printed twice agree."
     table = Table("twice", "Runs with two published values", columns, tuple(rows), (note,), row_headers=3)
     return Section("One run, two values", (table,))
@@ -378,7 +391,8 @@ def _breakdown(reproduction: Reproduction) -> Section | None:
     covered = ", ".join(f"{labelled[c]} of the {judged_in[c]} topics of {c}" for c in parts)
     note = f"Labels exist for {covered}" + (f"; {', '.join(without)} has none" if without else "") + "."
     table = Table("breakdown", str(entry["title"]), columns, tuple(rows), (note,))
-    svg = figures.grouped_bars(values, runs, means, measure)
+    label = next(iter(reproduction.scores.values())).protocol.label(measure)
+    svg = figures.grouped_bars(values, runs, means, label)
     return Section("Where the differences are", (Figure("breakdown-figure", str(entry["title"]), svg, table),))
 
 
@@ -393,6 +407,7 @@ def _also(reproduction: Reproduction) -> list[Section]:
             (collection, measure): max(scores[(collection, run)].mean(measure) for run in runs)
             for collection in collections
             for measure in measures
+            if len(runs) > 1
         }
         rows = []
         for run in runs:
@@ -400,7 +415,7 @@ def _also(reproduction: Reproduction) -> list[Section]:
             for collection in collections:
                 for measure in measures:
                     mean = scores[(collection, run)].mean(measure)
-                    cells.append(number_cell(mean, 3, ("best",) if mean == best[(collection, measure)] else ()))
+                    cells.append(number_cell(mean, 3, ("best",) if mean == best.get((collection, measure)) else ()))
             rows.append(tuple(cells))
         numbers = [(c, measure) for c in collections for measure in measures]
         columns = (Column("run"), *(Column(first.protocol.label(m), c, "number") for c, m in numbers))
@@ -419,8 +434,9 @@ def _per_topic(reproduction: Reproduction) -> Section | None:
         found = {run: scores for (collection, run), scores in reproduction.scores.items() if collection == name}
         topics = reproduction.topics[name]
         rankings = [reproduction.rankings[(name, run)] for run in found]
-        title = load_collection(scorer.collection).title
-        pages.append(topic_pages(name, title, topics, scorer, list(found.values()), rankings))
+        collection = load_collection(scorer.collection)
+        values = list(found.values())
+        pages.append(topic_pages(name, collection.title, topics, scorer, values, rankings, collection.link))
         tables.append(per_topic_table(name, found, topics.by_id()))
     baseline = next(iter(reproduction.paper.config.get("baselines", {}).values()), "")
     return Section("Topic by topic", (explorer(pages, baseline=str(baseline), tables=tables),)) if pages else None

@@ -38,7 +38,7 @@ def per_topic_table(name: str, runs: Mapping[str, Scores], topics: Mapping[str, 
     for index, topic in enumerate(first.topics):
         title = topics[topic].title if topic in topics else ""
         values = [float(scores.column(measure)[index]) for scores in runs.values()]
-        top = max((v for v in values if not math.isnan(v)), default=math.nan)
+        top = max((v for v in values if not math.isnan(v)), default=math.nan) if len(values) > 1 else math.nan
         cells = tuple(number_cell(v, 3, ("best",) if v == top and v > 0 else ()) for v in values)
         rows.append((Cell(topic), Cell(title if len(title) <= 90 else title[:89] + "…"), *cells))
     columns = (Column("topic"), Column("title"), *(Column(run, kind="number") for run in runs))

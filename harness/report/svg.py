@@ -102,15 +102,19 @@ def clip(content: str, width: float) -> str:
     return f"{shown[: (keep + 1) // 2].rstrip()}…{shown[len(shown) - keep // 2 :].lstrip()}"
 
 
-def ticks(low: float, high: float, count: int = 5) -> tuple[float, ...]:
-    """About `count` round numbers, at least two, that cover [low, high]; both ends are drawable."""
+def ticks(low: float, high: float, count: int = 5, whole: bool = False) -> tuple[float, ...]:
+    """About `count` round numbers, at least two, that cover [low, high]; both ends are drawable.
+
+    `whole` : no fractions.
+    """
     size = max(abs(low), abs(high))
     if high - low <= 1e-9 * max(size, 1.0):
-        pad = size / 2 if size > 1e-9 else 0.5
+        pad = 1.0 if whole else size / 2 if size > 1e-9 else 0.5
         low, high = low - pad, high + pad
-    raw = (high - low) / count
+    raw = max((high - low) / count, 1.0) if whole else (high - low) / count
     power = 10.0 ** math.floor(math.log10(raw))
-    step = next((factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw * 0.999), 10 * power)
+    factors = (1, 2, 5, 10) if whole else (1, 2, 2.5, 5, 10)
+    step = next((factor * power for factor in factors if factor * power >= raw * 0.999), 10 * power)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return tuple(round(index * step, 12) for index in range(first, last + 1))
 

@@ -2,116 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Iterator
-from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from browser_tools import LOOKS, WIDTHS, Open, fits, violations
 
 from harness.report import Explorer, Report, Section, render_html
-from harness.report.comparison import comparison_report
 from harness.report.model import TopicPage, TopicPages
-from harness.stats import compare
-from harness.trec import Run
-from harness.workflow import evaluate, inputs, task
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
-WIDTHS = (390, 1440)
-LOOKS = ((390, "dark"), (1440, "light"))
-AXE = """async (root) => (await axe.run(root ? document.querySelector(root) : document)).violations
-    .filter((found) => ["serious", "critical"].includes(found.impact))
-    .map((found) => `${found.id}: ${found.nodes.slice(0, 3).map((node) => node.html).join(" ")}`)"""
-Open = Callable[..., "Page"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if importlib.util.find_spec("playwright") is None:
-        pytest.skip("no playwright: pip install 'mathir-harness[dev]'")
-    if not CHROMIUM.is_file():
-        pytest.skip(f"no {CHROMIUM}: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def visit(browser: Browser) -> Iterator[Open]:
-    """A function that opens a page; in the end nothing may have been requested, logged or thrown."""
-    seen: list[str] = []
-    contexts = []
-
-    def open_page(path: Path, address: str = "", width: int = 1440, scheme: str = "light", script: bool = True) -> Page:
-        context = browser.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme="dark" if scheme == "dark" else "light",
-            java_script_enabled=script,
-            reduced_motion="reduce",
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: seen.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: seen.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: seen.append(f"dialog: {dialog.message}"))
-        page.on(
-            "request", lambda request: None if request.url.startswith(("file:", "data:")) else seen.append(request.url)
-        )
-        page.goto(f"{path.as_uri()}{address}")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert seen == []
-
-
-def fits(page: Page) -> bool:
-    return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
-
-
-def violations(page: Page, root: str = "") -> list[str]:
-    if importlib.util.find_spec("axe_playwright_python") is None:
-        pytest.skip("no axe: pip install 'mathir-harness[dev]'")
-    page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
-    return list(page.evaluate(AXE, root))
-
-
-@pytest.fixture(scope="module")
-def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs made of the judgments: `good` has the best grades first, `poor` the worst, and lacks topic M.42."""
-    found = task("mini-task1")
-    judged = found.scorer.qrels.to_dict()
-    ids = sorted({doc for docs in judged.values() for doc in docs})
-    rankings: dict[str, dict[str, dict[str, float]]] = {"good": {}, "poor": {}}
-    for topic, grades in judged.items():
-        unjudged = [doc for doc in ids if doc not in grades][:10]
-        rankings["good"][topic] = {d: g + n / 100 for n, (d, g) in enumerate(grades.items(), 1)} | dict.fromkeys(
-            unjudged, 0.5
-        )
-        rankings["poor"][topic] = {d: -g - n / 100 for n, (d, g) in enumerate(grades.items(), 1)} | dict.fromkeys(
-            unjudged, -0.5
-        )
-    del rankings["poor"]["M.42"]
-    runs = [Run.from_dict(name, ranking) for name, ranking in rankings.items()]
-    evaluation = evaluate(found, runs)
-    comparison = compare(evaluation.scores, "poor", permutations=100)
-    report = comparison_report(evaluation, comparison, inputs(found, {run.name: run for run in runs}))
-    path = tmp_path_factory.mktemp("mini") / "index.html"
-    path.write_text(render_html(report), encoding="utf-8")
-    assert path.stat().st_size < 1_000_000
-    return path
+pytest_plugins = ("browser_tools",)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -326,20 +225,6 @@ def test_hostile_texts_are_shown_as_text(tmp_path: Path, visit: Open, width: int
 
 
 # ---- the real thing
-
-
-@pytest.fixture(scope="module")
-def crossmath(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from harness.papers import load_paper, reproduce
-    from harness.report.paper import paper_report
-    from harness.store import provenance
-
-    assert mirror.is_dir()
-    report = paper_report(reproduce(load_paper("crossmath")), provenance({}))
-    path = tmp_path_factory.mktemp("crossmath") / "index.html"
-    path.write_text(render_html(report), encoding="utf-8")
-    assert path.stat().st_size < 1_600_000
-    return path
 
 
 @pytest.mark.real

@@ -113,6 +113,15 @@ EDITION = {"title": "x", "qrels": {"file": "QRELS"}, "topics": 2, "judgments": 3
         ),
         ({"notes": "a note"}, "key 'notes' is 'a note', expected a list"),
         ({"keys": 5}, "key 'keys' is 5, expected keys and values"),
+        ({"link": "https://example.org/"}, "key 'link' is 'https://example.org/', expected an address with one '{id}'"),
+        (
+            {"link": "javascript:alert({id})"},
+            "key 'link' is 'javascript:alert({id})', expected an address with one '{id}'",
+        ),
+        (
+            {"link": "https://example.org/{id}/{id}"},
+            "key 'link' is 'https://example.org/{id}/{id}', expected an address",
+        ),
     ],
 )
 def test_faults_of_a_configuration(make: Callable[..., Path], changed: Mapping[str, object], fault: str) -> None:

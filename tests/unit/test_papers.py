@@ -302,6 +302,15 @@ BREAKDOWN = "{title: x, attribute: difficulty, values: [Low], measure: RR, runs:
     [
         ("remark: x", "key 'remark' is unknown; did you mean 'remarks'?"),
         ("remarks: x", "key 'remarks' is 'x', expected a list"),
+        (
+            "doi: https://doi.org/10.1000/182",
+            "key 'doi' is 'https://doi.org/10.1000/182', expected a DOI such as 10.1000/182",
+        ),
+        ("url: example.org", "key 'url' is 'example.org', expected an address such as https://example.org/paper"),
+        (
+            "code: 'javascript:alert(1)'",
+            "key 'code' is 'javascript:alert(1)', expected an address such as https://example.org/paper",
+        ),
         ("also: trec_eval", "key 'also' is 'trec_eval', expected a list"),
         ("claims: {}", "key 'claims' is {}, expected a list"),
         ("baselines: [base-run]", "key 'baselines' is ['base-run'], expected keys and values"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.protocol import Scores
-from harness.report import write_report
+from harness.report import render_markdown, write_report
 from harness.report.comparison import Evaluation, compare_runs, comparison_report, headline, means_table
 from harness.report.model import Figure, Report, Table, Text
 from harness.report.parts import per_topic_table, protocol_text, provenance_section, shown_p
@@ -93,13 +94,48 @@ def test_the_headline_names_the_best_run(make: Make) -> None:
     assert headline(evaluation) == expected
     assert report_of(evaluation, comparison).headline == expected
     single, _, _ = make(base=[BAD] * 12)
-    assert headline(single) == "1 run on mine (edition first, n = 12): best MRR′ 0.500 by base"
+    assert headline(single) == "1 run on mine (edition first, n = 12): MRR′ 0.500 by base"
 
 
 def test_equal_runs_are_ordered_by_name(make: Make) -> None:
     evaluation, _, _ = make(zebra=[BAD] * 12, ant=[BAD] * 12)
     assert headline(evaluation).endswith("by ant")
     assert [row[0].text for row in means_table(evaluation, None).rows] == ["ant", "zebra"]
+
+
+def test_a_single_run_is_never_called_the_best(make: Make) -> None:
+    single, _, _ = make(alone=[GOOD] * 12)
+    report = report_of(single, None)
+    assert {mark for table in report.tables() for row in table.rows for cell in row for mark in cell.marks} == set()
+    assert "best" not in render_markdown(report)
+
+
+def test_the_result_stands_before_the_protocol(make: Make) -> None:
+    evaluation, comparison = three(make)
+    report = report_of(evaluation, comparison)
+    assert [section.title for section in report.sections][:2] == ["Results", "What was compared"]
+    assert report.sections[0].blocks[0] == means_table(evaluation, comparison)
+
+
+def test_figures_and_tables_have_one_order(make: Make) -> None:
+    evaluation, _, _ = make(low=[BAD] * 12, high=[GOOD] * 12, some=[GOOD] * 4 + [BAD] * 8, most=[GOOD] * 9 + [BAD] * 3)
+    comparison = compare(evaluation.scores, "low")
+    report = report_of(evaluation, comparison)
+    ranked = ["high", "most", "some", "low"]
+    assert [row[0].text for row in tables(report)["means"].rows] == ranked
+
+    def names(figure_id: str) -> list[str]:
+        (figure,) = (b for b in report.blocks() if isinstance(b, Figure) and b.id == figure_id)
+        return [name for name in re.findall(r">([a-z]+)</text>", figure.svg) if name in ranked]
+
+    assert names("distribution") == ranked
+    assert names("differences") == ranked[:3]
+    tests = tables(report)["tests"].rows
+    assert [row[0].text for row in tests] == [name for name in ranked[:3] for _ in range(2)]
+    # Without a baseline too: each pair, by the place of its first run and then of its second.
+    pairs = tables(report_of(evaluation, compare(evaluation.scores)))["tests"].rows
+    places = [(ranked.index(row[0].text), ranked.index(row[1].text)) for row in pairs]
+    assert places == sorted(places)
 
 
 def test_means_with_n_and_marks(make: Make) -> None:
@@ -178,9 +214,9 @@ def test_slices_have_their_n(make: Make) -> None:
     assert table.caption == "MRR′ by kind of topic"
     assert grid(table) == [
         ["run", "kind of topic / a (n = 6)", "kind of topic / b (n = 6)"],
-        ["base", "0.500", "0.500"],
         ["best", "1.000", "0.833"],
         ["some", "0.667", "0.667"],
+        ["base", "0.500", "0.500"],
     ]
 
 

@@ -31,6 +31,7 @@ DRAWINGS: dict[str, Draw] = {
     "grouped_bars": lambda label, x: figures.grouped_bars([label, "g"], [label, "s"], [[x, 0.2], [0.1, -0.4]], label),
     "p_value_matrix": lambda label, x: figures.p_value_matrix([label, "b"], [[NAN, x], [x, NAN]], label),
     "scatter": lambda label, x: figures.scatter([(label, x, 0.5), ("b", 1, 0.7)], label, label),
+    "curves": lambda label, x: figures.curves([(label, [(x, 0.5), (1, x)]), ("b", [(1, 0.7)])], label, label),
 }
 EMPTY = {
     "dot_interval": figures.dot_interval([], "x"),
@@ -39,6 +40,7 @@ EMPTY = {
     "grouped_bars": figures.grouped_bars([], [], [], "y"),
     "p_value_matrix": figures.p_value_matrix([], []),
     "scatter": figures.scatter([], "x", "y"),
+    "curves": figures.curves([], "x", "y"),
 }
 
 
@@ -114,6 +116,58 @@ def test_ticks_rise_and_cover_the_values(a: float, b: float) -> None:
     slack = 1e-6 * (marks[-1] - marks[0])
     assert marks[0] <= low + slack
     assert marks[-1] >= high - slack
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(-(10**6), 10**6), st.integers(-(10**6), 10**6))
+def test_whole_ticks_have_no_fractions(a: int, b: int) -> None:
+    low, high = min(a, b), max(a, b)
+    marks = svg.ticks(low, high, whole=True)
+    assert 2 <= len(marks) <= 12
+    assert all(mark.is_integer() for mark in marks)
+    assert marks[0] <= low <= high <= marks[-1]
+
+
+def test_a_curve_over_whole_numbers_has_whole_ticks() -> None:
+    lines = [("", [(1.0, 0.25), (2.0, 0.5), (3.0, 0.75)])]
+    assert [t for t in texts(parse(figures.curves(lines, "k", "y"))) if re.fullmatch(r"[0-3](\.0)?", t)] == [
+        "1",
+        "2",
+        "3",
+    ]
+    halves = [("", [(1.0, 0.25), (2.5, 0.5), (3.0, 0.75)])]
+    assert {"1.0", "1.5", "3.0"} <= set(texts(parse(figures.curves(halves, "k", "y"))))
+
+
+def test_a_curve_goes_through_its_points_from_left_to_right() -> None:
+    root = parse(figures.curves([("a", [(3, 0.3), (1, 0.1), (2, NAN), (4, 0.2)]), ("b", [(1, 0.2)])], "k", "y"))
+    (path,) = (n.attrib["d"] for n in root.iter(f"{SPACE}path") if n.attrib.get("fill") == "none")
+    xs, ys = zip(*(map(float, at.split()) for at in path[1:].split("L")), strict=True)
+    assert list(xs) == sorted(xs)
+    assert (xs[1] - xs[0]) == pytest.approx(2 * (xs[2] - xs[1]), abs=0.02)
+    assert ys[0] > ys[2] > ys[1]
+    assert tips(root, "circle") == ["a: k 1, y 0.1", "a: k 3, y 0.3", "a: k 4, y 0.2"]
+    # The legend's marker and the one point: a diamond.
+    assert tips(root, "path") == ["b: k 1, y 0.2"]
+    assert {"a", "b"} <= set(texts(root))
+
+
+def test_curves_that_could_not_be_told_apart_are_refused() -> None:
+    with pytest.raises(HarnessError, match="7 series, at most 6"):
+        figures.curves([(str(n), [(1, 1)]) for n in range(7)], "x", "y")
+    assert len({re.sub(r"[0-9.-]+", "", figures._marker(n, 0, 0)) for n in range(6)}) == 6
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.1, 0.3), (-0.3, -0.1), (-0.1, 0.2)])
+def test_differences_have_a_line_at_zero(low: float, high: float) -> None:
+    root = parse(figures.dot_interval([("a", (low + high) / 2, low, high, False)], "x"))
+    (zero,) = (node.attrib for node in root.iter(f"{SPACE}line") if node.attrib["class"] == "zero")
+    assert zero["x1"] == zero["x2"]
+    (span,) = (
+        n.attrib for n in root.iter(f"{SPACE}line") if n.attrib["class"] == "s0" and n.attrib["y1"] == n.attrib["y2"]
+    )
+    left, right, at = float(span["x1"]), float(span["x2"]), float(zero["x1"])
+    assert at == pytest.approx(left + (0 - low) / (high - low) * (right - left), abs=0.05)
 
 
 def test_tick_labels_have_the_decimals_of_their_step() -> None:

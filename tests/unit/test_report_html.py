@@ -133,6 +133,29 @@ def test_nothing_is_fetched_and_nothing_runs_but_our_script(text: str) -> None:
     source.encode("utf-8")
 
 
+@pytest.mark.parametrize(
+    ("text", "linked"),
+    [
+        ("https://doi.org/10.48550/arXiv.2403.13310", True),
+        ("https://openreview.net/forum?id=IYcJxgnJ9Q", True),
+        ("http://example.org/x.js", False),
+        ("see https://example.org", False),
+        ("https://example.org/ onclick=x", False),
+        ('https://example.org/"><script>', False),
+        ("https://user@example.org/", False),
+        ("https://examp\u0142e.org/", False),
+        ("javascript:alert(1)//https://example.org/", False),
+        ("https://example.org/\u202e", False),
+    ],
+)
+def test_a_fact_that_is_an_address_is_a_link_and_nothing_else_is(text: str, linked: bool) -> None:
+    blocks = (Facts((("paper", text),)), Text((text,)), Table("t", text, (Column(text),), ((Cell(text),),), (text,)))
+    page = Page(render_html(Report(text, text, (Section("s", blocks),))))
+    links = [attributes for tag, attributes in page.elements if tag == "a" and "rel" in attributes]
+    assert links == ([{"href": text, "rel": "noreferrer"}] if linked else [])
+    assert visible(text) in page.inside["dd"]
+
+
 def test_the_policy_allows_exactly_the_styles_and_the_script_of_the_page() -> None:
     page = Page(render_html(report_of("x")))
     policies = [a["content"] or "" for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy"]

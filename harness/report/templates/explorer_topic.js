@@ -10,14 +10,15 @@
 
   // Documents with their grades, and what each run made of them.
   function open(topic) {
-    const { width, runs, relevantFrom } = topic.collection;
+    const { width, runs, relevantFrom, link } = topic.collection;
     const ids = typeof topic.docs === "string" ? numbers(topic.docs, 4).map(String) : topic.docs;
     const grades = numbers(topic.grades, ids.length ? topic.grades.length / ids.length : 1);
     const best = Math.max(...data.collections.flatMap((c) => c.topics.flatMap((t) => t.judged.slice(0, 1).map(([g]) => g))), 0);
     const docs = ids.map((id, i) => {
       const grade = topic.judged[grades[i]]?.[0] ?? null;
       const level = grade === null ? "none" : grade <= 0 ? "0" : grade < relevantFrom ? "1" : grade < best ? "2" : "3";
-      return { id, grade, level, relevant: i < topic.relevant };
+      const address = link && link.replace("{id}", () => encodeURIComponent(id));
+      return { id, grade, level, relevant: i < topic.relevant, address };
     });
     const firsts = topic.firsts.map((digits) => numbers(digits, width).map((place) => docs[place]));
     const ranks = topic.ranks.map((digits) => numbers(digits, width));
@@ -34,11 +35,14 @@
   const grade = (doc) => h("span", { class: `grade g${doc.level}`, title: gradeText(doc) },
     h("span", { "aria-hidden": "true" }, doc.grade === null ? "?" : String(doc.grade)), h("span", { class: "vh" }, gradeText(doc)));
 
-  // The id of a document; where its text is known a button that shows it in a row below.
+  // The id of a document, a link where it has an address; where its text is known a button that shows it in a row below.
   function docName(doc) {
-    if (!Object.hasOwn(data.documents, doc.id)) return h("span", { class: "doc", "data-doc": doc.id }, bdi(doc.id));
+    const link = (attributes, ...text) => h("a", { href: doc.address, rel: "noreferrer", ...attributes }, text);
+    if (!Object.hasOwn(data.documents, doc.id)) {
+      return doc.address ? link({ class: "doc", "data-doc": doc.id }, bdi(doc.id)) : h("span", { class: "doc", "data-doc": doc.id }, bdi(doc.id));
+    }
     const button = h("button", { type: "button", class: "doc", "data-doc": doc.id, "aria-expanded": "false", click: () => show(button, doc) }, bdi(doc.id));
-    return button;
+    return doc.address ? [button, " ", link({ title: doc.address, "aria-label": `${doc.id} at its source` }, "\u2197")] : button;
   }
 
   // What a document is about, in a line: its title, or all of it if it is short.

@@ -84,6 +84,14 @@
     filterable(table, region);
   });
 
+  // What is wider than its place says so. Parts that are drawn later, and a window of another size, are seen too.
+  const look = () => document.querySelectorAll(".region, .drawing").forEach((box) => {
+    box.classList.toggle("sideways", box.scrollWidth > box.clientWidth + 1);
+  });
+  new MutationObserver(look).observe(document.querySelector("main"), { childList: true, subtree: true, attributeFilter: ["open", "hidden"] });
+  addEventListener("resize", look);
+  look();
+
   // A link to something inside a closed part opens it.
   function reveal() {
     let part = location.hash ? document.getElementById(location.hash.slice(1)) : null;

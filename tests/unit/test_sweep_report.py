@@ -1,0 +1,72 @@
+"""The report of a sweep: what it calls itself, what it calls the best, and its curves."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from harness.report import Report
+from harness.report.model import Figure
+from harness.store import provenance
+from harness.sweep import Point, sweep_report
+
+
+def point(value: float, system: str = "bm25", collection: str = "mini-task1", **overrides: str) -> Point:
+    settings: dict[str, Any] = {"system": {"name": system}, "collection": {"name": collection}}
+    keys = {f"system.{key}": text for key, text in overrides.items()}
+    return Point({"system": system, **keys}, {}, {"nDCG": value, "AP": 1 - value}, 42, settings=settings)
+
+
+def report_of(*points: Point, tuned_on: tuple[str, ...] | None = None) -> Report:
+    return sweep_report(points, "Sweep", provenance({}), tuned_on=tuned_on)
+
+
+def curves(report: Report) -> dict[str, Figure]:
+    return {block.id: block for block in report.blocks() if isinstance(block, Figure)}
+
+
+def texts(figure: Figure) -> list[str]:
+    return re.findall(r">([^<>]+)</text>", figure.svg)
+
+
+def test_a_sweep_names_its_system_and_collection() -> None:
+    report = report_of(point(0.5, k="1"), point(0.7, k="2"))
+    assert report.title == "Sweep of bm25 on mini-task1"
+    assert report.headline == "2 configurations of bm25 on mini-task1: best nDCG 0.7000, chosen on the same topics"
+    both = report_of(point(0.5), point(0.7, system="tfidf"), point(0.6, collection="other"))
+    assert both.title == "Sweep of bm25, tfidf on mini-task1, other"
+    many = report_of(*(point(0.5, system=f"s{n}") for n in range(4)))
+    assert many.title == "Sweep of 4 systems on mini-task1"
+    old = Point({"a": "1"}, {}, {"nDCG": 0.5}, 42)
+    assert report_of(old).title == "Sweep"
+
+
+def test_a_single_configuration_is_not_called_the_best() -> None:
+    report = report_of(point(0.5, k="1"))
+    assert report.headline == "1 configuration of bm25 on mini-task1: nDCG 0.5000"
+    assert {cell.marks for table in report.tables() for row in table.rows for cell in row} == {()}
+    two = report_of(point(0.5, k="1"), point(0.7, k="2"))
+    (table,) = (table for table in two.tables() if table.id == "points")
+    assert [[cell.marks for cell in row] for row in table.rows] == [[(), ("best",), ()], [(), (), ("best",)]]
+
+
+def test_whole_values_have_whole_ticks() -> None:
+    drawn = texts(curves(report_of(*(point(0.5 + k / 10, k=str(k)) for k in (1, 2, 3))))["curve-system-k"])
+    assert [text for text in drawn if re.fullmatch(r"[123](\.[0-9]+)?", text)] == ["1", "2", "3"]
+
+
+def test_every_choice_of_the_other_keys_has_its_line() -> None:
+    points = [point(0.5 + k / 10 - b / 20, k=str(k), b=str(b)) for k in (1, 2) for b in range(5)]
+    figure = curves(report_of(*points))["curve-system-k"]
+    assert [text for text in texts(figure) if "=" in text] == [f"system.b={b}" for b in range(5)]
+    assert figure.svg.count('fill="none"') == 5
+
+
+def test_where_lines_could_not_be_told_apart_the_best_is_drawn() -> None:
+    points = [point(0.5 + k / 10 - b / 20, k=str(k), b=str(b)) for k in (1, 2) for b in range(7)]
+    figure = curves(report_of(*points))["curve-system-k"]
+    assert figure.caption == "nDCG against system.k: the best over all values of the other keys"
+    assert figure.svg.count('fill="none"') == 1
+    assert "nDCG 0.6<" in figure.svg
+    assert "nDCG 0.7<" in figure.svg
+    assert "nDCG 0.5<" not in figure.svg
