@@ -22,7 +22,7 @@ from typing import Any
 
 import xxhash
 
-from harness import code, config, meter, store
+from harness import code, config, store
 from harness.collections import load_collection
 from harness.collections.corpus import load_corpus
 from harness.produce import corpus_ids, produce
@@ -48,12 +48,14 @@ def measured(system: str, collection_name: str, corpus_name: str, folder: Path) 
     collection, corpus = load_collection(collection_name), load_corpus(corpus_name)
     mapping = config.load("system", system)[0]
     spent = [0.0]
+    read: dict[Path, int] = {}
     damage = store.damage
 
     def checked(folder: Path, kind: str) -> str:
         begin = time.perf_counter()
         found = damage(folder, kind)
         spent[0] += time.perf_counter() - begin
+        read[folder] = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         return found
 
     def run() -> None:
@@ -69,15 +71,13 @@ def measured(system: str, collection_name: str, corpus_name: str, folder: Path) 
             store._verified.clear()
             for function in (code.digest, code.ours, code._ours, code._beside, code._distributions, code._top_level):
                 function.cache_clear()
-            with meter.measuring() as noted:
-                seconds = timed(run)
-            size = sum(noted.artefacts.values())
+            seconds = timed(run)
             for function in (code.digest, code._ours, code._beside, code._distributions, code._top_level):
                 function.cache_clear()
             best = min(best, (seconds, spent[0], timed(lambda: code.of(type(load_system(system)).__module__))))
     finally:
         store.damage = damage
-    return system, *best, size
+    return system, *best, sum(read.values())
 
 
 def speeds() -> list[tuple[str, float]]:
