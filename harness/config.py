@@ -256,6 +256,7 @@ def _beside(path: Path, folder: Path | None) -> Path:
 
 def source_files(name: str) -> list[Resource]:
     """Every file of a source."""
-    source, _ = load("source", name)
+    source, where = load("source", name)
+    check_types(source, {"files": dict}, where)
     files = [resource({"source": name, "path": path}, f"source {name}") for path in source.get("files", {})]
     return [file for file in files if isinstance(file, Resource)]

@@ -14,6 +14,7 @@ from typing import NoReturn, TextIO, TypeVar
 from harness.errors import HarnessError, one_line
 
 T = TypeVar("T")
+NO_READER = 141  # exit code, as of a program that SIGPIPE ends
 QUIET = 2.0  # seconds of work before any progress is shown
 PAUSE = 10.0  # seconds between two lines of progress in a log
 REWRITE = 0.2  # seconds between two states of the line on a terminal
@@ -40,7 +41,7 @@ def out(line: str) -> None:
 def leave_pipe(stream: TextIO) -> NoReturn:
     """End quietly when nobody reads our output any more, with the code a shell gives to programs so ended."""
     _give_up(stream)
-    sys.exit(141)
+    sys.exit(NO_READER)
 
 
 def _print(line: str, stream: TextIO) -> None:

@@ -97,6 +97,8 @@ def main(command: str, arguments: Sequence[str]) -> None:
         stopped = error.error
         if isinstance(stopped, OmegaConfBaseException | OSError):
             raise HarnessError(f"{command}: {_line(stopped)}") from stopped
+    except SystemExit as end:
+        sys.exit(2 if end.code == 1 else end.code)  # 1: Hydra has said what is wrong
     except Exception as error:  # of Hydra, its plugins and the configuration, before or after the work
         raise HarnessError(f"{command}: {_line(error)}") from error
     if stopped is not None:
@@ -236,7 +238,7 @@ def _check_chosen(group: str, name: str) -> None:
         try:
             OmegaConf.create({key: value})
         except OmegaConfBaseException as error:
-            raise HarnessError(f"{where}: key {key!r}: {_line(error)}") from None
+            raise HarnessError(f"{where}: {_line(error)}") from None
 
 
 def _settings(cfg: DictConfig, command: str) -> dict[str, Any]:

@@ -17,9 +17,10 @@ from typing import Any, Protocol, TypeVar
 
 from harness import config, interrupt
 from harness.collections.corpus import Corpus
+from harness.console import NO_READER
 from harness.errors import HarnessError, SystemRaisedError, suggestion, system_raised
 from harness.topics import Topics
-from harness.trec import Qrels, Run
+from harness.trec import TAG, TAG_RULE, Qrels, Run
 
 T = TypeVar("T")
 Pool = Mapping[str, frozenset[str]]
@@ -140,6 +141,9 @@ def build_system(mapping: Mapping[str, Any], where: str) -> System:
         kind = type(known[key].default)
         if kind in _KINDS and type(value) is not kind:
             raise HarnessError(f"{where}: key {key!r} is {value!r}, expected {_KINDS[kind]}")
+    name = parameters.get("name")
+    if isinstance(name, str) and not TAG.fullmatch(name):
+        raise HarnessError(f"{where}: key 'name' is {name!r}, which does not fit a file name: {TAG_RULE}")
     for key, parameter in known.items():
         needed = parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         if needed and parameter.default is inspect.Parameter.empty and parameters.get(key) is None:
@@ -205,6 +209,8 @@ def guarded(what: str, call: Callable[[], T]) -> T:
     except HarnessError:
         raise
     except (Exception, SystemExit) as error:
+        if isinstance(error, SystemExit) and error.code == NO_READER:
+            raise
         if interrupt.stopping():  # only what some library made of it
             raise KeyboardInterrupt from None
         raise system_raised(what, error) from error

@@ -290,3 +290,17 @@ def test_every_file_of_every_source_of_ours_is_well_described() -> None:
             assert file.by_hand or (file.sha256 and file.size > 0)
             count += 1
     assert count > 80
+
+
+@pytest.mark.parametrize(
+    ("files", "fault"),
+    [
+        ("", "key 'files' is None, expected keys and values"),
+        ("5", "key 'files' is 5, expected keys and values"),
+        ("{5: {}}", "source mine: '5' is not a file of source 'mine'; did you mean '5'?"),
+    ],
+)
+def test_a_source_whose_files_are_none(conf: Callable[[str, str, str], Path], files: str, fault: str) -> None:
+    path = conf("source", "mine", f"title: x\nlicence: CC0\nfiles: {files}\n")
+    expected = fault if fault.startswith("source") else f"{path}: {fault}"
+    assert message(lambda: config.source_files("mine")) == expected

@@ -204,6 +204,10 @@ def test_a_run_made_elsewhere_is_read_and_checked(tmp_path: Path) -> None:
         ({"_target_": f"{SIMPLE}.Shuffle", "depth": -3}, "f: key 'depth' is -3, expected a whole number from 1"),
         ({"_target_": f"{SIMPLE}.Overlap", "title_only": 1}, "f: key 'title_only' is 1, expected true or false"),
         ({"_target_": f"{SIMPLE}.Overlap", "name": None}, "f: key 'name' is None, expected text"),
+        (
+            {"_target_": f"{SIMPLE}.Overlap", "name": "../x"},
+            "f: key 'name' is '../x', which does not fit a file name: ",
+        ),
         ({"_target_": f"{SIMPLE}.External", "path": None}, "f: key 'path' is missing"),
     ],
 )
