@@ -184,7 +184,7 @@ def assert_printed_well(page: Page, folder: Path) -> None:
     page.pdf(path=folder / "page.pdf", format="A4")
     parts = filled(folder / "page.pdf")
     assert len(parts) > 1
-    assert min(parts[:-1]) > 0.5, parts
+    assert min(parts[:-1]) > 0.6, parts
 
 
 def test_printed_pages_are_not_half_empty(mini: Path, visit: Open, tmp_path: Path) -> None:
