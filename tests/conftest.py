@@ -29,11 +29,11 @@ def pdflatex() -> str:
     """The program, with the packages that reports use; without them the test is skipped."""
     program = shutil.which("pdflatex")
     if program is None or shutil.which("kpsewhich") is None:
-        pytest.skip("pdflatex is not installed")
-    for style in ("amssymb", "booktabs", "geometry", "graphicx", "longtable"):
+        pytest.skip("pdflatex is not installed: apt-get install texlive-latex-recommended texlive-fonts-recommended")
+    for style in ("amssymb", "array", "booktabs", "geometry", "graphicx", "longtable"):
         found = subprocess.run(["kpsewhich", f"{style}.sty"], capture_output=True, check=False)
         if not found.stdout.strip():
-            pytest.skip(f"the LaTeX package {style} is not installed")
+            pytest.skip(f"the LaTeX package {style} is not installed: apt-get install texlive-latex-recommended")
     return program
 
 

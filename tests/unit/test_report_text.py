@@ -355,3 +355,30 @@ def test_pdflatex_compiles_a_report_with_every_hostile_text_and_every_known_char
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-2000:]
     assert (tmp_path / "report.pdf").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_a_table_for_a_paper_names_every_package_that_it_needs(tmp_path: Path, pdflatex: str) -> None:
+    """Characters whose tables ask for the same packages go through pdflatex with just these."""
+    groups: dict[str, list[str]] = {}
+    for char in sorted({*TEX, *LATIN, *ACCENTS}):
+        first = render_table(Table("t", "c", (Column("a"),), ((Cell(f"x{char}y"),),))).partition("\n")[0]
+        groups.setdefault(first, []).append(char)
+    for mark in MARKS:
+        first = render_table(Table("t", "c", (Column("a"),), ((Cell("x", marks=(mark,)),),))).partition("\n")[0]
+        groups.setdefault(first, [])
+    assert 3 <= len(groups) <= 8
+    for number, (first, chars) in enumerate(groups.items()):
+        marks = [
+            m for m in MARKS if first in render_table(Table("t", "c", (Column("a"),), ((Cell("x", marks=(m,)),),)))
+        ]
+        rows = (*((Cell(f"x{char}y"),) for char in chars), *((Cell("x", marks=(mark,)),) for mark in marks))
+        (tmp_path / "table.tex").write_text(render_table(Table("t", "c", (Column("a"),), rows)), encoding="utf-8")
+        packages = "\n".join(re.findall(r"\\usepackage(?:\[\w+\])?\{\w+\}", first))
+        body = f"\\documentclass{{article}}\n{packages}\n\\begin{{document}}\\input{{table}}\\end{{document}}\n"
+        (tmp_path / f"{number}.tex").write_text(body, encoding="utf-8")
+        command = [pdflatex, "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", f"{number}.tex"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=300, check=False)
+        said = done.stdout.decode("utf-8", "replace")
+        assert done.returncode == 0, (first, said[-1500:])
+        assert "Missing character" not in (tmp_path / f"{number}.log").read_text("latin-1"), first

@@ -1,4 +1,4 @@
-// Sorting and filtering of tables. Everything is readable without this script.
+// Sorting, filtering and copying of tables. Everything is readable without this script.
 (() => {
   "use strict";
   const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
@@ -78,10 +78,110 @@
     apply();
   }
 
+  // What a cell says without its marks and letters of notes.
+  function plain(cell) {
+    const copy = cell.cloneNode(true);
+    copy.querySelectorAll(".k").forEach((marks) => marks.remove());
+    return copy.textContent.trim();
+  }
+
+  // The titles of single columns, each behind that of its group.
+  function titles(table) {
+    const groups = [...table.tHead.rows[0].cells].flatMap((head) =>
+      Array(head.colSpan).fill(head.scope === "colgroup" ? `${head.textContent.trim()} / ` : "")
+    );
+    return columnHeads(table).map((head, column) => groups[column] + head.textContent.trim());
+  }
+
+  // Numbers at full precision; as in the CSV files, no text that a spreadsheet would run as a formula.
+  const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
+  const field = (text) => (/^[=+@\-\uff1d\uff0b\uff0d\uff20]/.test(text) && !NUMBER.test(text) ? `'${text}` : text);
+  const tsv = (head, rows) =>
+    [head, ...rows.map((row) => row.map((cell) => cell.dataset.v ?? plain(cell)))]
+      .map((line) => `${line.map((text) => field(text.replace(/\s+/g, " "))).join("\t")}\n`)
+      .join("");
+
+  const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;" };
+  const escaped = (text) => text.replace(/[\\`*_[\]{}#~$^]/g, "\\$&").replace(/[&<>|]/g, (char) => ENTITIES[char]);
+
+  function marked(cell) {
+    const text = escaped(plain(cell));
+    const marks = [...cell.querySelectorAll(".m")].map((mark) => mark.textContent);
+    const letter = cell.querySelector(".fn");
+    return [cell.querySelector("strong") && text ? `**${text}**` : text, escaped(marks.join("")), letter ? `(${letter.textContent})` : ""]
+      .filter(Boolean)
+      .join(" ");
+  }
+
+  function markdown(head, rows, numeric) {
+    const line = (cells) => `| ${cells.join(" | ")} |\n`;
+    const rule = head.map((_, column) => (numeric[column] ? "---:" : ":---"));
+    return [head.map(escaped), rule, ...rows.map((row) => row.map(marked))].map(line).join("");
+  }
+
+  // A page that is a file of its own may lack the clipboard's own interface; then a selection is copied.
+  async function copy(text) {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      const area = document.createElement("textarea");
+      const focused = document.activeElement;
+      area.value = text;
+      area.className = "vh";
+      document.body.append(area);
+      area.select();
+      const done = document.execCommand("copy");
+      area.remove();
+      focused?.focus();
+      if (!done) throw new Error("not allowed");
+    }
+  }
+
+  function copying(place, choices) {
+    const box = document.createElement(place.tagName === "DD" ? "span" : "div");
+    const status = document.createElement("span");
+    box.className = "copy";
+    status.setAttribute("role", "status");
+    for (const [label, content] of choices) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = label;
+      button.addEventListener("click", () => {
+        copy(content()).then(
+          () => { status.textContent = "copied"; },
+          () => { status.textContent = "the browser does not allow it"; }
+        );
+      });
+      box.append(button);
+    }
+    box.append(status);
+    return box;
+  }
+
+  // The rows that are shown, in the order in which they are shown.
+  function copyable(table, region) {
+    const head = titles(table);
+    const numeric = columnHeads(table).map((cell) => !cell.classList.contains("t"));
+    const rows = () => [...table.tBodies[0].rows].filter((row) => !row.hidden).map((row) => [...row.cells]);
+    const choices = [
+      ["Copy as TSV", () => tsv(head, rows())],
+      ["Copy as Markdown", () => markdown(head, rows(), numeric)],
+    ];
+    region.after(copying(region, choices));
+  }
+
   document.querySelectorAll(".region").forEach((region) => {
     const table = region.querySelector("table");
+    copyable(table, region);
     sortable(table);
     filterable(table, region);
+  });
+
+  document.querySelectorAll(".facts dt").forEach((name) => {
+    if (name.textContent !== "command") return;
+    const value = name.nextElementSibling;
+    const command = value.textContent;
+    value.append(copying(value, [["Copy", () => command]]));
   });
 
   // What is wider than its place says so. Parts that are drawn later, and a window of another size, are seen too.
