@@ -19,7 +19,7 @@ from typing import Any
 
 import xxhash
 
-from harness import __version__, fetch, meter
+from harness import __version__, meter, temporary
 from harness.console import progress, say
 from harness.errors import HarnessError
 from harness.files import cache_root, sha256, sha256_file, write_atomic
@@ -275,7 +275,7 @@ def collect(days: float) -> list[Artefact]:
     Downloads that were broken off are kept for as long, as a new one goes on where they end.
     """
     limit = time.time() - days * 86400
-    fetch.clear(limit)
+    temporary.clear(limit)
     old = [artefact for artefact in artefacts() if artefact.used <= limit]
     for artefact in old:
         with _locked(artefact.path.parent, artefact.key):

@@ -10,8 +10,9 @@ from pathlib import Path
 from harness import config
 from harness.collections import leansearch, ntcir, posts
 from harness.errors import HarnessError, suggestion
-from harness.fetch import Resource, new_file
+from harness.fetch import Resource
 from harness.files import sha256_file
+from harness.temporary import new_file
 
 CHECKS: Mapping[str, Callable[[Path], None]] = {
     "arqmath-posts": posts.check,

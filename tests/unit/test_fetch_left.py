@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from fetch_tools import FOLDER, ONLY, TEXT, isolate, kept, pack, resource, sha
 
-from harness import fetch as module
+from harness import temporary
 from harness.fetch import fetch_one
 from harness.store import collect
 
@@ -134,7 +134,7 @@ def test_a_fetch_and_a_collection_at_once_end_well(tmp_path: Path, monkeypatch: 
 
     def collecting() -> None:
         while not done.is_set():
-            module.clear(time.time())
+            temporary.clear(time.time())
 
     thread = threading.Thread(target=collecting)
     thread.start()
