@@ -22,6 +22,7 @@ from harness.trec import Ids, Qrels, Run
 
 Order = Literal["given", "worst", "best"]
 SAME = 1e-12  # means closer than this are equal
+STRETCH = 1 << 18  # results looked up at a time, so that intermediate results stay small
 NO_KEY = b"\x01"  # no id has this byte
 
 
@@ -416,8 +417,15 @@ class _Lookup:
     def find(self, run: Run, topic: Index) -> Index:
         """The judgment of each result, -1 where there is none; `topic` indexes the judgments' topics."""
         key, doc = run.key, as_words(run.doc)
-        width = max(doc.shape[1], self._doc.shape[1])
-        doc, mine = _widen(doc, width), _widen(self._doc, width)
+        mine = _widen(self._doc, max(doc.shape[1], self._doc.shape[1]))
+        out = np.empty(len(run), dtype=np.int64)
+        for at in range(0, len(run), STRETCH):
+            part = slice(at, at + STRETCH)
+            out[part] = self._find(key[part], _widen(doc[part], mine.shape[1]), topic[part], mine)
+        return out
+
+    def _find(self, key: Words, doc: Words, topic: Index, mine: Words) -> Index:
+        width = mine.shape[1]
         place = self._place(key)
         out = self._slots[place].astype(np.int64)
         same = self._topic[out] == topic

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from harness.columns import Bools, Floats, Index, Lines, Text, Words, blocks, decimals, equals, text, words_of
+from harness.columns import (
+    BOM,
+    Bools,
+    Floats,
+    Index,
+    Lines,
+    Text,
+    Words,
+    decimals,
+    equals,
+    pieces,
+    split,
+    strings,
+    words_of,
+)
 from harness.errors import FormatError, Problem, format_error
 from harness.ids import LONGEST_ID
 
@@ -44,26 +60,33 @@ class Faults:
         raise FormatError(shown)
 
 
-def load(data: bytes, path: str) -> Text:
-    """A text table's bytes, checked to be text and not empty."""
+def check_text(data: bytes, path: str) -> None:
+    """Raise FormatError unless a text table's bytes are text and not empty."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise format_error(path, 0, "is UTF-16 text, expected UTF-8")
-    source = text(data)
-    if not source.data[: 1 << 16].strip() and not source.data.strip():
+    if not data[: 1 << 16].removeprefix(BOM).strip() and not data.removeprefix(BOM).strip():
         raise format_error(path, 0, "empty file, expected at least one line")
-    zero = source.data.find(b"\0")
+    zero = data.find(b"\0")
     if zero >= 0:
-        at = source.data.count(b"\n", 0, zero) + 1
+        at = data.count(b"\n", 0, zero) + 1
         raise format_error(path, at, "binary file: byte 0x00, expected a text table")
-    if not source.data.isascii():
+    if not data.isascii():
         faults = Faults(path)
-        for number, line in enumerate(source.data.split(b"\n"), 1):
+        for piece in pieces(data):
+            content = piece.cut(0, piece.size)
             try:
-                line.decode()
-            except UnicodeDecodeError as error:
-                faults.add(number, f"byte 0x{line[error.start]:02x} is not UTF-8 text")
+                content.decode()
+            except UnicodeDecodeError:
+                _not_text(content, piece.line, faults)
         faults.close()
-    return source
+
+
+def _not_text(content: bytes, before: int, faults: Faults) -> None:
+    for number, line in enumerate(content.split(b"\n"), before + 1):
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            faults.add(number, f"byte 0x{line[error.start]:02x} is not UTF-8 text")
 
 
 @dataclass(frozen=True)
@@ -110,13 +133,16 @@ class Table:
             self.faults.each(rows, self.line, reason)
 
 
-def tables(source: Text, names: tuple[str, ...], faults: Faults) -> Iterator[Table]:
-    """The text block by block; lines with another number of columns are problems."""
-    for lines in blocks(source):
+def tables(data: bytes, names: tuple[str, ...], faults: Faults) -> Iterator[Table]:
+    """The text block by block, without those that have no good line; other numbers of columns are problems."""
+    for source in pieces(data):
+        lines = split(source)
         refuse_binary(source, lines, faults.path)
         right = lines.count == len(names)
         if not right.all():
             _report_columns(faults, lines, names)
+        if not right.any():
+            continue
         # Column by column, so that each is one stretch of memory.
         if right.all():
             start, length = (part.reshape(-1, len(names)).T.copy() for part in (lines.start, lines.length))
@@ -130,8 +156,9 @@ def refuse_binary(source: Text, lines: Lines, path: str) -> None:
     """Raise FormatError if a block has control characters that have no place in a text table."""
     if lines.controls.size:
         at = int(lines.controls[0])
-        line = source.data.count(b"\n", 0, at) + 1
-        raise format_error(path, line, f"binary file: byte 0x{source.data[at]:02x}, expected a text table")
+        raise format_error(
+            path, source.line_of(at), f"binary file: byte 0x{source.bytes_[at]:02x}, expected a text table"
+        )
 
 
 def _report_columns(faults: Faults, lines: Lines, names: tuple[str, ...]) -> None:
@@ -139,8 +166,57 @@ def _report_columns(faults: Faults, lines: Lines, names: tuple[str, ...]) -> Non
     faults.each(lines.count != len(names), lines.line, lambda row: f"{lines.count[row]} columns, {expected}")
 
 
-def stack(parts: Sequence[Words]) -> Words:
-    """Columns of words one below the other, the narrower ones padded with zeros."""
-    width = max((part.shape[1] for part in parts), default=1)
-    padded = [np.pad(part, ((0, 0), (0, width - part.shape[1]))) if part.shape[1] < width else part for part in parts]
-    return np.concatenate(padded) if padded else np.zeros((0, 1), dtype=np.uint64)
+class IdColumn:
+    """A column of ids that is filled block by block, as wide as the longest one needs; no second copy is made."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self.words: Words = np.zeros((0, 1), dtype=np.uint64)
+
+    def put(self, at: int, part: Words) -> None:
+        """Put the ids of one block at a row."""
+        if part.shape[1] > self.words.shape[1] or not at:
+            wider = np.zeros((self.rows, part.shape[1]), dtype=np.uint64)
+            wider[:at, : self.words.shape[1]] = self.words[:at]
+            self.words = wider
+        self.words[at : at + len(part), : part.shape[1]] = part
+
+
+class LineNumbers:
+    """The line of each row, kept block by block; lines without a gap between them take no memory."""
+
+    def __init__(self) -> None:
+        self._first: list[int] = []
+        self._lines: list[range | npt.NDArray[np.int32]] = []
+
+    def put(self, at: int, line: Index) -> None:
+        """Put the lines of one block, which is not empty, at a row."""
+        begin, size = int(line[0]), len(line)
+        whole = int(line[-1]) == begin + size - 1
+        self._first.append(at)
+        self._lines.append(range(begin, begin + size) if whole else line.astype(np.int32))
+
+    def __getitem__(self, row: int) -> int:
+        """The line of one row."""
+        block = bisect_right(self._first, row) - 1
+        return int(self._lines[block][row - self._first[block]])
+
+
+class Groups:
+    """A column of ids that repeat, as indices into the distinct ones, in order of first appearance."""
+
+    def __init__(self, rows: int) -> None:
+        self.index: npt.NDArray[np.int32] = np.zeros(rows, dtype=np.int32)
+        self._known: dict[bytes, int] = {}
+
+    def put(self, at: int, part: Words) -> None:
+        """Put the ids of one block at a row."""
+        ids = strings(part)
+        heads = np.flatnonzero(np.concatenate(([True], (part[1:] != part[:-1]).any(axis=1))))
+        known = self._known
+        index = np.array([known.setdefault(head, len(known)) for head in ids[heads].tolist()], dtype=np.int32)
+        self.index[at : at + ids.size] = np.repeat(index, np.diff(np.append(heads, ids.size)))
+
+    def names(self) -> tuple[str, ...]:
+        """The distinct ids."""
+        return tuple(name.decode("utf-8", "replace") for name in self._known)

@@ -12,22 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.columns import (
-    Floats,
-    Index,
-    Text,
-    Words,
-    blocks,
-    hashes,
-    integers,
-    strings,
-    words_of,
-)
+from harness.columns import Floats, Words, hashes, integers, line_ends, pieces, split, strings, words_of
 from harness.columns import words as as_words
 from harness.errors import HarnessError, Problem, format_error, suggestion
 from harness.files import read_bytes, sha256, write_atomic
 from harness.ids import LONGEST_ID
-from harness.tables import Faults, Table, load, refuse_binary, stack, tables
+from harness.tables import Faults, Groups, IdColumn, LineNumbers, Table, check_text, refuse_binary, tables
 
 Ids = npt.NDArray[np.bytes_]
 FORMATS: Mapping[str, tuple[str, ...]] = {
@@ -39,6 +29,7 @@ SCHEMA = "mathir-harness/run"
 VERSION = 1
 ITERATIONS = (b"Q0", b"0", b"_")  # what column 2 of a TREC run may hold
 FORMAT_SAMPLE = 1 << 14  # bytes
+ROWS = 1 << 14  # lines worked on at a time, few enough to stay in the cache
 TAG = re.compile(r"\w[\w.+=,@()~#%-]{0,127}")
 TAG_RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
 
@@ -147,19 +138,12 @@ def pair_hashes(topics: Sequence[str], topic: npt.NDArray[np.int32], doc: Ids) -
     if not topics:
         return np.zeros(0, dtype=np.uint64)
     names = np.array([name.encode() for name in topics], dtype=np.bytes_)
-    return hashes(as_words(doc), hashes(as_words(names), np.zeros(names.size, dtype=np.uint64))[topic])
-
-
-def _group(words: Words) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
-    """Distinct ids in order of first appearance, and each row's index into them."""
-    if not words.size:
-        return (), np.zeros(0, dtype=np.int32)
-    ids = strings(words)
-    heads = np.flatnonzero(np.concatenate(([True], (words[1:] != words[:-1]).any(axis=1))))
-    known: dict[bytes, int] = {}
-    index = np.array([known.setdefault(head, len(known)) for head in ids[heads].tolist()], dtype=np.int32)
-    spans = np.diff(np.append(heads, ids.size))
-    return tuple(head.decode("utf-8", "replace") for head in known), np.repeat(index, spans)
+    of_topic = hashes(as_words(names), np.zeros(names.size, dtype=np.uint64))
+    out = np.empty(topic.size, dtype=np.uint64)
+    for at in range(0, topic.size, ROWS):  # a stretch at a time, whose intermediate results stay small
+        part = slice(at, at + ROWS)
+        out[part] = hashes(as_words(doc[part]), of_topic[topic[part]])
+    return out
 
 
 def _duplicates(key: npt.NDArray[np.uint64], topic: npt.NDArray[np.int32], doc: Ids) -> dict[int, int]:
@@ -177,13 +161,14 @@ def _duplicates(key: npt.NDArray[np.uint64], topic: npt.NDArray[np.int32], doc: 
     return out
 
 
-def _run_format(source: Text, asked: str | None, path: str) -> str:
+def _run_format(data: bytes, asked: str | None, path: str) -> str:
     """Which of the three layouts a run has, told by the columns of its first lines."""
     if asked is not None:
         if asked not in FORMATS:
             raise HarnessError(f"--format {asked}: no such format; {suggestion(asked, FORMATS)}")
         return asked
-    lines = next(lines for lines in blocks(source, FORMAT_SAMPLE) if lines.line.size or lines.controls.size)
+    parts = ((piece, split(piece)) for piece in pieces(data, FORMAT_SAMPLE))
+    source, lines = next((piece, lines) for piece, lines in parts if lines.line.size or lines.controls.size)
     refuse_binary(source, lines, path)
     usual = int(np.bincount(lines.count).argmax())
     if usual not in (5, 6):
@@ -210,38 +195,55 @@ def _run_format(source: Text, asked: str | None, path: str) -> str:
     return "arqmath-task2"
 
 
-@dataclass(frozen=True)
-class _Block:
-    """One block of a run: columns of words and numbers, all of shape (rows,) or (rows, words)."""
+class _Columns:
+    """The columns of a run while it is read: of a size for all its lines, filled block by block.
 
-    topic: Words
-    doc: Words
-    context: Words | None
-    score: Floats
-    rank: Index
-    line: Index
+    `strict`: column 2 of a TREC run is looked at.
+    """
+
+    def __init__(self, lines: int, names: tuple[str, ...], *, strict: bool) -> None:
+        self.names, self.strict = names, strict
+        self.topic, self.doc = Groups(lines), IdColumn(lines)
+        self.context = IdColumn(lines) if "formula" in names else None
+        self.score: Floats = np.empty(lines)
+        self.rank, self.line = np.empty(lines, dtype=np.int32), LineNumbers()
+        self.rows = 0
+        self.tag = ""
+
+    def put(self, table: Table) -> None:
+        """Add the columns of one block, whose faults go to the table's."""
+        names, at = self.names, slice(self.rows, self.rows + len(table.line))
+        if not self.rows:
+            self.tag = table.text(0, len(names) - 1)
+        self.line.put(self.rows, table.line)
+        doc_column = 1 if "Q0" not in names else 2
+        self.topic.put(self.rows, table.ids(0, "topic"))
+        self.doc.put(self.rows, table.ids(doc_column, names[doc_column]))
+        if self.context is not None:
+            self.context.put(self.rows, table.ids(2, "post"))
+        self.score[at] = table.numbers(names.index("score"), "score")
+        rank_column, tag_column = names.index("rank"), names.index("tag")
+        rank, whole = integers(table.source, table.start[rank_column], table.length[rank_column])
+        table.each(~whole, lambda row: f"rank {table.text(row, rank_column)!r} is not a whole number of 1 to 8 digits")
+        self.rank[at] = rank
+        if self.strict and doc_column == 2:
+            first = table.text(0, 1).encode()
+            if first not in ITERATIONS or not table.equals(1, first).all():
+                odd = ~np.isin(strings(table.words(1)), ITERATIONS)
+                table.each(odd, lambda row: f"column 2 is {table.text(row, 1)!r}, expected Q0, 0 or _")
+        other = ~table.equals(tag_column, self.tag.encode())
+        table.each(
+            other,
+            lambda row: f"run tag {table.text(row, tag_column)!r} differs from line {self.line[0]}'s {self.tag!r}",
+        )
+        self.rows += len(table.line)
 
 
-def _run_block(table: Table, names: tuple[str, ...], first_tag: str, first_line: int, *, strict: bool) -> _Block:
-    """The columns of one block; faults go to the table's faults. `strict`: column 2 of a TREC run is looked at."""
-    doc_column = 1 if "Q0" not in names else 2
-    topic = table.ids(0, "topic")
-    doc = table.ids(doc_column, names[doc_column])
-    context = table.ids(2, "post") if "formula" in names else None
-    score = table.numbers(names.index("score"), "score")
-    rank_column, tag_column = names.index("rank"), names.index("tag")
-    rank, whole = integers(table.source, table.start[rank_column], table.length[rank_column])
-    table.each(~whole, lambda row: f"rank {table.text(row, rank_column)!r} is not a whole number of 1 to 8 digits")
-    if strict and doc_column == 2:
-        first = table.text(0, 1).encode()
-        if first not in ITERATIONS or not table.equals(1, first).all():
-            odd = ~np.isin(strings(table.words(1)), ITERATIONS)
-            table.each(odd, lambda row: f"column 2 is {table.text(row, 1)!r}, expected Q0, 0 or _")
-    other = ~table.equals(tag_column, first_tag.encode())
-    table.each(
-        other, lambda row: f"run tag {table.text(row, tag_column)!r} differs from line {first_line}'s {first_tag!r}"
-    )
-    return _Block(topic, doc, context, score, rank, table.line)
+def _columns(data: bytes, names: tuple[str, ...], faults: Faults, *, strict: bool) -> _Columns:
+    columns = _Columns(line_ends(data) + 1, names, strict=strict)
+    for table in tables(data, names, faults):
+        columns.put(table)
+    return columns
 
 
 def parse_run(
@@ -266,72 +268,70 @@ def parse_run(
     FormatError
         With every problem found, up to `PROBLEM_LIMIT`.
     """
-    source = load(data, path)
-    names = FORMATS[_run_format(source, format, path)]
+    check_text(data, path)
+    names = FORMATS[_run_format(data, format, path)]
     faults = Faults(path)
-    parts: list[_Block] = []
-    tag, tag_line = "", 0
-    for table in tables(source, names, faults):
-        if not len(table.line):
-            continue
-        if not parts:
-            tag, tag_line = table.text(0, len(names) - 1), int(table.line[0])
-        parts.append(_run_block(table, names, tag, tag_line, strict=format is None))
-    if name is None and parts and not TAG.fullmatch(tag):
-        faults.add(tag_line, f"run tag {tag!r} does not fit a file name: {TAG_RULE}")
+    columns = _columns(data, names, faults, strict=format is None)
+    n, tag = columns.rows, columns.tag
+    if name is None and n and not TAG.fullmatch(tag):
+        faults.add(columns.line[0], f"run tag {tag!r} does not fit a file name: {TAG_RULE}")
     if name is not None and not TAG.fullmatch(name):
         raise HarnessError(f"{path}: run name {name!r} does not fit a file name: {TAG_RULE}")
-    if not parts:
+    if not n:
         faults.close()
-    topics, topic = _group(stack([part.topic for part in parts]))
-    doc_words = stack([part.doc for part in parts])
-    context = [part.context for part in parts if part.context is not None]
     run = Run(
         name or tag,
-        topics,
-        topic,
-        strings(doc_words),
-        np.concatenate([part.score for part in parts]),
-        strings(stack(context)) if context else None,
+        columns.topic.names(),
+        columns.topic.index[:n],
+        strings(columns.doc.words[:n]),
+        columns.score[:n],
+        None if columns.context is None else strings(columns.context.words[:n]),
         sha256(data),
     )
-    line = np.concatenate([part.line for part in parts])
+    del data  # the text goes before what follows needs memory of its own
+    line = columns.line
+    warnings = _check_ranks(columns.rank[:n], line, path, run)
+    del columns
     if known_topics is not None:
         # Once a topic, so that one wrong name does not hide other faults.
-        for index in (index for index, name in enumerate(topics) if name not in known_topics):
-            rows = np.flatnonzero(topic == index)
-            many = f" ({rows.size} lines)" if rows.size > 1 else ""
-            faults.add(int(line[rows[0]]), f"topic {topics[index]!r} is not among the collection's topics{many}")
+        strange = [index for index, name in enumerate(run.topics) if name not in known_topics]
+        if strange:
+            _, first, count = np.unique(run.topic, return_index=True, return_counts=True)
+            for index in strange:
+                many = f" ({count[index]} lines)" if count[index] > 1 else ""
+                what = f"topic {run.topics[index]!r} is not among the collection's topics{many}"
+                faults.add(line[int(first[index])], what)
     _report_duplicates(faults, run.key, run, line, "stands")
-    warnings = _check_ranks(np.concatenate([part.rank for part in parts]), line, path, run)
     faults.close()
     return replace(run, warnings=warnings)
 
 
-def _report_duplicates(faults: Faults, key: npt.NDArray[np.uint64], table: Run | Qrels, line: Index, verb: str) -> None:
+def _report_duplicates(
+    faults: Faults, key: npt.NDArray[np.uint64], table: Run | Qrels, line: LineNumbers, verb: str
+) -> None:
     for row, first in _duplicates(key, table.topic, table.doc).items():
         what = f"document {table.doc[row].decode('utf-8', 'replace')!r} of topic {table.topics[table.topic[row]]!r}"
-        faults.add(int(line[row]), f"{what} {verb} on line {line[first]} already")
+        faults.add(line[row], f"{what} {verb} on line {line[first]} already")
 
 
-def _check_ranks(rank: Index, line: Index, path: str, run: Run) -> tuple[Problem, ...]:
+def _check_ranks(rank: npt.NDArray[np.int32], line: LineNumbers, path: str, run: Run) -> tuple[Problem, ...]:
     """Where ranks disagree with the order of the scores: a warning, since scores decide."""
-    rows = np.arange(len(run))
-    same = run.topic[1:] == run.topic[:-1]
+    same, score, ordered = run.topic[1:] == run.topic[:-1], run.score, rank
+    rows = None
     if (run.topic[1:] < run.topic[:-1]).any() or (rank[1:] < rank[:-1])[same].any():
         rows = np.lexsort((rank, run.topic))
         same = run.topic[rows][1:] == run.topic[rows][:-1]
-    score, ordered = run.score[rows], rank[rows]
+        score, ordered = run.score[rows], rank[rows]
     # Equal ranks (a file that has 0 on every line) claim no order.
     rising = np.flatnonzero(same & (score[1:] > score[:-1]) & (ordered[1:] != ordered[:-1])) + 1
     if not rising.size:
         return ()
-    row = int(rows[rising[0]])
+    row = int(rising[0] if rows is None else rows[rising[0]])
     reason = (
         f"rank {rank[row]} of topic {run.topics[run.topic[row]]!r} has a higher score than the rank before it; "
         f"scores decide the order ({rising.size} such lines)"
     )
-    return (Problem(path, int(line[row]), reason),)
+    return (Problem(path, line[row], reason),)
 
 
 def read_run(
@@ -357,19 +357,20 @@ def parse_qrels(data: bytes, path: str, *, edition: str, whole: bool = True) -> 
     FormatError
         With every problem found: columns, grades that are no number, negative or not whole, duplicates.
     """
-    source = load(data, path)
+    check_text(data, path)
     faults = Faults(path)
-    topic_parts, doc_parts, grade_parts, line_parts = [], [], [], []
-    for table in tables(source, ("topic", "iteration", "document", "grade"), faults):
-        topic_parts.append(table.ids(0, "topic"))
-        doc_parts.append(table.ids(2, "document"))
-        grade = table.numbers(3, "grade")
-        _check_grades(table, grade, whole)
-        grade_parts.append(grade)
-        line_parts.append(table.line)
-    topics, topic = _group(stack(topic_parts))
-    qrels = Qrels(edition, topics, topic, strings(stack(doc_parts)), np.concatenate(grade_parts), sha256(data))
-    _report_duplicates(faults, qrels.key, qrels, np.concatenate(line_parts), "is judged")
+    lines = line_ends(data) + 1
+    topic, doc, grade, line, n = Groups(lines), IdColumn(lines), np.empty(lines), LineNumbers(), 0
+    for table in tables(data, ("topic", "iteration", "document", "grade"), faults):
+        at = slice(n, n + len(table.line))
+        topic.put(n, table.ids(0, "topic"))
+        doc.put(n, table.ids(2, "document"))
+        grade[at] = table.numbers(3, "grade")
+        _check_grades(table, grade[at], whole)
+        line.put(n, table.line)
+        n += len(table.line)
+    qrels = Qrels(edition, topic.names(), topic.index[:n], strings(doc.words[:n]), grade[:n], sha256(data))
+    _report_duplicates(faults, qrels.key, qrels, line, "is judged")
     faults.close()
     return qrels
 
