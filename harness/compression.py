@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from harness.errors import HarnessError, format_error
 
@@ -244,7 +244,7 @@ NO_FILES: tuple[tuple[Callable[[int], bool], str], ...] = (
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path) -> Iterator[io.BufferedReader[Any]]:
     """A file or pipe to read from, as it lies there; what is raised while it is open becomes a fault of the file.
 
     Raises
@@ -264,7 +264,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             with io.BufferedReader(_Pipe(handle), CHUNK) as pipe:
                 yield pipe
         else:
-            with path.open("rb", CHUNK) as file:
+            with path.open("rb") as file:
                 yield file
     except DamagedError as error:
         raise format_error(path, 0, f"compressed file is cut short or damaged: {error}") from None
