@@ -135,7 +135,7 @@ def system_raised(what: str, error: BaseException) -> SystemRaisedError:
     return SystemRaisedError(f"{what}: {said}", trace)
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, known: Iterable[object]) -> str:
     """The end of an error about an unknown name: the nearest known one, else all of them (as many as fit a line)."""
     names = sorted(map(str, known))  # keys of YAML may be numbers
     near = difflib.get_close_matches(name[:LONGEST_PATH], names, n=1, cutoff=0.6)

@@ -6,17 +6,15 @@ import hashlib
 import logging
 import os
 import re
-import tarfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote, urljoin
 
-from harness import __version__, console
-from harness.compression import DamagedError, Unpacked
+from harness import __version__, archives, console
 from harness.errors import HarnessError, suggestion
 from harness.files import cache_root, sha256_file
 from harness.temporary import lock, new_file
@@ -33,8 +31,6 @@ TIMEOUT = 30.0  # seconds without progress, while connecting or waiting for the 
 TRIES = 4
 PAUSE = 0.5  # seconds before the second try; doubles from then on
 MAX_FILE = 1 << 30  # bytes of one file whose size is not declared
-MAX_ARCHIVE = 1 << 33  # bytes of one unpacked archive
-MAX_HEADERS = 1 << 20  # bytes between the contents of two members
 MAX_REDIRECTS = 5
 CHUNK = 1 << 16
 
@@ -278,45 +274,14 @@ def _extract(archive: Path, resources: list[Resource]) -> list[Resource]:
     """
     wanted = {resource._member: resource for resource in resources}
     told = console.progress(f"unpacking {archive.name}, files", len(wanted))
-    with unpacked(archive) as (content, tar), told as shown:
-        for member in _members(content, tar, archive):
+    with archives.unpacked(archive) as (content, tar), told as shown:
+        for member in archives.members(content, tar, archive):
             if resource := wanted.pop(member.name.removeprefix("./"), None):
-                _put(resource, _content(tar, member, archive), str(archive))
+                _put(resource, archives.content(tar, member, archive), str(archive))
                 shown.add()
             if not wanted:
                 break
     return list(wanted.values())
-
-
-@contextmanager
-def unpacked(archive: Path) -> Iterator[tuple[Unpacked, tarfile.TarFile]]:
-    """An archive to stream through: its unpacked bytes, and the tar archive in them. Faults raise `HarnessError`."""
-    with _reported(archive, "read", (OSError, DamagedError, tarfile.TarError)), archive.open("rb") as raw:
-        # tarfile's own "r|xz" takes a cut archive for a complete one.
-        content = Unpacked(raw.read)
-        with tarfile.open(fileobj=cast("IO[bytes]", content), mode="r|") as tar:
-            yield content, tar
-
-
-def _members(content: Unpacked, tar: tarfile.TarFile, archive: object) -> Iterator[tarfile.TarInfo]:
-    """The members of an archive, each checked before it is given."""
-    content.most = MAX_HEADERS
-    for member in tar:
-        said = f"{archive}: member {member.name!r}"
-        if member.name.startswith("/") or ".." in member.name.split("/"):
-            raise HarnessError(f"{said} leads out of the archive's folder")
-        if member.offset_data + member.size > MAX_ARCHIVE:
-            raise HarnessError(f"{said} reaches beyond the {MAX_ARCHIVE} bytes an archive may have")
-        # The headers of the next one are held in memory, whatever size they declare.
-        content.most = member.offset_data + member.size + MAX_HEADERS
-        yield member
-
-
-def _content(tar: tarfile.TarFile, member: tarfile.TarInfo, archive: object) -> IO[bytes]:
-    # A sparse member could declare any size.
-    if not member.isreg() or member.issparse() or (content := tar.extractfile(member)) is None:
-        raise HarnessError(f"{archive}: member {member.name!r} is not a regular file")
-    return content
 
 
 def _download(resource: Resource, say: Progress, timeout: float) -> None:

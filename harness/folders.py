@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import IO, Any
 
-from harness import console, fetch
+from harness import archives, console, fetch
 from harness.errors import HarnessError, suggestion
 from harness.files import cache_root, sha256_file
 
@@ -135,15 +135,15 @@ def _unpack(folder: Folder, archive: Path, source: str) -> None:
     checksums: dict[str, str] = {}
     try:
         told = console.progress(f"unpacking {folder.name}, files", folder.files)
-        with fetch.unpacked(archive) as (content, tar), told as shown:
-            for member in fetch._members(content, tar, source):
+        with archives.unpacked(archive) as (content, tar), told as shown:
+            for member in archives.members(content, tar, source):
                 name = member.name.removeprefix("./")
                 if not name.startswith(folder._member) or member.isdir():
                     continue
                 if len(checksums) == folder.files:
                     raise fetch._wrong(folder, f"{folder.files} files", "more", source)
                 inside = name.removeprefix(folder._member)
-                checksums[inside] = _write(temporary / inside, fetch._content(tar, member, source))
+                checksums[inside] = _write(temporary / inside, archives.content(tar, member, source))
                 shown.add()
         if (found := _digest(checksums)) != folder.sha256:
             said = f"{len(checksums)} files with sha256 {found}"

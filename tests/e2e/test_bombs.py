@@ -17,11 +17,11 @@ name: mine
 title: Mine
 licence: CC0
 protocol: trec_eval
-editions: {official: {title: ours, qrels: {file: judged.txt}, topics: 1, judgments: 1}}
-topics: {reader: jsonl, file: topics.jsonl}
+editions: {official: {title: ours, qrels: {file: ../../judged.txt}, topics: 1, judgments: 1}}
+topics: {reader: jsonl, file: ../../topics.jsonl}
 corpus: mine
 """
-CORPUS = "name: mine\ntitle: Mine\nlicence: CC0\nfile: {file: corpus.jsonl}\nfields: {id: id, text: body}\n"
+CORPUS = "name: mine\ntitle: Mine\nlicence: CC0\nfile: {file: ../../corpus.jsonl}\nfields: {id: id, text: body}\n"
 SCORE = ("score", "mine.run", "-c", "mine")
 RUN = ("run", "collection=mine", "corpus=mine", "system=overlap")
 RATIO = "unpacks to more than 100 times its size; set HARNESS_MAX_BYTES to raise the limit"
@@ -71,9 +71,10 @@ def stopped(place: Place, *arguments: str) -> str:
     process.communicate()
     assert process.returncode == 2, said
     assert used.ru_maxrss < GIB // 1024  # KiB
-    assert said.startswith("harness: ")
-    assert said.count("\n") == 1
-    return said.removeprefix("harness: ").rstrip("\n")
+    # What takes long may show its progress before.
+    (fault,) = (line for line in said.splitlines() if line.startswith("harness: "))
+    assert said.endswith(f"{fault}\n")
+    return fault.removeprefix("harness: ").replace(f"{place.here}/", "")
 
 
 @pytest.mark.parametrize("kind", ["gzip", "xz", "zstd"])
@@ -122,7 +123,7 @@ def test_configurations_that_never_end(good: Place, group: str, what: str) -> No
         said = stopped(good, "run", *arguments.values())
     finally:
         path.unlink()
-    assert said.startswith(f"{path}: ")
+    assert said.startswith(f"conf/{group}/endless.yaml: ")
     assert said.endswith("expected a file" if what != "pipe" else "nobody wrote to it for 0.2 s")
 
 
@@ -135,7 +136,7 @@ def test_a_pipe_of_the_shell_is_read(good: Place) -> None:
         done = subprocess.run(
             ["bash", "-c", script], cwd=good.here, env=good.environment, capture_output=True, text=True, check=False
         )
-        assert (done.returncode, done.stderr) == (0, "")
+        assert done.returncode == 0, done.stderr
         assert done.stdout == expected
 
 
@@ -143,11 +144,13 @@ def test_names_with_escapes_do_nothing_to_the_terminal(good: Place) -> None:
     nasty = "\x1b[2Jrun\nharness: all is well\u202e" + "x" * 100
     done = good.run("score", nasty, "-c", "mine")
     shown = r"\x1b[2Jrun\nharness: all is well\u202e" + "x" * 100
-    assert (done.code, done.err) == (2, f"harness: {shown}: no such file\n")
+    assert done.code == 2
+    assert done.err.endswith(f"harness: {shown}: no such file\n")
     done = good.run("score", "mine.run", "-c", "c" * 5000 + "\n")
     assert done.code == 2
-    assert len(done.err) <= 501
+    assert all(len(line) <= 500 for line in done.err.splitlines())
     good.write("bad.run", "".join(f"T1 Q0 x{n} 1 {'9' * 4000}x mine\n" for n in (1, 2, 3)))
-    lines = good.run("score", "bad.run", "-c", "mine").err.splitlines()
+    said = good.run("score", "bad.run", "-c", "mine").err.splitlines()
+    lines = [line for line in said if line.startswith("harness: ")]  # a slow machine shows progress, too
     assert [line[:19] for line in lines] == [f"harness: bad.run:{n}:" for n in (1, 2, 3)]
     assert all(len(line) <= 500 for line in lines)

@@ -23,7 +23,7 @@ import yaml
 from .damage import damage, mutate
 from .world import Done, build, execute
 
-SCORE = ("--topics", "--protocol", "mine")
+SCORE = ("--per-topic", "--protocol", "mine")
 MAKE = ("formats=[json]", "reuse=false")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "gzip": ("score", "one.run.gz", "-c", "mine", *SCORE),
@@ -69,7 +69,7 @@ KINDS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
     ),
     "stores": ("used", dict.fromkeys(("make", "tree", "theirs", "store"), ("cache/store/*/*/*",))),
 }
-ONE_FAULT = ("configurations", "copies", "stores")
+ONE_FAULT = ("copies", "stores")  # of a table or a configuration, all faults are told
 
 
 class Worlds:

@@ -69,7 +69,7 @@ editions:
     qrels: {qrels}
     topics: 3
     judgments: {judgments}
-topics: {{reader: jsonl, file: topics.jsonl.xz}}
+topics: {{reader: jsonl, file: ../../topics.jsonl.xz}}
 notes: [made for damage]
 corpus: mine
 """
@@ -102,9 +102,9 @@ def build(root: Path) -> None:
     ).encode()
     theirs = {"judged.txt": qrels, "corpus.jsonl": corpus}
     plain = {
-        "conf/collection/mine.yaml": _collection("mine", "{file: judged.txt.gz}", 36),
+        "conf/collection/mine.yaml": _collection("mine", "{file: ../../judged.txt.gz}", 36),
         "conf/collection/theirs.yaml": _collection("theirs", "{source: theirs, path: judged.txt}", 36),
-        "conf/corpus/mine.yaml": "name: mine\ntitle: Mine\nlicence: CC0\nfile: {file: corpus.jsonl.zst}\n"
+        "conf/corpus/mine.yaml": "name: mine\ntitle: Mine\nlicence: CC0\nfile: {file: ../../corpus.jsonl.zst}\n"
         "fields: {id: id, text: body, formulas: formulas}\n",
         "conf/corpus/theirs.yaml": "name: theirs\ntitle: Theirs\nlicence: CC0\n"
         "file: {source: theirs, path: corpus.jsonl}\nfields: {id: id, text: [body, title]}\nkeep: [text]\n",

@@ -33,6 +33,7 @@ from fetch_tools import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import archives
 from harness import fetch as module
 from harness.errors import HarnessError
 from harness.fetch import Resource, fetch, fetch_one, state
@@ -146,13 +147,13 @@ def test_many_members_unpack_an_archive_once(archive: Path, monkeypatch: pytest.
     wanted += [Resource("owner/name", again, "d/0.txt", sha(b"another")), wanted[3], resource("dotted", b"dotted")]
     random.Random(1).shuffle(wanted)
     opened: list[str] = []
-    plain = module.unpacked
+    plain = archives.unpacked
 
     def counting(path: Path) -> object:
         opened.append(path.name)
         return plain(path)
 
-    monkeypatch.setattr(module, "unpacked", counting)
+    monkeypatch.setattr(archives, "unpacked", counting)
     paths = fetch(wanted)
     assert sorted(opened) == sorted([f"{COMMIT}.tar.xz", f"{again}.tar.xz"])
     assert [sha(p.read_bytes()) for p in paths] == [w.sha256 for w in wanted]
@@ -205,7 +206,7 @@ DEVICES = [(kind, "") for kind in (tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIF
 def test_malicious_members(
     archive: Path, monkeypatch: pytest.MonkeyPatch, bad: tuple[tarfile.TarInfo, bytes], reason: str
 ) -> None:
-    monkeypatch.setattr(module, "MAX_ARCHIVE", 20_000)
+    monkeypatch.setattr(archives, "MAX_ARCHIVE", 20_000)
     pack(archive, {"data/a.txt": TEXT}, bad)
     assert failure(resource()) == f"{archive}: member {bad[0].name!r} {reason}"
     assert kept() == []
@@ -319,7 +320,7 @@ def test_unusable_cache_folders(archive: Path) -> None:
     assert failure(resource()) == f"{resource().cached}: cannot be written: Not a directory"
     cache.unlink()
     resource().cached.mkdir(parents=True)
-    assert failure(resource()) == f"{resource().cached}: cannot be read: Is a directory"
+    assert failure(resource()) == f"{resource().cached}: is a folder, expected a file"
 
 
 @pytest.mark.parametrize("base", ["file:///etc", "ftp://127.0.0.1", "nonsense"])

@@ -214,6 +214,7 @@ def test_a_long_list_of_names_is_cut() -> None:
     assert said.startswith("known: name-000, name-001, ")
     assert said.endswith(" and 64 more")
     assert said.count("name-") == 36
+    assert suggestion("zzz", {None: 1, 2: 3, "a": 4}) == "known: 2, None, a"
     assert suggestion("zzz", ["x" * 1000, "y"]) == f"known: {'x' * 1000} and 1 more"
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from fetch_tools import COMMIT, FOLDER, error_of, isolate, kept, member, mirrored_archive, pack, sha
 
+from harness import archives, folders
 from harness import fetch as module
-from harness import folders
 from harness.errors import HarnessError
 from harness.fetch import fetch, state
 from harness.folders import Folder
@@ -120,7 +120,7 @@ PREFIX = f"name-{COMMIT}/data/in"
 def test_malicious_members(
     archive: Path, monkeypatch: pytest.MonkeyPatch, bad: tuple[tarfile.TarInfo, bytes], reason: str
 ) -> None:
-    monkeypatch.setattr(module, "MAX_ARCHIVE", 40_000)
+    monkeypatch.setattr(archives, "MAX_ARCHIVE", 40_000)
     pack(archive, MEMBERS, bad)
     assert failure() == f"{archive}: {reason}"
     assert kept() == []
