@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from harness.collections import load_protocol
 from harness.protocol import Protocol, Scores
-from harness.running import task
 from harness.scoring import score
 from harness.systems import load_system
 from harness.topics import Topics
 from harness.trec import Qrels, Run, parse_run
+from harness.workflow import task
 
 MEASURES = {"nDCG": "ndcg", "AP": "map", "P@10": "P_10", "Bpref": "bpref"}
 Line = tuple[str, str, float]  # topic, formula, score
@@ -115,7 +115,7 @@ def lines_of(run: Run) -> list[Line]:
 def test_real_runs_score_as_with_the_script_of_the_organisers(
     mirror: Path, tmp_path: Path, collection: str, corpus: str, *, moves: bool
 ) -> None:
-    found = task(collection, None, None, corpus)
+    found = task(collection, corpus)
     qrels = found.scorer.qrels
     asked = Topics(tuple(topic for topic in found.collection.topics() if topic.id in qrels.topics))
     run = load_system("bm25")(asked, found.corpus, tmp_path)

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.collections import load_collection
 from harness.protocol import Protocol
 from harness.report.comparison import Evaluation
 from harness.scoring import Scorer
 from harness.trec import Qrels, Run, parse_run, read_run
-from harness.workflow import evaluate
+from harness.workflow import evaluate, task
 
 HOW = Protocol("p", ("nDCG", "AP", "P@10", "Bpref", "Judged@5"), prime=True)
 
@@ -78,11 +77,10 @@ def test_reading_a_run_takes_at_most_twice_its_size(tmp_path: Path, digits: int)
 
 
 def test_what_only_a_report_needs_is_made_for_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    collection = load_collection("mini-task1")
-    scorer = collection.scorer()
-    topic = scorer.qrels.topics[0]
+    found = task("mini-task1")
+    topic = found.scorer.qrels.topics[0]
     made: list[str] = []
     monkeypatch.setattr(Scorer, "rankings", lambda _self, run, *_: made.append(run.name))
-    evaluation = evaluate(collection, scorer, [Run.from_dict("r", {topic: {"d": 1.0}})])
+    evaluation = evaluate(found, [Run.from_dict("r", {topic: {"d": 1.0}})])
     assert isinstance(evaluation, Evaluation)
     assert made == []
