@@ -251,8 +251,29 @@ def test_every_property_of_the_style_is_known() -> None:
 
 def test_every_element_and_attribute_of_a_drawing_is_known() -> None:
     """The vocabulary of `svg.check` is written out again: what it gains must be drawn here too."""
-    assert set(["svg", "title", "desc", "style", "defs", "pattern", "g", "rect", "line", "circle", "path", "text"]) == svg._ELEMENTS
-    places = set(["x", "y", "x1", "y1", "x2", "y2", "cx", "cy", "r", "d", "width", "height", "viewBox", "transform", "text-anchor"])
+    assert (
+        set(["svg", "title", "desc", "style", "defs", "pattern", "g", "rect", "line", "circle", "path", "text"])
+        == svg._ELEMENTS
+    )
+    places = set(
+        [
+            "x",
+            "y",
+            "x1",
+            "y1",
+            "x2",
+            "y2",
+            "cx",
+            "cy",
+            "r",
+            "d",
+            "width",
+            "height",
+            "viewBox",
+            "transform",
+            "text-anchor",
+        ]
+    )
     assert places | set(["id", "class", "fill", "role", "aria-labelledby", "patternUnits"]) == svg._ATTRIBUTES
 
 
