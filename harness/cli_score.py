@@ -257,7 +257,7 @@ def _labelled(texts: Sequence[str]) -> tuple[list[str], list[Path]]:
         elif name in names:
             raise HarnessError(f"{text}: another run is named {name!r} already")
         names.append(name)
-        paths.append(Path(file))
+        paths.append(_path(file))
     return names, paths
 
 

@@ -274,7 +274,7 @@ OVERRIDES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "no run file": (
         ("score", "", "-c", "mini-task1"),
-        "Invalid value for 'RUN...': '' names no file or folder",
+        "Invalid value: '' names no file or folder",
     ),
     "a folder for a run file": (("score", ".", "-c", "mini-task1"), ".: is a folder, expected a file"),
     "no folder": (

@@ -149,7 +149,7 @@ def test_from_outside(place: Place) -> None:
 def test_what_was_written_is_whole(place: Place) -> None:
     process = place.start("reproduce")
     assert process.stderr
-    assert process.stderr.readline() == "running overlap-title on mini-task1\n"
+    assert process.stderr.readline().startswith("running ")
     process.send_signal(signal.SIGINT)
     _, rest = process.communicate(timeout=60)
     assert process.returncode == 130
