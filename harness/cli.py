@@ -125,7 +125,7 @@ def list_() -> None:
         ],
         "systems": [
             ["  name", "title", "state"],
-            *([f"  {name}", str(s.get("title", "")), system_state(s)] for name, s in systems),
+            *([f"  {name}", str(s.get("title", "")), system_state(s, f"system {name}")] for name, s in systems),
         ],
         "sources": [
             ["  name", "licence", "title"],
