@@ -20,7 +20,7 @@ _LEAST = 2  # inputs that a fusion needs
 
 
 class Printed(Protocol):
-    """The coordinates of a published number that tell its row."""
+    """The coordinates of a published number that identify its row."""
 
     @property
     def table(self) -> str: ...  # noqa: D102
@@ -93,7 +93,7 @@ class Available:
     def full(self, row: Row) -> str:
         """The command that makes a row's run on the full collection (the last of its collections); else empty.
 
-        Runs that have to come from elsewhere stand as files in capitals.
+        Runs that have to come from elsewhere are files in capitals.
         """
         return "" if row.why() else _command(row, self.corpus, row.inputs)
 
@@ -125,7 +125,7 @@ def _training(row: Row) -> str:
 
 
 def _file(row: Row, collection: str) -> str:
-    """Where the run of a row lies if its own command made it; in capitals if it has to come from elsewhere."""
+    """Where the run of a row is if its own command made it; in capitals if it has to come from elsewhere."""
     if row.why():
         return f"{collection}/{row.short.replace(' ', '-').upper()}.run"
     name = dict(row.settings).get("name") or config.load("system", row.system)[0].get("name", row.system)
@@ -248,9 +248,9 @@ def _row(
 
 
 def _find(label: str, entries: Mapping[tuple[str, str], object], where: str) -> tuple[str, str]:
-    """The row of a label, in whichever table it stands."""
+    """The row of a label, in whichever table it is."""
     found = [key for key in entries if key[1] == label]
     if len(found) != 1:
-        known = suggestion(label, {key[1] for key in entries}) if not found else "it stands in several tables"
+        known = suggestion(label, {key[1] for key in entries}) if not found else "it is in several tables"
         raise HarnessError(f"{where}: there is no one row {label!r}; {known}")
     return found[0]

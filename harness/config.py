@@ -36,7 +36,7 @@ def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
         if key in seen:
             raise yaml.MarkedYAMLError(
-                problem=f"key {key!r} stands on line {seen[key]} already", problem_mark=key_node.start_mark
+                problem=f"key {key!r} is on line {seen[key]} already", problem_mark=key_node.start_mark
             )
         seen[key] = line
     return dict(loader.construct_pairs(node, deep=True))

@@ -54,7 +54,7 @@ _KINDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", str:
 
 
 def missing_module(mapping: Mapping[str, Any]) -> str:
-    """What is not installed of what a system needs, and the command that mends it; empty if nothing is missing.
+    """What is not installed of what a system needs, and the command that installs it; empty if nothing is missing.
 
     `needs` names modules and files (`config.load` has checked that). They are looked for, never imported: whoever
     asks has not asked to run anything. Only a module of ours may say itself what it lacks, by a function `missing`.

@@ -273,7 +273,7 @@ def test_a_table_of_rows(tiny: Tiny) -> None:
         "Of 4 rows, 3 can be run here once their documents are here, 0 in part; "
         "0 need a resource, 0 are not implemented and 1 are blocked."
     )
-    assert "by hand: get Posts.V1.3.xml from the organisers" in prose.paragraphs[1]
+    assert "manual download: get Posts.V1.3.xml from the organisers" in prose.paragraphs[1]
     assert prose.paragraphs[2].endswith("): here. It does not give the paper's numbers.")
 
 

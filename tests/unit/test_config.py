@@ -34,9 +34,9 @@ def message(call: Callable[[], object]) -> str:
     [
         (b"", "f:1: expected keys and values"),
         (b"- a\n", "f:1: expected keys and values"),
-        (b"a: 1\nb: 2\na: 3\n", "f:3: not valid YAML: key 'a' stands on line 1 already"),
-        (b"a:\n  b: 1\n  c: 2\n  b: 3\n", "f:4: not valid YAML: key 'b' stands on line 2 already"),
-        (b"a: {x: 1, x: 1}\n", "f:1: not valid YAML: key 'x' stands on line 1 already"),
+        (b"a: 1\nb: 2\na: 3\n", "f:3: not valid YAML: key 'a' is on line 1 already"),
+        (b"a:\n  b: 1\n  c: 2\n  b: 3\n", "f:4: not valid YAML: key 'b' is on line 2 already"),
+        (b"a: {x: 1, x: 1}\n", "f:1: not valid YAML: key 'x' is on line 1 already"),
         (b"a: 1\n? [b, c]\n: 2\n", "f:2: not valid YAML: a key must be text or a number, found ['b', 'c']"),
         (b"a:\n\t- b\n", "f:2: not valid YAML: found character that cannot start any token"),
         (b"a: 'text\nb: 1\n", "f:3: not valid YAML: found unexpected end of stream"),
