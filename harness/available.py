@@ -9,18 +9,18 @@ from typing import Any, Literal, Protocol
 
 from harness import config
 from harness.errors import HarnessError, suggestion
-from harness.systems import system_state
+from harness.systems import lack
 
-State = Literal["runs", "in part", "blocked"]
+State = Literal["runs", "in part", "needs", "not implemented", "blocked"]
 _KEYS = ("corpus", "instead", "collections", "tables")
 _TYPES = {"corpus": str, "instead": str, "collections": dict, "tables": dict, "without_numbers": list}
-_ROW = ("system", "set", "inputs", "trained", "blocked", "same_as", "note")
-_ROW_TYPES = {"system": str, "set": dict, "inputs": list, "blocked": str, "same_as": str, "note": str}
+_ROW = ("system", "set", "inputs", "trained", "state", "same_as", "note")
+_ROW_TYPES = {"system": str, "set": dict, "inputs": list, "same_as": str, "note": str}
 _LEAST = 2  # inputs that a fusion needs
 
 
 class Printed(Protocol):
-    """The coordinates of a published number that tell its row."""
+    """The coordinates of a published number that identify its row."""
 
     @property
     def table(self) -> str: ...  # noqa: D102
@@ -40,10 +40,11 @@ class Row:
     ----------
     label : as the paper prints it; with its group where a table has two of one label.
     collections : ours, on which the paper has numbers of it, in the paper's order.
-    system : of `conf/system/`; empty where `blocked` says why there is none.
+    system : of `conf/system/`; empty where `lack` says why there is none.
     settings : its parameters that are not those of its configuration.
     inputs : the rows whose runs it fuses.
     trained : whether it learns from the judgments of another collection.
+    lack : (state, why) of a row without a system, as `config.state` gives them.
     """
 
     table: str
@@ -53,7 +54,7 @@ class Row:
     settings: tuple[tuple[str, Any], ...] = ()
     inputs: tuple[Row, ...] = ()
     trained: bool = False
-    blocked: str = ""
+    lack: tuple[config.Lack, str] | None = None
     note: str = ""
 
     @property
@@ -63,10 +64,11 @@ class Row:
 
     def why(self) -> str:
         """What keeps the system itself from running here; empty if nothing does."""
-        if self.blocked:
-            return self.blocked
-        state = system_state(config.load("system", self.system)[0])
-        return "" if state == "here" else state.removeprefix("blocked: ")
+        found = self._lack()
+        return "" if found is None else found[1]
+
+    def _lack(self) -> tuple[config.Lack, str] | None:
+        return self.lack or lack(*config.load("system", self.system))
 
     def lacking(self) -> tuple[Row, ...]:
         """The inputs that cannot be made here."""
@@ -74,8 +76,9 @@ class Row:
 
     def state(self) -> State:
         """`in part`: a fusion whose rule runs, while some of its inputs have to come from elsewhere."""
-        if self.why():
-            return "blocked"
+        found = self._lack()
+        if found is not None:
+            return found[0]
         return "in part" if self.lacking() else "runs"
 
 
@@ -88,9 +91,9 @@ class Available:
     rows: tuple[Row, ...]
 
     def full(self, row: Row) -> str:
-        """The command that makes a row's run on the full collection (the last of its collections); empty if blocked.
+        """The command that makes a row's run on the full collection (the last of its collections); else empty.
 
-        Runs that have to come from elsewhere stand as files in capitals.
+        Runs that have to come from elsewhere are files in capitals.
         """
         return "" if row.why() else _command(row, self.corpus, row.inputs)
 
@@ -122,7 +125,7 @@ def _training(row: Row) -> str:
 
 
 def _file(row: Row, collection: str) -> str:
-    """Where the run of a row lies if its own command made it; in capitals if it has to come from elsewhere."""
+    """Where the run of a row is if its own command made it; in capitals if it has to come from elsewhere."""
     if row.why():
         return f"{collection}/{row.short.replace(' ', '-').upper()}.run"
     name = dict(row.settings).get("name") or config.load("system", row.system)[0].get("name", row.system)
@@ -132,7 +135,7 @@ def _file(row: Row, collection: str) -> str:
 def parse(mapping: Mapping[str, Any], cells: Sequence[Printed], where: str) -> Available:
     """The value of a paper's key `available`; `cells` are the paper's.
 
-    Every row of a listed table has an entry: `system` (with `set`, `inputs`, `trained`), or `blocked`, or `same_as`
+    Every row of a listed table has an entry: `system` (with `set`, `inputs`, `trained`), or `state`, or `same_as`
     another row. Tables that print no numbers are named in `without_numbers`.
 
     Raises
@@ -163,7 +166,7 @@ def parse(mapping: Mapping[str, Any], cells: Sequence[Printed], where: str) -> A
             entries[str(table), str(label)] = (entry, on, f"{place}: {label}")
         for label in printed:
             if (str(table), label) not in entries:
-                raise HarnessError(f"{place}: row {label!r} is missing; give it a system, or say why it is 'blocked'")
+                raise HarnessError(f"{place}: row {label!r} is missing; give it a system, or a 'state'")
     return Available(mapping["corpus"], mapping["instead"], tuple(_row(key, entries) for key in entries))
 
 
@@ -193,13 +196,15 @@ def _check_row(entry: Mapping[str, Any], where: str) -> None:
     config.check_types(entry, _ROW_TYPES, where)
     if entry.get("trained", True) is not True:
         raise HarnessError(f"{where}: key 'trained' is {entry['trained']!r}, expected true or nothing")
-    given = [key for key in ("system", "blocked", "same_as") if entry.get(key)]
+    given = [key for key in ("system", "state", "same_as") if entry.get(key)]
     if len(given) != 1:
         found = " and ".join(given) or "none of them"
-        raise HarnessError(f"{where}: expected one of the keys 'system', 'blocked' and 'same_as', found {found}")
+        raise HarnessError(f"{where}: expected one of the keys 'system', 'state' and 'same_as', found {found}")
     for key in ("set", "inputs", "trained"):
         if key in entry and given != ["system"]:
-            raise HarnessError(f"{where}: key {key!r} stands without the key 'system'")
+            raise HarnessError(f"{where}: key {key!r} needs the key 'system'")
+    if given == ["state"]:
+        config.state(entry["state"], where)
     if given != ["system"]:
         return
     mapping, _ = config.load("system", entry["system"], where)
@@ -237,15 +242,15 @@ def _row(
         settings=tuple(entry.get("set", {}).items()),
         inputs=tuple(_row(source, entries) for source in inputs),
         trained=bool(entry.get("trained", False)),
-        blocked=entry.get("blocked", ""),
+        lack=config.state(entry["state"], where) if "state" in entry else None,
         note=entry.get("note", ""),
     )
 
 
 def _find(label: str, entries: Mapping[tuple[str, str], object], where: str) -> tuple[str, str]:
-    """The row of a label, in whichever table it stands."""
+    """The row of a label, in whichever table it is."""
     found = [key for key in entries if key[1] == label]
     if len(found) != 1:
-        known = suggestion(label, {key[1] for key in entries}) if not found else "it stands in several tables"
+        known = suggestion(label, {key[1] for key in entries}) if not found else "it is in several tables"
         raise HarnessError(f"{where}: there is no one row {label!r}; {known}")
     return found[0]

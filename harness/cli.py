@@ -37,7 +37,7 @@ def fetch(
     probe: Annotated[bool, typer.Option("--probe", help="Only say whether the files can be had.")] = False,
     brought: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE", help="A file got by hand: checked, then kept."),
+        typer.Option("--from", metavar="FILE", help="A manually downloaded file: checked, then kept."),
     ] = None,
 ) -> None:
     """Fetch the files of collections, corpora, papers and sources, checked against their checksums."""
@@ -79,7 +79,7 @@ def _files(name: str) -> list[Resource | Folder]:
 
 
 def _accept(names: Sequence[str], path: Path) -> Path:
-    """Take a file that was got by hand for a source, or for a collection or corpus that needs just one such source."""
+    """Take a manually downloaded file of a source, or for a collection or corpus that needs just one such source."""
     from harness import config
     from harness.collections.accept import accept, by_hand
 
@@ -91,7 +91,7 @@ def _accept(names: Sequence[str], path: Path) -> Path:
     needed = sorted({source for source in by_hand() if set(config.source_files(source)) & set(_files(name))})
     if len(needed) != 1:
         found = f"several, name one of them: {', '.join(needed)}" if needed else f"none (known: {', '.join(by_hand())})"
-        raise HarnessError(f"fetch {name!r}: --from brings a file of a source that is got by hand, and it has {found}")
+        raise HarnessError(f"fetch {name!r}: --from takes a file of a source with manual download, and it has {found}")
     return accept(path, needed[0])
 
 
@@ -125,7 +125,7 @@ def list_() -> None:
         ],
         "systems": [
             ["  name", "title", "state"],
-            *([f"  {name}", str(s.get("title", "")), system_state(s)] for name, s in systems),
+            *([f"  {name}", str(s.get("title", "")), system_state(s, f"system {name}")] for name, s in systems),
         ],
         "sources": [
             ["  name", "licence", "title"],
@@ -185,7 +185,7 @@ def _day(seconds: float) -> str:
 
 @app.command()
 def doctor() -> None:
-    """What is missing on this machine, and what mends it."""
+    """What is missing on this machine, and the command that installs it."""
     from harness.doctor import findings
 
     rows = findings()
@@ -219,7 +219,7 @@ def version(
 def main() -> None:
     """The program `harness`: exit code 0, or 2 after one clear line (a line a fault) on standard error.
 
-    What a system raises is told with the traceback of its own frames; with HYDRA_FULL_ERROR=1, any fault with all.
+    What a system raises is shown with the traceback of its own frames; with HYDRA_FULL_ERROR=1, any fault with all.
     """
     full = os.environ.get("HYDRA_FULL_ERROR") == "1"  # Hydra's commands set it
     for stream in (sys.stdout, sys.stderr):

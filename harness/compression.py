@@ -1,4 +1,4 @@
-"""Opening files to read: plain, gzip, xz or zstd, told by their first bytes, judged as the reference tools judge them.
+"""Opening files to read: plain, gzip, xz or zstd, by their first bytes, judged as the reference tools judge them.
 
 A compressed file is taken if `gzip -t`, `xz -t` or `zstd -t` ends with status 0, and gives the bytes that the tool
 gives. That is: streams (members, frames) may follow each other, and each must be whole and right by its own checks.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 CHUNK = 1 << 16  # bytes
 XZ_MEMORY = 1 << 29  # bytes that unpacking xz may take: the most that a preset of xz needs is 65 MiB
 PATIENCE = "5"  # seconds until somebody must have opened a pipe to write, unless HARNESS_PIPE_SECONDS says otherwise
-HEAD = 6  # bytes that tell the compression
+HEAD = 6  # bytes that identify the compression
 
 
 class DamagedError(Exception):

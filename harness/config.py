@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 import yaml
 
@@ -36,7 +36,7 @@ def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
         if key in seen:
             raise yaml.MarkedYAMLError(
-                problem=f"key {key!r} stands on line {seen[key]} already", problem_mark=key_node.start_mark
+                problem=f"key {key!r} is on line {seen[key]} already", problem_mark=key_node.start_mark
             )
         seen[key] = line
     return dict(loader.construct_pairs(node, deep=True))
@@ -185,6 +185,37 @@ def _check_system(mapping: Mapping[str, Any], where: str) -> None:
 def check_keys(mapping: Mapping[str, Any], required: tuple[str, ...], optional: tuple[str, ...], where: str) -> None:
     """Raise HarnessError for a key that is missing or that is not known."""
     refuse(key_faults(mapping, required, optional, where)[:1])
+
+
+Lack = Literal["needs", "not implemented", "blocked"]
+_STATE = re.compile(r"(blocked|not implemented): *(\S.*)|(needs) +(\S.*)")
+
+
+def state(text: object, where: str) -> tuple[Lack, str]:
+    """What a line such as `blocked: WHY`, `not implemented: WHY` or `needs WHAT` says: (state, WHY or WHAT).
+
+    `blocked` is what cannot be had anywhere, `not implemented` what could be built, `needs` what lacks a resource.
+
+    Raises
+    ------
+    HarnessError
+        The text is anything else, or more than one line.
+    """
+    found = _STATE.fullmatch(text.strip()) if isinstance(text, str) else None
+    if found is None or not found[0].isprintable():
+        expected = "one line: 'blocked: WHY', 'not implemented: WHY' or 'needs WHAT'"
+        raise HarnessError(f"{where}: key 'state' is {text!r}, expected {expected}")
+    return cast(Lack, found[1] or found[3]), found[2] or found[4]
+
+
+def check_states(paper: Mapping[str, Any], tables: Collection[str], where: str) -> None:
+    """Raise HarnessError for a fault in a paper's `state` (required without an archive) or `states` (by table)."""
+    if "state" in paper or not paper.get("archive"):
+        state(paper.get("state"), where)
+    for table, text in paper.get("states", {}).items():
+        if table not in tables:
+            raise HarnessError(f"{where}: states: table {table!r} is unknown; {suggestion(str(table), tables)}")
+        state(text, f"{where}: states: {table}")
 
 
 _KINDS = {dict: "keys and values", list: "a list", str: "text", int: "a whole number", bool: "true or false"}

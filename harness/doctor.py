@@ -1,4 +1,4 @@
-"""What a machine lacks, and the command that mends it."""
+"""What a machine lacks, and the command that installs it."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def _latexml() -> Iterator[list[str]]:
 
 
 def _extras() -> Iterator[list[str]]:
-    """Systems that lack something, but for Anserini's, told above; nothing that is installed mends a blocked one."""
+    """Systems that lack a module or file. Anserini's have their own lines; registered ones are left out."""
     for name in config.names("system"):
         mapping, _ = config.load("system", name)
-        told = "blocked" in mapping or mapping.get("needs") == anserini.__name__
-        if not told and (lacking := missing_module(mapping)):
+        skipped = "state" in mapping or mapping.get("needs") == anserini.__name__
+        if not skipped and (lacking := missing_module(mapping)):
             what, _, command = lacking.partition(": ")
             yield [f"system {name}", what, command]

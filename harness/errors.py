@@ -1,4 +1,4 @@
-"""The errors a user can mend: one clear line each, exit code 2, no traceback."""
+"""The errors a user can fix: one clear line each, exit code 2, no traceback."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def one_line(line: str) -> str:
 
 
 class HarnessError(Exception):
-    """Something the user can mend. Each line says where, what is wrong, what would be right; mostly there is one.
+    """Something the user can fix. Each line says where, what is wrong, what would be right; mostly there is one.
 
     Attributes
     ----------

@@ -43,13 +43,13 @@ class Resource:
 
     Attributes
     ----------
-    repository : `owner/name` on github.com; empty for a plain URL and for a file that is got by hand.
+    repository : `owner/name` on github.com; empty for a plain URL and for a manual download.
     commit : 40 hexadecimal digits; empty without a repository.
     path : the file's place inside the repository or, without one, inside the mirror and `files/` of the cache.
-    sha256 : 64 hexadecimal digits. Only a file got by hand may leave it empty; it is then taken unverified.
+    sha256 : 64 hexadecimal digits. Only a manual download may leave it empty; it is then taken unverified.
     size : bytes, 0 if unknown.
     url : where to download from, if that is not the repository's raw file.
-    by_hand : how a person gets the file, if it cannot be downloaded.
+    by_hand : how a person gets the file, if it cannot be fetched.
 
     A malformed field, a path that leads out of its folder and a missing source raise `HarnessError`.
     """
@@ -170,7 +170,7 @@ def fetch_one(resource: Resource, *, progress: Progress | None = None, timeout: 
 
 
 def state(resource: Resource | Folder) -> str:
-    """`here` (in the cache, or the mirror has it or its archive), `fetchable`, or `by hand: HOW`. Reads no file.
+    """`here` (in the cache or mirror, or its archive is), `fetchable`, or `manual download: HOW`. Reads no file.
 
     A `HARNESS_MIRROR` that does not exist raises `HarnessError`.
     """
@@ -179,7 +179,7 @@ def state(resource: Resource | Folder) -> str:
         here = resource.cached.is_file() if isinstance(resource, Resource) else resource.cached.is_dir()
         if here or any(_mirrored(resource)):
             return "here"
-    return f"by hand: {_line(by_hand)}" if by_hand else "fetchable"
+    return f"manual download: {_line(by_hand)}" if by_hand else "fetchable"
 
 
 def reachable(timeout: float = 5.0) -> bool:
@@ -287,7 +287,7 @@ def _extract(archive: Path, resources: list[Resource]) -> list[Resource]:
 def _download(resource: Resource, say: Progress, timeout: float) -> None:
     """Download into a part file beside the target, going on where an earlier try stopped; then verify and rename."""
     if resource.by_hand:
-        raise _unavailable(resource, f"must be got by hand: {_line(resource.by_hand)}")
+        raise _unavailable(resource, f"must be downloaded manually: {_line(resource.by_hand)}")
     if _offline():
         raise _unavailable(resource, "HARNESS_OFFLINE forbids the network")
     part = resource.cached.parent / f".{resource.sha256}.part"

@@ -32,7 +32,7 @@ def begin() -> bool:
 def work() -> None:
     """From now on an interrupt raises KeyboardInterrupt, so that what is under way ends in order; a second one ends it.
 
-    Processes that are forked end silently when they are interrupted, as it is this one that tells the person.
+    Processes that are forked end silently when they are interrupted, as this one reports it.
     """
     sys.unraisablehook = _unraisable
     os.register_at_fork(after_in_child=_forked)

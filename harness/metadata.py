@@ -2,7 +2,7 @@
 
 The run itself holds nothing that differs between two makings of the same configuration; times, memory and machine
 stand here. ir_metadata's components are `platform`, `implementation`, `method`, `data` and `actor`; what it has no
-place for stands under `harness`. The key and the checksums there tell whether the run need be made again. They cover
+place for stands under `harness`. The key and the checksums there decide whether the run need be made again. They cover
 everything but `actor`, which a person may fill in.
 """
 

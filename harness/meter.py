@@ -65,7 +65,7 @@ def measuring() -> Iterator[Meter]:
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """The time of a part of the work, such as `index`; who waits is told that it goes on."""
+    """The time of a part of the work, such as `index`; who waits is shown that it goes on."""
     begin = time.perf_counter()
     try:
         with progress(name):

@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from harness import available, config
 from harness.available import Available
@@ -21,7 +21,8 @@ from harness.scoring import Ranking, Scorer
 from harness.topics import READERS, Topics
 from harness.trec import read_run
 
-Judgement = Literal["exact", "close", "differs", "blocked"]
+Judgement = Literal["exact", "close", "differs", "needs", "not implemented", "blocked"]
+KINDS: tuple[Judgement, ...] = get_args(Judgement)
 HEADER = ["paper", "table", "caption", "system", "group", "collection", "task", "slice", "metric", "aggregate"]
 HEADER += ["value", "std", "significant", "baseline", "note"]
 Say = Callable[[str], None]
@@ -55,12 +56,12 @@ class Cell:
 
     @property
     def place(self) -> str:
-        """Where the number stands, in one line."""
+        """The row, collection, slice and measure of the number, in one line."""
         return ", ".join(part for part in (self.row, self.collection, self.slice, self.metric) if part)
 
     @property
     def row(self) -> str:
-        """The row it stands in, with its table."""
+        """Its row, with the table."""
         table = f"Table {self.table}" if self.table[:1].isdigit() else self.table
         return ", ".join(part for part in (table, self.group, self.system) if part)
 
@@ -71,10 +72,10 @@ class Verdict:
 
     Attributes
     ----------
-    value : the recomputed value; None if blocked.
+    value : the recomputed value; None if there is none.
     run, collection, edition, protocol, measure : what it was computed from.
-    n : topics its mean stands on (1 for a single topic).
-    cause : why it is blocked or differs, or how the cell was found.
+    n : topics that its mean is over (1 for a single topic).
+    cause : why it differs or was not recomputed (`config.state`), or how the cell was found.
     """
 
     cell: Cell
@@ -137,7 +138,7 @@ class Paper:
     def state(self) -> str:
         """`here`, `fetchable`, or what keeps its numbers from being recomputed."""
         if not self.runs:
-            return "blocked: no archived runs are public"
+            return str(self.config["state"]).strip()
         return "fetchable" if "fetchable" in {state(file) for file in self.files()} else "here"
 
 
@@ -179,8 +180,8 @@ class Reproduction:
         rest = [v for v in self.verdicts if not v.cell.table[:1].isdigit()]
         if rest:
             parts.append(f"{sum(v.verdict == 'exact' for v in rest)} of {len(rest)} values of its text exact")
-        kinds: tuple[Judgement, ...] = ("close", "differs", "blocked")
-        parts += [f"{self.count(kind)} {kind}" for kind in kinds if self.count(kind)]
+        said = {"needs": "need a resource"}
+        parts += [f"{self.count(kind)} {said.get(kind, kind)}" for kind in KINDS[1:] if self.count(kind)]
         return f"{self.paper.key}: {', '.join(parts)}"
 
 
@@ -210,7 +211,7 @@ def read_cells(data: bytes, path: str) -> tuple[Cell, ...]:
         for row in rows:
             cell = _cell(row, path, number)
             if seen.setdefault(replace(cell, value="", std="", note=""), number) != number:
-                raise format_error(path, number, f"this cell ({cell.place}) stands on an earlier line already")
+                raise format_error(path, number, f"this cell ({cell.place}) is on an earlier line already")
             cells.append(cell)
             number = rows.line_num + 1
     except UnicodeDecodeError as error:
@@ -239,9 +240,9 @@ def _cell(row: Sequence[str], path: str, line: int) -> Cell:
     return Cell(**{**values, "baseline": bool(values["baseline"])})
 
 
-_OPTIONAL = ("archive", "blocked", "blocked_tables", "metric_notes", "also", "baselines")
-_TOLD = ("claims", "breakdown", "translations", "remarks", "available", "printed_twice")
-_TYPES = {"archive": dict, "blocked_tables": dict, "metric_notes": dict, "also": list, "baselines": dict}
+_OPTIONAL = ("archive", "state", "states", "metric_notes", "also", "baselines")
+_PARTS = ("claims", "breakdown", "translations", "remarks", "available", "printed_twice")
+_TYPES = {"archive": dict, "states": dict, "metric_notes": dict, "also": list, "baselines": dict}
 _TYPES |= {"claims": list, "breakdown": dict, "translations": dict, "remarks": list}
 _TYPES |= {"available": dict, "printed_twice": list}
 _LINKS = ("url", "doi", "code")
@@ -260,7 +261,7 @@ def load_paper(key: str) -> Paper:
         Unknown key, or a configuration or cells file with a fault.
     """
     mapping, where = config.load("paper", key)
-    config.check_keys(mapping, ("key", "title"), (*_OPTIONAL, *_TOLD, *_LINKS), where)
+    config.check_keys(mapping, ("key", "title"), (*_OPTIONAL, *_PARTS, *_LINKS), where)
     config.check_types(mapping, _TYPES, where)
     for name in mapping.keys() & set(_LINKS):
         pattern, example = _DOI if name == "doi" else _ADDRESS
@@ -275,7 +276,8 @@ def load_paper(key: str) -> Paper:
         config.check_keys(archive, _ARCHIVE, ("identified",), f"{where}: archive")
         config.check_types(archive, _ARCHIVE_TYPES, f"{where}: archive")
         runs = tuple(_archived_runs(archive, where))
-    _check_told(mapping, {run.name for run in runs}, where)
+    config.check_states(mapping, {cell.table for cell in cells}, where)
+    _check_parts(mapping, {run.name for run in runs}, where)
     rows = None
     if "available" in mapping:
         rows = available.parse(mapping["available"], cells, f"{where}: available")
@@ -331,8 +333,8 @@ def _archived_runs(archive: Mapping[str, Any], where: str) -> list[ArchivedRun]:
     return out
 
 
-def _check_told(mapping: Mapping[str, Any], runs: Collection[str], where: str) -> None:
-    """Keys and run names of what is told beside the tables, before anything is fetched for it."""
+def _check_parts(mapping: Mapping[str, Any], runs: Collection[str], where: str) -> None:
+    """Keys and run names of the parts beside the tables, before anything is fetched for them."""
     identified = (mapping.get("archive") or {}).get("identified", ())
     named = [(f"baselines: {ending}", run) for ending, run in mapping.get("baselines", {}).items()]
     for entry in identified:
@@ -374,17 +376,17 @@ def reproduce(paper: Paper, say: Say = lambda _: None, track: Track = in_silence
 
     Parameters
     ----------
-    say : told what is being done, a line at a time.
+    say : gets what is being done, a line at a time.
     track : goes through the runs and shows how far it is, as `console.track`.
 
     Raises
     ------
     HarnessError
         A file cannot be had or is not what its checksum says. Missing runs of papers without an archive are
-        verdicts (`blocked`), not errors.
+        verdicts (`config.state`), not errors.
     """
     if not paper.runs:
-        return Reproduction(paper, tuple(_blocked(paper, cell) for cell in paper.cells), {}, {}, {}, {}, (), ())
+        return Reproduction(paper, tuple(_not_recomputed(paper, cell) for cell in paper.cells), {}, {}, {}, {}, (), ())
     fetch(paper.files(), progress=say)
     collections = {key: load_collection(entry["collection"]) for key, entry in paper.archive["collections"].items()}
     editions = {key: str(entry["edition"]) for key, entry in paper.archive["collections"].items()}
@@ -435,11 +437,12 @@ def _check_translations(paper: Paper, scorers: Mapping[str, Scorer]) -> tuple[Tr
     )
 
 
-def _blocked(paper: Paper, cell: Cell) -> Verdict:
-    reason = paper.config.get("blocked_tables", {}).get(cell.table) or paper.config.get("blocked")
-    if not reason:
-        raise HarnessError(f"{paper.where}: no run recomputes {cell.place}, and key 'blocked' does not say why")
-    return Verdict(cell, "blocked", cause=str(reason) + _note(paper, cell))
+def _not_recomputed(paper: Paper, cell: Cell) -> Verdict:
+    text = paper.config.get("states", {}).get(cell.table) or paper.config.get("state")
+    if not text:
+        raise HarnessError(f"{paper.where}: no run recomputes {cell.place}, and key 'state' does not say why")
+    kind, why = config.state(text, paper.where)
+    return Verdict(cell, kind, cause=why + _note(paper, cell))
 
 
 def _note(paper: Paper, cell: Cell) -> str:
@@ -459,7 +462,7 @@ def _verdict(paper: Paper, cell: Cell, scores: Mapping[tuple[str, str], Scores])
     measure = archive["measures"].get(cell.metric)
     found = scores.get((collection, name))
     if found is None or measure is None:
-        return _blocked(paper, cell)
+        return _not_recomputed(paper, cell)
     if topic:
         if topic not in found.topics:
             raise HarnessError(f"{paper.where}: topic {topic!r} is not judged; {suggestion(topic, found.topics)}")

@@ -116,7 +116,7 @@ def _pooled(scored: Sequence[Scores], measure: str) -> float | None:
 
 
 def run_suffix(overrides: Mapping[str, str]) -> str:
-    """What tells the runs of a sweep's points apart: `-k1=0.9-b=0.4`; a digest stands for what fits no file name."""
+    """What distinguishes the runs of a sweep's points: `-k1=0.9-b=0.4`; a digest stands for what fits no file name."""
     parts = []
     varied = set(json.loads(os.environ.get("HARNESS_VARIED", "[]"))) - {"system", "collection"}
     for name, value in overrides.items():

@@ -57,7 +57,7 @@ def write_point(folder: Path, point: Point) -> None:
 def read_points(folder: Path) -> list[Point]:
     """The points of a sweep, in the order of their overrides; those of data or code that changed since are left out."""
     points = []
-    # The latest one tells what data and code are now: a sweep that goes on writes every point again.
+    # The latest one has the present data and code: a sweep that goes on writes every point again.
     for path in sorted(folder.glob("*.json"), key=lambda path: (path.stat().st_mtime_ns, path)):
         try:
             read = json.loads(path.read_text(encoding="utf-8"))
@@ -158,7 +158,7 @@ def _value(point: Point, label: str) -> float:
 def _curves(points: Sequence[Point], names: Sequence[str], label: str) -> list[Figure]:
     """The first measure against each swept number, a line for each choice of the other keys; nothing for words.
 
-    Where there are more lines than can be told apart, one line shows the best of them at each value.
+    Where there are more lines than can be distinguished, one line shows the best of them at each value.
     """
     out = []
     for name in names if len(points) > 1 else ():

@@ -85,7 +85,7 @@ def unique(topics: list[tuple[int, Topic]], path: str) -> Topics:
         for formula in topic.formulas:
             check_length(formula.id, "formula", path, line)
         if topic.id in seen:
-            raise format_error(path, line, f"topic {topic.id!r} stands on line {seen[topic.id]} already")
+            raise format_error(path, line, f"topic {topic.id!r} is on line {seen[topic.id]} already")
         seen[topic.id] = line
     return Topics(tuple(topic for _, topic in topics))
 
@@ -348,7 +348,7 @@ def attributes_csv(data: bytes, path: str, key: str, columns: Mapping[str, str])
         for row in rows:
             topic = (row[key] or "").strip()
             if topic in out:
-                raise format_error(path, rows.line_num, f"topic {topic!r} stands on an earlier line already")
+                raise format_error(path, rows.line_num, f"topic {topic!r} is on an earlier line already")
             out[topic] = {name: row[column].strip() for name, column in columns.items() if row[column]}
     except csv.Error as error:
         raise format_error(path, rows.reader.line_num, f"not CSV: {error}") from None

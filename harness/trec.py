@@ -162,7 +162,7 @@ def _duplicates(key: npt.NDArray[np.uint64], topic: npt.NDArray[np.int32], doc: 
 
 
 def _run_format(data: bytes, asked: str | None, path: str) -> str:
-    """Which of the three layouts a run has, told by the columns of its first lines."""
+    """Which of the three layouts a run has, recognised by the columns of its first lines."""
     if asked is not None:
         if asked not in FORMATS:
             raise HarnessError(f"--format {asked}: no such format; {suggestion(asked, FORMATS)}")
@@ -260,7 +260,7 @@ def parse_run(
     ----------
     path : what messages call the file.
     name : the run's name; default its tag (last column).
-    format : `trec` (any column 2), `arqmath-task1` or `arqmath-task2`; default: told by the columns.
+    format : `trec` (any column 2), `arqmath-task1` or `arqmath-task2`; default: recognised by the columns.
     known_topics : the topics of the collection; a line with another one is a problem.
 
     Raises
@@ -301,7 +301,7 @@ def parse_run(
                 many = f" ({count[index]} lines)" if count[index] > 1 else ""
                 what = f"topic {run.topics[index]!r} is not among the collection's topics{many}"
                 faults.add(line[int(first[index])], what)
-    _report_duplicates(faults, run.key, run, line, "stands")
+    _report_duplicates(faults, run.key, run, line, "is")
     faults.close()
     return replace(run, warnings=warnings)
 

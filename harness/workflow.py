@@ -137,7 +137,7 @@ def read_runs(
         raise FormatError(problems)
     tags = [run.name for run, name in zip(runs, names, strict=True) if not name]
     if len(set(tags)) < len(tags):
-        # Tags often name the model alone; the file then tells the runs apart.
+        # Tags often name the model alone; the file then distinguishes the runs.
         stems = [Path(path.stem).stem if path.suffix in (".gz", ".xz", ".zst") else path.stem for path in paths]
         unnamed = [stem for stem, name in zip(stems, names, strict=True) if not name]
         for stem in unnamed:
@@ -182,7 +182,7 @@ def evaluate(task: Task, runs: Sequence[Run]) -> Evaluation:
 
 
 def cautions(evaluation: Evaluation) -> tuple[str, ...]:
-    """What a person must hear of the runs that were scored: faults that readers passed over, results without a key."""
+    """Warnings on the runs that were scored: faults that readers passed over, results without a key."""
     unknown = {scores.run: scores.counts.get("documents without a key", 0) for scores in evaluation.scores}
     lacking = (f"{run}: {n} results have no key and count as not judged" for run, n in unknown.items() if n)
     return (*evaluation.warnings, *lacking)
@@ -225,7 +225,7 @@ def evaluation_to_json(evaluation: Evaluation, comparison: Comparison | None = N
 
 
 def _own_corpus(collection: Collection) -> Corpus | None:
-    """The corpus that the collection names, if it is here and small: texts in a report are worth no long reading."""
+    """The corpus that the collection names, if it is here and small: large ones are not read for texts."""
     if "corpus" not in collection.config:
         return None
     corpus = load_corpus(str(collection.config["corpus"]))

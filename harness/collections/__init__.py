@@ -108,9 +108,9 @@ class Collection:
         return [entry for entry in entries if isinstance(entry, Resource)]
 
     def state(self) -> str:
-        """`here`, `fetchable` or `by hand: ...`: the worst of its files."""
+        """`here`, `fetchable` or `manual download: ...`: the worst of its files."""
         states = [state(entry) for entry in self.files()]
-        by_hand = [entry for entry in states if entry.startswith("by hand")]
+        by_hand = [entry for entry in states if entry.startswith("manual download")]
         return by_hand[0] if by_hand else "fetchable" if "fetchable" in states else "here"
 
     def qrels(self, edition: str | None = None) -> Qrels:
@@ -230,7 +230,7 @@ def read_topics(path: Path, reader: str = "", language: str = "eng") -> Topics:
 
     Parameters
     ----------
-    reader : one of `TOPICS`; default: told by what the file begins with.
+    reader : one of `TOPICS`; default: recognised by the beginning of the file.
     language : ISO 639-3 code, of topics that do not say theirs.
 
     Raises
@@ -243,7 +243,7 @@ def read_topics(path: Path, reader: str = "", language: str = "eng") -> Topics:
 
 
 def _topics_form(data: bytes, path: Path) -> str:
-    """Which of `TOPICS` reads a file, told by its first item or line."""
+    """Which of `TOPICS` reads a file, recognised by its first item or line."""
     text = data[:65536].decode("utf-8-sig", "replace").lstrip()
     if text.startswith("<"):
         return "arqmath-xml"

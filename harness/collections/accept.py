@@ -32,16 +32,16 @@ def accept(path: Path, source: str) -> Path:
     Raises
     ------
     HarnessError
-        The source is unknown or is not got by hand, or the file cannot be read, is not what the source needs, or
+        The source is unknown or is no manual download, or the file cannot be read, is not what the source needs, or
         cannot be copied.
     """
     mapping, _ = config.load("source", source)
     if not mapping.get("by_hand"):
-        raise HarnessError(f"source {source!r} is fetched, not brought by hand; {suggestion(source, by_hand())}")
+        raise HarnessError(f"source {source!r} is fetched, not downloaded manually; {suggestion(source, by_hand())}")
     wanted = _wanted(path, source, list(mapping["files"]))
     resource = config.resource({"source": source, "path": wanted}, f"source {source}")
     if not isinstance(resource, Resource):
-        raise HarnessError(f"source {source!r}: {wanted} is no file that is got by hand")
+        raise HarnessError(f"source {source!r}: {wanted} is no file with manual download")
     if not path.is_file():
         raise HarnessError(f"{path}: {'is a folder, expected a file' if path.is_dir() else 'no such file'}")
     try:

@@ -77,7 +77,7 @@ class Corpus:
         return [source for source in self._sources() if not isinstance(source, Path)]
 
     def state(self) -> str:
-        """`here`, `fetchable` or `by hand: ...`: the worst of its sources."""
+        """`here`, `fetchable` or `manual download: ...`: the worst of its sources."""
         states = sorted(state(source) for source in self.files())
         return next((entry for entry in states if entry != "here"), "here")
 
@@ -147,7 +147,7 @@ class Corpus:
                 check_length(formula.visual_id, "visual", path, number)
             if not reader.unique:
                 if document.id in seen:
-                    raise format_error(path, number, f"document {document.id!r} stands on an earlier line already")
+                    raise format_error(path, number, f"document {document.id!r} is on an earlier line already")
                 seen.add(document.id)
             yield document
         _COUNTED[self] = count
@@ -291,7 +291,7 @@ def _sources(mapping: Mapping[str, Any], where: str) -> tuple[Source, ...]:
         both = " and ".join(given) or "none of them"
         raise HarnessError(f"{where}: expected one of the keys 'file', 'files' and 'folder', found {both}")
     if not isinstance(mapping[given[0]], _TYPES[given[0]]):
-        return ()  # told by the check of types
+        return ()  # reported by the check of types
     if "folder" in mapping:
         return (Folder.from_config(mapping["folder"], f"{where}: folder"),)
     entries = [mapping["file"]] if "file" in mapping else mapping["files"]

@@ -83,7 +83,7 @@ def check_translation(
 ) -> Translation:
     """Compare translated topics with the English ones, for the topics in `wanted`.
 
-    A body without any letter outside formulas cannot be told apart and is not counted as English. Topics that are
+    A body without any letter outside formulas cannot be classified and is not counted as English. Topics that are
     missing have no part in the count of formulas.
     """
     here, there = translated.by_id(), english.by_id()

@@ -1,6 +1,6 @@
 """The benchmark of A Semantic Search Engine for Mathlib4: 50 queries in 18 groups; a group shares its labels.
 
-It is got by hand and put into this form, a JSON list of groups:
+It is a manual download, put into this form, a JSON list of groups:
 
     [{"group": "1",
       "queries": [{"form": "natural description", "query": "If there exist injective maps ..."},

@@ -1,7 +1,7 @@
 """NTCIR-12 Wikipedia formula browsing: topics, and the formulas to search.
 
 Topics are lines `NTCIR12-MathWiki-N <TAB> LaTeX`; topics 1 to 20 are concrete formulas, 21 to 40 hold wildcards
-`\\qvar{*1*}`. The corpus, which is got by hand, is a text file with one formula a line: its id as in the judgments
+`\\qvar{*1*}`. The corpus, a manual download, is a text file with one formula a line: its id as in the judgments
 (`Binomial_coefficient:197`, the article and the formula's number in it), a blank or tab, and its LaTeX.
 """
 

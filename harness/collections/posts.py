@@ -241,7 +241,7 @@ def _check_unique(ids: array[int], path: Path) -> None:
     if twice.size:
         post = str(twice[0])
         places = [line for line, _ in rows(path, lambda row: row.get("Id", "").lstrip("0") == post.lstrip("0"))]
-        raise format_error(path, places[1], f"post {post} stands on line {places[0]} already")
+        raise format_error(path, places[1], f"post {post} is on line {places[0]} already")
 
 
 def check(path: Path) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.available import Available
+from harness.available import Available, State
 from harness.collections.corpus import Corpus, load_corpus
 from harness.report.model import Cell, Column, Section, Table, Text
 
-_SHOWN = {"runs": "yes", "in part": "in part", "blocked": "no"}
+_LACK: tuple[State, ...] = ("needs", "not implemented", "blocked")
 _TOO_FEW = "none: fewer than two of its runs can be made"
 
 
@@ -14,10 +14,11 @@ def available_section(available: Available) -> Section:
     """A line for each row of the paper's tables, then the commands of those that can be run."""
     full, small = load_corpus(available.corpus), load_corpus(available.instead)
     states = [row.state() for row in available.rows]
-    counts = tuple(states.count(state) for state in ("runs", "in part", "blocked"))
+    shown: tuple[State, ...] = ("runs", "in part", *_LACK)
+    counts = tuple(states.count(state) for state in shown)
     text = (
-        f"Of {len(states)} rows, {counts[0]} can be run here once their documents are here, {counts[1]} in part, and "
-        f"{counts[2]} cannot.",
+        f"Of {len(states)} rows, {counts[0]} can be run here once their documents are here, {counts[1]} in part; "
+        f"{counts[2]} need a resource, {counts[3]} are not implemented and {counts[4]} are blocked.",
         f"The full collection: {_corpus(full)}.",
         f"Instead of it: {_corpus(small)}. It does not give the paper's numbers.",
     )
@@ -40,14 +41,15 @@ def _rows(available: Available, full: Corpus) -> Table:
                 Cell(row.table),
                 Cell(row.label, note=row.note),
                 Cell(row.system or "none"),
-                Cell(_SHOWN[state]),
+                Cell("yes" if state == "runs" else state),
                 Cell("; ".join(part for part in missing if part) or "nothing"),
             )
         )
     columns = tuple(map(Column, ("table", "row", "system", "runs here", "what the full collection lacks")))
     note = (
         "Yes: the system is built here. In part: the rule that fuses runs is, but some of the runs have to come from "
-        "elsewhere. No: neither."
+        "elsewhere. Needs: the code is here, a resource is not. Not implemented: it could be built. Blocked: something "
+        "that it needs is not available anywhere."
     )
     return Table("available", "Rows of the paper's tables", columns, tuple(rows), (note,), row_headers=2)
 
@@ -56,12 +58,12 @@ def _commands(available: Available) -> Table:
     rows = tuple(
         (Cell(row.table), Cell(row.label), Cell(available.full(row)), Cell(available.small(row) or _TOO_FEW))
         for row in available.rows
-        if row.state() != "blocked"
+        if row.state() not in _LACK
     )
     columns = tuple(map(Column, ("table", "row", "on the full collection", f"instead, on {available.instead}")))
     notes = (
         "For the last collection that the paper has numbers on; for the others change collection= and the files. Files "
-        "in capitals stand for runs that have to come from elsewhere.",
+        "in capitals are runs that have to come from elsewhere.",
         "A rule that learns is trained on the collection before it, from the runs that the same commands make there.",
     )
     return Table("commands", "Commands that make the runs", columns, rows, notes, row_headers=2, collapsed=True)

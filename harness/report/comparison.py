@@ -264,7 +264,7 @@ def _all_pairs(evaluation: Evaluation, measure: str, declared: Comparison | None
 
 
 def _groups(evaluation: Evaluation, comparison: Comparison | None) -> Section | None:
-    """Which runs the first measure tells apart: letters and a matrix of all pairs."""
+    """Which runs the first measure separates: letters and a matrix of all pairs."""
     if not 2 <= len(evaluation.scores) <= MOST_IN_MATRIX:
         return None
     first = evaluation.scores[0]
@@ -279,14 +279,14 @@ def _groups(evaluation: Evaluation, comparison: Comparison | None) -> Section | 
     means = {scores.run: scores.mean(measure) for scores in evaluation.scores}
     rows = tuple((Cell(run), number_cell(means[run], 3), Cell(shown)) for run, shown in letters.items())
     columns = (Column("run"), Column(label, kind="number"), Column("group"))
-    note = f"Runs that share a letter are not told apart: {pairs.correction}; Bonferroni's correction."
+    note = f"Runs that share a letter do not differ significantly: {pairs.correction}; Bonferroni's correction."
     order = list(letters)
     p = {frozenset((row.a, row.b)): row.p_bonferroni for row in pairs.rows if row.measure == measure}
     matrix = [[math.nan if a == b else _number(p[frozenset((a, b))]) for b in order] for a in order]
     svg = figures.p_value_matrix(order, matrix)
     table = Table("groups", f"Groups of runs by {label}", columns, rows, (note,))
     caption = f"p of every pair of runs in {label}: {pairs.correction}; Bonferroni's correction"
-    return Section("Which runs are told apart", (table, Figure("pairs", caption, svg)))
+    return Section("Which runs differ significantly", (table, Figure("pairs", caption, svg)))
 
 
 def _number(p: float | None) -> float:

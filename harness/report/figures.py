@@ -143,10 +143,10 @@ def grouped_bars(
     Raises
     ------
     HarnessError
-        More than six series (hatchings could not be told apart), or values of another shape.
+        More than six series (hatchings could not be distinguished), or values of another shape.
     """
     if len(series) > SERIES:
-        raise HarnessError(f"figure {title or ylabel!r}: {len(series)} series, at most {SERIES} can be told apart")
+        raise HarnessError(f"figure {title or ylabel!r}: {len(series)} series, at most {SERIES} can be distinguished")
     if len(values) != len(groups) or any(len(row) != len(series) for row in values):
         raise HarnessError(f"figure {title or ylabel!r}: expected {len(groups)} rows of {len(series)} values")
     left, right = 56.0, WIDTH - 10
@@ -272,10 +272,10 @@ def curves(
     Raises
     ------
     HarnessError
-        More than six series (markers could not be told apart).
+        More than six series (markers could not be distinguished).
     """
     if len(series) > SERIES:
-        raise HarnessError(f"figure {title or ylabel!r}: {len(series)} series, at most {SERIES} can be told apart")
+        raise HarnessError(f"figure {title or ylabel!r}: {len(series)} series, at most {SERIES} can be distinguished")
     drawn = [(name, sorted(p for p in points if drawable(p[0]) and drawable(p[1]))) for name, points in series]
     missing = sum(len(points) for _, points in series) - sum(len(points) for _, points in drawn)
     xs = [x for _, points in drawn for x, _ in points]

@@ -178,7 +178,8 @@ def _cell(table: Table, index: int, cell: Cell, notes: dict[str, str], room: int
     classes = ["t"] if is_text else []
     if is_text and len(cell.text) > _HALF_TEXT:
         classes.append("w" if len(cell.text) > _LONG_TEXT else "h")
-    classes += [mark for mark in ("best", "differs", "blocked", "missing") if mark in cell.marks]
+    coloured = ("best", "differs", "needs", "not-implemented", "blocked", "missing")
+    classes += [mark for mark in coloured if mark in cell.marks]
     exact = "" if cell.number is None else repr(cell.number).removesuffix(".0")
     letter = notes.get(cell.note, "")
     return {

@@ -61,6 +61,8 @@ _SYMBOLS = {
     "exact": r"\checkmark",
     "close": r"\approx",
     "differs": r"\neq",
+    "needs": r"\oplus",
+    "not-implemented": r"\ominus",
     "blocked": r"\oslash",
     "missing": r"\varnothing",
 }

@@ -37,6 +37,8 @@ MARKS: Mapping[str, Mark] = MappingProxyType(
         "exact": Mark("✓", "equals the published value in all printed digits"),
         "close": Mark("≈", "close to the published value"),
         "differs": Mark("≠", "differs from the published value"),
+        "needs": Mark("⊕", "needs a resource"),
+        "not-implemented": Mark("⊖", "not implemented"),
         "blocked": Mark("⊘", "cannot be recomputed"),
         "missing": Mark("∅", "no value"),
     }

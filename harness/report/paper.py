@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from harness.claims import Claim, check_claims
 from harness.collections import load_collection
 from harness.collections.crossmath import Translation
-from harness.papers import Reproduction, Verdict
+from harness.papers import KINDS, Reproduction, Verdict
 from harness.protocol import Scores, scores_to_json
 from harness.report import figures
 from harness.report.available import available_section
@@ -107,24 +107,24 @@ def _verdict_data(verdict: Verdict) -> dict[str, object]:
 
 
 def _outcome(reproduction: Reproduction) -> Section:
-    counts = [
-        (verdict, reproduction.count(verdict))
-        for verdict in ("exact", "close", "differs", "blocked")
-        if reproduction.count(verdict)
-    ]
+    counts = [(verdict, reproduction.count(verdict)) for verdict in KINDS if reproduction.count(verdict)]
     meaning = {
         "exact": "rounds to the printed digits",
         "close": "within two units of the last printed digit",
         "differs": "further away",
-        "blocked": "cannot be recomputed here; the reason stands with the cell",
+        "needs": "needs a resource that is not here; see the cause",
+        "not implemented": "could be recomputed, but the system is not built here; see the cause",
+        "blocked": "cannot be recomputed, as something is not available anywhere; see the cause",
     }
-    rows = tuple((Cell(name, marks=(name,)), Cell(str(count), count), Cell(meaning[name])) for name, count in counts)
+    rows = tuple(
+        (Cell(name, marks=(_mark(name),)), Cell(str(count), count), Cell(meaning[name])) for name, count in counts
+    )
     columns = (Column("verdict"), Column("cells", kind="number"), Column("meaning"))
     blocks: list[Block] = []
     if reproduction.scores:
         blocks.append(Table("verdicts", "What became of the published numbers", columns, rows))
-    blocked = [verdict for verdict in reproduction.verdicts if verdict.verdict == "blocked"]
-    blocks += [_blocked(reproduction, blocked)] if blocked else []
+    lacking = [verdict for verdict in reproduction.verdicts if verdict.value is None]
+    blocks += [_lacking(reproduction, lacking)] if lacking else []
     paper = reproduction.paper
     remarks = tuple(str(remark) for remark in paper.config.get("remarks", ()))
     if remarks:
@@ -135,21 +135,26 @@ def _outcome(reproduction: Reproduction) -> Section:
     return Section("Outcome", tuple(blocks))
 
 
-def _blocked(reproduction: Reproduction, verdicts: Sequence[Verdict]) -> Table:
-    """What is missing, with the tables that need it: a line for each cause; what is odd about measures stands below."""
+def _mark(verdict: str) -> str:
+    """The mark of a verdict: its name as one word."""
+    return verdict.replace(" ", "-")
+
+
+def _lacking(reproduction: Reproduction, verdicts: Sequence[Verdict]) -> Table:
+    """What is missing, with the tables that need it: a line for each cause; remarks on measures are notes."""
     notes = reproduction.paper.config.get("metric_notes", {})
-    tables: dict[str, list[str]] = {}
+    tables: dict[tuple[str, str], list[str]] = {}
     for verdict in verdicts:
         note = notes.get(verdict.cell.metric)
-        tables.setdefault(verdict.cause.removesuffix(f"; {note}"), []).append(verdict.cell.table)
+        tables.setdefault((verdict.verdict, verdict.cause.removesuffix(f"; {note}")), []).append(verdict.cell.table)
     rows = tuple(
-        (Cell(", ".join(dict.fromkeys(names))), Cell(str(len(names)), len(names)), Cell(cause))
-        for cause, names in tables.items()
+        (Cell(", ".join(dict.fromkeys(names))), Cell(str(len(names)), len(names)), Cell(state), Cell(cause))
+        for (state, cause), names in tables.items()
     )
     metrics = dict.fromkeys(verdict.cell.metric for verdict in verdicts)
     below = tuple(f"{METRICS.get(metric, metric)}: {notes[metric]}." for metric in metrics if metric in notes)
-    columns = (Column("tables"), Column("values", kind="number"), Column("cause"))
-    return Table("blocked", "What keeps values from being recomputed", columns, rows, below)
+    columns = (Column("tables"), Column("values", kind="number"), Column("state"), Column("cause"))
+    return Table("not-recomputed", "Why values are not recomputed", columns, rows, below)
 
 
 def _tables(reproduction: Reproduction, alpha: float) -> Section | None:
@@ -221,7 +226,7 @@ def _cells(verdict: Verdict | None, tests: Mapping[tuple[str, str, str], Row]) -
     cell = verdict.cell
     printed = Cell(cell.value, float(cell.value))
     if verdict.value is None:
-        return printed, Cell("", None, ("blocked",))
+        return printed, Cell("", None, (_mark(verdict.verdict),))
     digits = len(cell.value.partition(".")[2])
     marks: list[str] = [verdict.verdict]
     row = tests.get((cell.collection, verdict.run, verdict.measure)) if verdict.n > 1 else None
@@ -281,7 +286,7 @@ def _twice(reproduction: Reproduction) -> Section | None:
         )
     numbers = (*(Column(name, "printed", "number") for name in ("here", "there")), Column("difference", kind="number"))
     columns = (*map(Column, ("here", "there", "measure")), *numbers)
-    note = f"All stand as printed; {len(pairs) - len(rows)} further values that are printed twice agree."
+    note = f"All are as printed; {len(pairs) - len(rows)} further values that are printed twice agree."
     table = Table("twice", "Runs with two published values", columns, tuple(rows), (note,), row_headers=3)
     return Section("One run, two values", (table,))
 

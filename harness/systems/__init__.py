@@ -2,7 +2,7 @@
 
 A system is called as `(topics, corpus, workspace, training=None, pool=None) -> Run`. It never sees the
 judgments it is scored with: `pool` holds document ids without grades, `training` judgments of other topics.
-A published system that is not built here has a configuration too: the key `blocked` says what it needs.
+A published system that does not run here has a configuration too: its key `state` says why (`config.state`).
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class System(Protocol):
 
 
 _ABOUT = ("title", "extra", "needs")
-_REGISTERED = ("title", "blocked")
+_REGISTERED = ("title", "state")
 _KINDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", str: "text"}
 
 
 def missing_module(mapping: Mapping[str, Any]) -> str:
-    """What is not installed of what a system needs, and the command that mends it; empty if nothing is missing.
+    """What is not installed of what a system needs, and the command that installs it; empty if nothing is missing.
 
     `needs` names modules and files (`config.load` has checked that). They are looked for, never imported: whoever
     asks has not asked to run anything. Only a module of ours may say itself what it lacks, by a function `missing`.
@@ -79,20 +79,36 @@ def _lacking(name: str, mapping: Mapping[str, Any]) -> Sequence[str]:
         return (f"{name}: {error}",)
 
 
-def system_state(mapping: Mapping[str, Any]) -> str:
-    """`here`, `blocked: ` with what a system needs that is not to be had here, or what is not installed."""
-    return f"blocked: {mapping['blocked']}" if "blocked" in mapping else missing_module(mapping) or "here"
+def lack(mapping: Mapping[str, Any], where: str = "system") -> tuple[config.Lack, str] | None:
+    """Why a system does not run here, as `config.state` gives it; None if it runs.
+
+    Raises
+    ------
+    HarnessError
+        Its key `state` is none of the known ones.
+    """
+    if "state" in mapping:
+        return config.state(mapping["state"], where)
+    missing = missing_module(mapping)
+    return ("needs", missing) if missing else None
 
 
-def check_blocked(mapping: Mapping[str, Any], where: str) -> None:
-    """Raise HarnessError, with what it needs, if the configuration only registers a system (or does so wrongly)."""
-    if "blocked" not in mapping:
+def system_state(mapping: Mapping[str, Any], where: str = "system") -> str:
+    """`here`, the key `state` of a system that is only registered, or what is not installed."""
+    found = lack(mapping, where)
+    if found is None:
+        return "here"
+    return str(mapping["state"]).strip() if "state" in mapping else found[1]
+
+
+def check_registered(mapping: Mapping[str, Any], where: str) -> None:
+    """Raise HarnessError, with its state, if the configuration only registers a system (or does so wrongly)."""
+    if "state" not in mapping:
         return
     config.check_keys(mapping, _REGISTERED, ("paper",), where)
-    needs = mapping["blocked"]
-    if not isinstance(needs, str) or not needs.strip() or "\n" in needs.strip():
-        raise HarnessError(f"{where}: key 'blocked' is {needs!r}, expected a line that says what the system needs")
-    raise HarnessError(f"{where}: {mapping['title']} is blocked: {needs.strip()}")
+    kind, why = config.state(mapping["state"], where)
+    said = f"needs {why}" if kind == "needs" else f"is {kind}: {why}"
+    raise HarnessError(f"{where}: {mapping['title']} {said}")
 
 
 def _installed(module: str) -> bool:
@@ -120,11 +136,11 @@ def build_system(mapping: Mapping[str, Any], where: str) -> System:
     HarnessError
         A key is missing, unknown to the class or of another type than its default; the class does not exist, it
         needs an extra that is not installed, it makes something else than a system, or the system is only registered
-        (`blocked`).
+        (`state`).
     SystemRaisedError
         Its module or the class itself raises something.
     """
-    check_blocked(mapping, where)
+    check_registered(mapping, where)
     target = str(mapping.get("_target_", ""))
     factory = _factory(target, mapping, where)
     parameters = {key: value for key, value in mapping.items() if key != "_target_" and key not in _ABOUT}

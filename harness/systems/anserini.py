@@ -62,7 +62,7 @@ class Engine:
 
 
 def missing() -> tuple[str, ...]:
-    """What Anserini lacks on this machine, each as `what: command that mends it`; empty if nothing."""
+    """What Anserini lacks on this machine, each as `what: command that installs it`; empty if nothing."""
     lacking = []
     for find in (find_java, find_jar):
         try:

@@ -1,7 +1,7 @@
 """What structural systems stand on: the formulas of a corpus as packed trees, those of topics, and runs made of both.
 
 A document holds any number of formulas: a formula that is a document has one, a post has several. Equal trees are kept
-once, so a system scores trees, and `Formulas.documents` says what that is worth to the documents.
+once, so a system scores trees, and `Formulas.documents` combines that into scores of documents.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Formulas:
         return np.repeat(np.arange(len(self.ids), dtype=np.int32), np.diff(self.start))
 
     def documents(self, trees: Offsets, scores: Floats, aggregate: str = "best") -> Floats:
-        """What scored trees are worth to the documents: shape (documents,), 0 for those without any of them.
+        """Scores of documents from those of trees: shape (documents,), 0 for those without any of them.
 
         Parameters
         ----------

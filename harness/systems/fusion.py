@@ -1,7 +1,7 @@
 """Rank fusion: several runs on the same topics made into one.
 
 `gather` puts runs side by side, the functions after it give each (topic, document) a score, `to_run` sorts. Results do
-not depend on the order of lines in files nor, where no weights tell the runs apart, on the order of the runs.
+not depend on the order of lines in files nor, where no weights distinguish the runs, on the order of the runs.
 IBC, WIBC and RBC are ensembles of the MIRMU and MSM teams at ARQMath 2022 (Section 3.6 of their paper). What it leaves
 open is decided here, and said in the docstrings.
 """
@@ -471,7 +471,7 @@ def _positions(topic: Index) -> Index:
 
 
 def _sum(values: Floats) -> Floats:
-    """Sums over runs, which do not depend on the order of the runs. Sums that rounding alone tells apart are equal
+    """Sums over runs, which do not depend on the order of the runs. Sums that differ by rounding alone are equal
     (1/78 and 1/117 + 1/234): 44 bits after the leading one are kept. Shape (pairs,).
     """
     with np.errstate(over="ignore"):

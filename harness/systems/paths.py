@@ -166,7 +166,7 @@ class Asked:
 
     @cached_property
     def _maybe(self) -> npt.NDArray[np.bool_]:
-        """Whether a known path begins with these 16 bits: most others are told apart so, without a search."""
+        """Whether a known path begins with these 16 bits: most others are ruled out so, without a search."""
         out = np.zeros(1 << 16, np.bool_)
         out[self.known >> _REST] = True
         return out

@@ -94,7 +94,7 @@ COLLECTIONS: dict[str, tuple[str, str, str]] = {
     "key given twice": (
         "title: Mine",
         "title: Mine\nname: mine",
-        f"{MINE}:3: not valid YAML: key 'name' stands on line 1 already",
+        f"{MINE}:3: not valid YAML: key 'name' is on line 1 already",
     ),
     "Python object": (
         "title: Mine",
@@ -120,7 +120,7 @@ DATA: dict[str, tuple[str, str, str]] = {
     "topic twice": (
         "topics.jsonl",
         '{"id": "T1", "title": "x"}\n{"id": "T1", "title": "y"}\n',
-        "{here}/topics.jsonl:2: topic 'T1' stands on line 1 already",
+        "{here}/topics.jsonl:2: topic 'T1' is on line 1 already",
     ),
     "only unjudged topics": (
         "mine.run",
@@ -539,7 +539,7 @@ def test_got_by_hand(place: Place) -> None:
     refused(
         place,
         SCORE,
-        "judged.txt: must be got by hand: ask the organisers; not in the cache, HARNESS_MIRROR is not set; "
+        "judged.txt: must be downloaded manually: ask the organisers; not in the cache, HARNESS_MIRROR is not set; "
         f"set HARNESS_MIRROR to a folder with judged.txt, or put the file (sha256 {digest}) at {target}",
     )
     target.parent.mkdir(parents=True)

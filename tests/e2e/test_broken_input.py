@@ -53,7 +53,7 @@ RUN_FILES: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     "decimal comma": (line(score="1,5"), ("bad.run:1: score '1,5' is not a finite number",)),
     "duplicate": (
         GOOD + line(doc="x", tag="mine"),
-        ("bad.run:7: document 'x' of topic 'M.1' stands on line 3 already",),
+        ("bad.run:7: document 'x' of topic 'M.1' is on line 3 already",),
     ),
     "rank text": (line(rank="first"), ("bad.run:1: rank 'first' is not a whole number of 1 to 8 digits",)),
     "negative rank": (line(rank="-1"), ("bad.run:1: rank '-1' is not a whole number of 1 to 8 digits",)),

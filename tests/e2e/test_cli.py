@@ -214,7 +214,7 @@ def test_list(place: Place) -> None:
     assert rows["arqmath-2-task1"][2] == "official/all"
     assert rows["crossmath"][:3] == ["fetchable", "none stated", "110 cells"]
     assert rows["pya0"][0].startswith("MIT; ")
-    assert rows["mirmu-msm"][0].startswith("blocked: ")
+    assert rows["mirmu-msm"][0].startswith("needs the submitted runs ")
 
 
 def test_list_shows_a_persons_own_configuration(place: Place) -> None:

@@ -1,4 +1,4 @@
-"""The store, files brought by hand and judgments cut to a corpus, from the command line."""
+"""The store, files with manual download and judgments cut to a corpus, from the command line."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def test_what_cannot_be_brought(place: Place) -> None:
     place.write("x", "y")
     said = place.run("fetch", "mini-task1", "--from", "x").err
     assert said.startswith(
-        "harness: fetch 'mini-task1': --from brings a file of a source that is got by hand, and it has"
+        "harness: fetch 'mini-task1': --from takes a file of a source with manual download, and it has"
     )
     assert place.run("fetch", "leansearch", "mini-task1", "--from", "x").err == (
         "harness: fetch leansearch mini-task1: --from brings one file for one name\n"
     )
     assert place.run("fetch", "pya0", "--from", "x").err.startswith(
-        "harness: source 'pya0' is fetched, not brought by hand"
+        "harness: source 'pya0' is fetched, not downloaded manually"
     )
     assert place.run("fetch", "leansearch", "--from", "absent").err == "harness: absent: no such file\n"
 

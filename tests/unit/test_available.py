@@ -1,4 +1,4 @@
-"""What of a paper's tables runs here, and values that are printed twice: what is shipped, and how it is told."""
+"""What of a paper's tables runs here, and values that are printed twice: what is shipped, and how it is shown."""
 
 from __future__ import annotations
 
@@ -145,9 +145,10 @@ def test_what_of_theirs_runs_here() -> None:
         "fusion-wibc",
     }
     for row in available.rows:
-        if row.state() == "blocked":
+        if row.state() not in ("runs", "in part"):
+            assert row.state() == ("blocked" if row.system == "compubert" else "not implemented")
             assert (available.full(row), available.small(row)) == ("", "")
-            assert row.why().startswith("needs ")
+            assert row.why()
 
 
 def test_every_command_of_theirs_is_one_that_can_be_given() -> None:
@@ -195,10 +196,13 @@ def test_their_report_tells_it_in_every_format() -> None:
     rows, commands = table_of(report, "available"), table_of(report, "commands")
     assert len(rows.rows) == 47
     assert [row[3].text for row in rows.rows].count("yes") == 7
-    assert len(commands.rows) == 47 - [row[3].text for row in rows.rows].count("no")
+    states = [row[3].text for row in rows.rows]
+    assert set(states) == {"yes", "in part", "not implemented", "blocked"}
+    assert len(commands.rows) == 47 - states.count("not implemented") - states.count("blocked")
     lines = dict(zip([row[1].text for row in rows.rows], rows.rows, strict=True))
     assert {cell.marks for row in rows.rows for cell in row} == {()}
-    assert lines["msm 5: Compubert"][4].text.startswith(config.load("system", "compubert")[0]["blocked"])
+    why = config.load("system", "compubert")[0]["state"].removeprefix("blocked: ")
+    assert lines["msm 5: Compubert"][4].text.startswith(why)
     assert "the runs of msm 5, mirmu 1" in lines["ens 11: rrf 60 of all 4 msm and mirmu 1"][4].text
     assert lines["mirmu 2: Trained only on text"][1].note == "the same system without LaTeX"
     command = "harness run collection=arqmath-3-task1 corpus=mse-pages system=msm-bm25"
@@ -224,7 +228,7 @@ AVAILABLE: dict[str, Any] = {
         "1": {
             "Base": {"system": "overlap"},
             "Short": {"system": "shuffle", "set": {"seed": 3, "name": "short"}},
-            "Absent": {"blocked": "needs what nobody has"},
+            "Absent": {"state": "blocked: what nobody has"},
         },
     },
 }
@@ -248,7 +252,7 @@ def test_a_table_of_rows(tiny: Tiny) -> None:
         ["0", "Nick", "shuffle", "yes", lacking],
         ["1", "Base", "overlap", "yes", lacking],
         ["1", "Short", "shuffle", "yes", lacking],
-        ["1", "Absent", "none", "no", f"needs what nobody has; {lacking}"],
+        ["1", "Absent", "none", "blocked", f"what nobody has; {lacking}"],
     ]
     full, small = "corpus=arqmath-posts", "corpus=mini-answers"
     seeded = "system=shuffle system.seed=3 system.name=short"
@@ -266,9 +270,10 @@ def test_a_table_of_rows(tiny: Tiny) -> None:
     (section,) = (section for section in report.sections if section.title == "What runs here")
     (prose,) = (block for block in section.blocks if isinstance(block, Text))
     assert prose.paragraphs[0] == (
-        "Of 4 rows, 3 can be run here once their documents are here, 0 in part, and 1 cannot."
+        "Of 4 rows, 3 can be run here once their documents are here, 0 in part; "
+        "0 need a resource, 0 are not implemented and 1 are blocked."
     )
-    assert "by hand: get Posts.V1.3.xml from the organisers" in prose.paragraphs[1]
+    assert "manual download: get Posts.V1.3.xml from the organisers" in prose.paragraphs[1]
     assert prose.paragraphs[2].endswith("): here. It does not give the paper's numbers.")
 
 
@@ -326,19 +331,21 @@ def fused(*inputs: str, **more: object) -> dict[str, object]:
         ({**AVAILABLE, "without_numbers": ["0", "1"]}, "tables: 1: the table has cells, yet 'without_numbers'"),
         ({**AVAILABLE, "without_numbers": []}, "tables: 0: the table has no cells; see 'without_numbers'"),
         ({**AVAILABLE, "tables": {"1": []}}, "tables: key '1' is [], expected keys and values"),
-        (with_rows(Short=None), "tables: 1: row 'Short' is missing; give it a system, or say why it is 'blocked'"),
+        (with_rows(Short=None), "tables: 1: row 'Short' is missing; give it a system, or a 'state'"),
         (with_rows(Shorter={"system": "overlap"}), "tables: 1: row 'Shorter' is unknown; did you mean 'Short'?"),
         (with_rows(Base={"system": "overlp"}), "tables: 1: Base: system 'overlp' is unknown; did you mean 'overlap'?"),
         (with_rows(Base="overlap"), "tables: 1: Base: expected keys and values, found 'overlap'"),
-        (with_rows(Base={}), "tables: 1: Base: expected one of the keys 'system', 'blocked' and 'same_as', found none"),
-        (with_rows(Base={"system": "overlap", "blocked": "x"}), "tables: 1: Base: expected one of the keys"),
+        (with_rows(Base={}), "tables: 1: Base: expected one of the keys 'system', 'state' and 'same_as', found none"),
+        (with_rows(Base={"state": "x"}), "tables: 1: Base: key 'state' is 'x', expected one line"),
+        (with_rows(Base={"state": ["x"]}), "tables: 1: Base: key 'state' is ['x'], expected one line"),
+        (with_rows(Base={"system": "overlap", "state": "needs x"}), "tables: 1: Base: expected one of the keys"),
         (
             with_rows(Base={"system": "overlap", "sets": {}}),
             "tables: 1: Base: key 'sets' is unknown; did you mean 'set'?",
         ),
         (
-            with_rows(Base={"blocked": "x", "set": {"k": 1}}),
-            "tables: 1: Base: key 'set' stands without the key 'system'",
+            with_rows(Base={"state": "needs x", "set": {"k": 1}}),
+            "tables: 1: Base: key 'set' needs the key 'system'",
         ),
         (with_rows(Base={"system": "overlap", "set": {"k": 1}}), "tables: 1: Base: set: parameter 'k' is unknown;"),
         (with_rows(Base={"system": "fusion-rrf"}), "tables: 1: Base: system 'fusion-rrf' fuses runs; name their rows"),
@@ -408,7 +415,7 @@ def test_only_values_that_differ_are_shown(tiny: Tiny) -> None:
         ["tiny, Table 1, ours, Base", "tiny, Table 1, ours, Short", "p2 c1", "0.50", "0.52", "-0.02"],
         ["tiny, Table 1, ours, Base", "tiny, Table 1, ours, Short", "rr c1", "0.83", "0.60", "0.23"],
     ]
-    assert table.notes == ("All stand as printed; 4 further values that are printed twice agree.",)
+    assert table.notes == ("All are as printed; 4 further values that are printed twice agree.",)
 
 
 @pytest.mark.parametrize(

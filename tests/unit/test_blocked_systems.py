@@ -1,4 +1,4 @@
-"""Published systems that are registered without being built: they say what they need, and get in nobody's way."""
+"""Published systems that are registered but do not run here: each has a state, and running it gives that line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.papers import load_paper, paper_names
 from harness.systems import build_system, load_system, system_state
 
 Conf = Callable[[str, str, str], Path]
-BLOCKED = [name for name in config.names("system") if "blocked" in config.load("system", name)[0]]
+REGISTERED = [name for name in config.names("system") if "state" in config.load("system", name)[0]]
 # Rows of the papers' tables (paper, table, row) and the configuration that registers their system.
 ROWS = {
     ("mirmu-msm", "2", "msm 5: Compubert"): "compubert",
@@ -69,15 +69,82 @@ def test_the_systems_of_the_papers_tables_are_registered() -> None:
         assert any((cell.table, cell.system) == (table, row) for cell in load_paper(paper).cells)
 
 
-@pytest.mark.parametrize("name", BLOCKED)
-def test_a_blocked_system_says_what_it_needs(name: str) -> None:
+def test_there_are_systems_of_each_state() -> None:
+    kinds = {name: config.state(config.load("system", name)[0]["state"], name)[0] for name in REGISTERED}
+    assert len(kinds) == 24
+    assert set(kinds.values()) == {"needs", "not implemented", "blocked"}
+    # Only what nobody can have: commercial services, and a model that was never published.
+    assert {name for name, kind in kinds.items() if kind == "blocked"} == {
+        "compubert",
+        "mathlib4-openai-v2",
+        "mathlib4-openai-v3",
+        "moogle",
+        "satpute-gpt4-dpr",
+    }
+    # Their code is here; weights and data are not.
+    assert {name for name, kind in kinds.items() if kind == "needs"} == {"mathamr", "mathamr-plus"}
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+def test_a_registered_system_says_why_it_does_not_run(name: str) -> None:
     mapping, where = config.load("system", name)
-    needs = str(mapping["blocked"])
-    assert needs.startswith("needs ")
+    kind, why = config.state(mapping["state"], where)
+    assert len(why) > 20
     assert mapping["paper"] in paper_names()
-    assert set(mapping) == {"title", "paper", "blocked"}  # no `demo`: the demonstration has nothing to leave out
-    assert system_state(mapping) == f"blocked: {needs}"
-    assert message(lambda: load_system(name)) == f"{where}: {mapping['title']} is blocked: {needs}"
+    assert set(mapping) == {"title", "paper", "state"}  # no `demo`: the demonstration has nothing to leave out
+    assert system_state(mapping) == mapping["state"] == {"needs": f"needs {why}"}.get(kind, f"{kind}: {why}")
+    said = {"needs": f"needs {why}"}.get(kind, f"is {kind}: {why}")
+    assert message(lambda: load_system(name)) == f"{where}: {mapping['title']} {said}"
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("blocked: a service", ("blocked", "a service")),
+        ("not implemented: a model", ("not implemented", "a model")),
+        ("needs the weights: of a model", ("needs", "the weights: of a model")),
+        ("  needs a resource \n", ("needs", "a resource")),
+    ],
+)
+def test_a_state_is_parsed(text: str, parsed: tuple[str, str]) -> None:
+    assert config.state(text, "f") == parsed
+
+
+OTHERS = [
+    "implemented: a",
+    "Blocked: a",
+    "blocked: a\nb",
+    "needs a\rb",
+    "here",
+    None,
+    3,
+    True,
+    ["needs a"],
+    {"needs": "a"},
+]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  ",
+        "blocked",
+        "blocked:",
+        "blocked a",
+        "needs",
+        "needs: ",
+        "needs ",
+        "needs:a",
+        "needsa",
+        "not implemented",
+        *OTHERS,
+    ],
+)
+def test_any_other_state_gives_one_line(text: object) -> None:
+    expected = "expected one line: 'blocked: WHY', 'not implemented: WHY' or 'needs WHAT'"
+    assert message(lambda: config.state(text, "f")) == f"f: key 'state' is {text!r}, {expected}"
+    assert message(lambda: system_state({"title": "T", "state": text})).startswith("system: key 'state' is ")
 
 
 def test_states_of_other_systems() -> None:
@@ -89,15 +156,16 @@ def test_states_of_other_systems() -> None:
 @pytest.mark.parametrize(
     ("mapping", "fault"),
     [
-        ({"title": "T", "blocked": "needs a", "_target_": "harness.systems.simple.Overlap"}, "key '_target_' is unkn"),
-        ({"title": "T", "blocked": "needs a", "demo": True}, "key 'demo' is unknown"),
-        ({"blocked": "needs a"}, "key 'title' is missing"),
-        ({"title": "T", "blocked": None}, "key 'blocked' is missing"),
-        ({"title": "T", "blocked": ""}, "key 'blocked' is '', expected a line that says what the system needs"),
-        ({"title": "T", "blocked": "  "}, "key 'blocked' is '  ', expected a line"),
-        ({"title": "T", "blocked": ["a"]}, "key 'blocked' is ['a'], expected a line"),
-        ({"title": "T", "blocked": "needs a\nand b"}, r"key 'blocked' is 'needs a\nand b', expected a line"),
-        ({"title": "T", "blocked": "needs a\n"}, "T is blocked: needs a"),
+        ({"title": "T", "state": "needs a", "_target_": "harness.systems.simple.Overlap"}, "key '_target_' is unkn"),
+        ({"title": "T", "state": "needs a", "demo": True}, "key 'demo' is unknown"),
+        ({"state": "needs a"}, "key 'title' is missing"),
+        ({"title": "T", "state": None}, "key 'state' is missing"),
+        ({"title": "T", "state": ""}, "key 'state' is '', expected one line"),
+        ({"title": "T", "state": "a"}, "key 'state' is 'a', expected one line"),
+        ({"title": "T", "state": "needs a\n"}, "T needs a"),
+        ({"title": "T", "state": "blocked: a"}, "T is blocked: a"),
+        ({"title": "T", "state": "not implemented: a"}, "T is not implemented: a"),
+        ({"title": "T", "blocked": "needs a"}, "key '_target_' is ''"),
     ],
 )
 def test_faults(mapping: Mapping[str, object], fault: str) -> None:
@@ -106,11 +174,11 @@ def test_faults(mapping: Mapping[str, object], fault: str) -> None:
 
 def test_the_doctor_has_no_cure_for_it(conf: Conf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "reachable", lambda: True)
-    conf("system", "ours-blocked", "title: T\nblocked: needs something\nneeds: no_such_module\nextra: dense\n")
+    conf("system", "ours-blocked", "title: T\nstate: needs something\nneeds: no_such_module\nextra: dense\n")
     conf("system", "ours-absent", "title: T\n_target_: nowhere.System\nneeds: no_such_module\nextra: dense\n")
     named = [row[0] for row in doctor.findings() if row[0].startswith("system ")]
     assert "system ours-absent" in named
-    assert not {f"system {name}" for name in [*BLOCKED, "ours-blocked"]} & set(named)
+    assert not {f"system {name}" for name in [*REGISTERED, "ours-blocked"]} & set(named)
 
 
 def test_running_one_gives_one_line(tmp_path: Path) -> None:
@@ -118,6 +186,6 @@ def test_running_one_gives_one_line(tmp_path: Path) -> None:
     done = subprocess.run([*command, "system=compubert"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    title, needs = (config.load("system", "compubert")[0][key] for key in ("title", "blocked"))
-    assert line == f"harness: run: system: {title} is blocked: {needs}"
+    title, state = (config.load("system", "compubert")[0][key] for key in ("title", "state"))
+    assert line == f"harness: run: system: {title} is {state}"
     assert list(tmp_path.iterdir()) == []

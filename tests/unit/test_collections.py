@@ -220,8 +220,8 @@ def test_a_protocol_that_maps_documents_needs_a_map(make: Callable[..., Path]) -
     [
         ((), "here"),
         (("net",), "fetchable"),
-        (("net", "hand"), "by hand: ask the organisers"),
-        (("hand", "net"), "by hand: ask the organisers"),
+        (("net", "hand"), "manual download: ask the organisers"),
+        (("hand", "net"), "manual download: ask the organisers"),
     ],
 )
 def test_the_state_is_the_worst_of_all_files(
@@ -375,7 +375,7 @@ def test_documents_of_a_corpus(tmp_path: Path) -> None:
         ('{"id": "\\ud800"}', "document id '\\ud800' is empty or holds blanks or unprintable characters"),
         (f'{{"id": "{"d" * 256}"}}', "document id of 256 bytes, at most 255"),
         (f'{{"id": "{"ž" * 128}"}}', "document id of 256 bytes, at most 255"),
-        ('{"id": "d0"}', "document 'd0' stands on an earlier line already"),
+        ('{"id": "d0"}', "document 'd0' is on an earlier line already"),
     ],
 )
 def test_faults_of_a_corpus_name_the_line(tmp_path: Path, line: str | bytes, fault: str) -> None:

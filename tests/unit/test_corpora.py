@@ -252,9 +252,9 @@ def test_loading_a_corpus_fetches_nothing(conf: Conf, monkeypatch: pytest.Monkey
         ("mse-pages", "fetchable"),
         ("mse-formulas", "fetchable"),
         ("arqmath1-formulas", "fetchable"),
-        ("arqmath-posts", "by hand: get Posts.V1.3.xml"),
-        ("mathlib-decls", "by hand: set HARNESS_MIRROR"),
-        ("ntcir-12-formulas", "by hand: get it from NII"),
+        ("arqmath-posts", "manual download: get Posts.V1.3.xml"),
+        ("mathlib-decls", "manual download: set HARNESS_MIRROR"),
+        ("ntcir-12-formulas", "manual download: get it from NII"),
     ],
 )
 def test_states_of_our_corpora(monkeypatch: pytest.MonkeyPatch, name: str, state: str) -> None:

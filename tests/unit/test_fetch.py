@@ -332,8 +332,8 @@ def test_schemes_other_than_http_are_refused(monkeypatch: pytest.MonkeyPatch, ba
 
 def test_by_hand() -> None:
     wanted = Resource("owner/name", COMMIT, "data/a.txt", sha(TEXT), by_hand="sign the form at\n  https://e.org ")
-    assert state(wanted) == "by hand: sign the form at https://e.org"
-    assert failure(wanted) == unavailable("must be got by hand: sign the form at https://e.org")
+    assert state(wanted) == "manual download: sign the form at https://e.org"
+    assert failure(wanted) == unavailable("must be downloaded manually: sign the form at https://e.org")
     path = put(wanted.cached, b"other")
     assert failure(wanted) == wrong(b"other", path, "it was left there")
     path.write_bytes(TEXT)

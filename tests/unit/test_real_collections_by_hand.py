@@ -100,8 +100,8 @@ def test_faults_of_groups_name_the_line(change: Callable[[dict[str, Any]], objec
 
 def test_a_benchmark_that_is_brought(tmp_path: Path) -> None:
     collection = load_collection("leansearch")
-    assert collection.state().startswith("by hand: ask its authors")
-    assert "must be got by hand" in message(collection.qrels)
+    assert collection.state().startswith("manual download: ask its authors")
+    assert "must be downloaded manually" in message(collection.qrels)
     brought = write(tmp_path / "anything.json", groups())
     kept = accept(brought, "leansearch")
     assert kept.read_bytes() == brought.read_bytes()
@@ -132,7 +132,7 @@ def test_what_is_brought_is_checked(tmp_path: Path) -> None:
     assert message(lambda: accept(torn, "leansearch")).startswith(f"{torn}:")
     assert message(lambda: accept(tmp_path / "none.json", "leansearch")) == f"{tmp_path / 'none.json'}: no such file"
     assert message(lambda: accept(tmp_path, "leansearch")) == f"{tmp_path}: is a folder, expected a file"
-    assert load_collection("leansearch").state().startswith("by hand")
+    assert load_collection("leansearch").state().startswith("manual download")
 
 
 def test_sources_that_are_not_brought(tmp_path: Path) -> None:
@@ -140,7 +140,9 @@ def test_sources_that_are_not_brought(tmp_path: Path) -> None:
     assert "mathlib" in by_hand()
     assert "pya0" not in by_hand()
     file = write(tmp_path / "f", [])
-    assert message(lambda: accept(file, "pya0")).startswith("source 'pya0' is fetched, not brought by hand; known: ")
+    assert message(lambda: accept(file, "pya0")).startswith(
+        "source 'pya0' is fetched, not downloaded manually; known: "
+    )
     assert message(lambda: accept(file, "leansaerch")) == "source 'leansaerch' is unknown; did you mean 'leansearch'?"
 
 
@@ -178,7 +180,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
 def test_formulas_of_ntcir_that_are_brought(tmp_path: Path) -> None:
     file = tmp_path / "formulas.txt"
     file.write_text("A:1 x\nA:1 y\n")
-    assert message(lambda: accept(file, "ntcir-12")) == f"{file}:2: document 'A:1' stands on an earlier line already"
+    assert message(lambda: accept(file, "ntcir-12")) == f"{file}:2: document 'A:1' is on an earlier line already"
     file.write_text("\n")
     assert message(lambda: accept(file, "ntcir-12")) == f"{file}: no formulas found"
     file.write_text("A:1 x\nB:2 y\n")

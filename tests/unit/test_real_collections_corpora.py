@@ -115,7 +115,7 @@ def test_other_faults_of_pages(tmp_path: Path) -> None:
     path.unlink()
     page(tmp_path, 1, 2)
     second = page(tmp_path, 5, 2)
-    expected = f"{second}: document '2' stands on an earlier line already"
+    expected = f"{second}: document '2' is on an earlier line already"
     assert message(lambda: list(corpus(tmp_path, "mse-pages"))) == expected
     odd = tmp_path / "index.html"
     odd.touch()
@@ -347,12 +347,12 @@ OUTSIDE = '<!DOCTYPE posts SYSTEM "file:///etc/passwd">\n<posts/>'
             f":2: Id '{'9' * 30}' is not a whole",
         ),
         ("<posts>\n" + post(Id="٣", PostTypeId="1", Title="t") + "</posts>", ":2: Id '٣' is not a whole number"),
-        ("<posts>\n" + QUESTION + ANSWER + QUESTION + "</posts>", ":4: post 5 stands on line 2 already"),
+        ("<posts>\n" + QUESTION + ANSWER + QUESTION + "</posts>", ":4: post 5 is on line 2 already"),
         (
             "<posts>\n" + QUESTION + ANSWER + ANSWER.replace('"9"', '"09"') + "</posts>",
-            ":4: post 9 stands on line 3 already",
+            ":4: post 9 is on line 3 already",
         ),
-        ("<posts>\n" + QUESTION + ANSWER.replace('"9"', '"5"') + "</posts>", ":3: post 5 stands on line 2 already"),
+        ("<posts>\n" + QUESTION + ANSWER.replace('"9"', '"5"') + "</posts>", ":3: post 5 is on line 2 already"),
     ],
 )
 def test_faults_of_posts(tmp_path: Path, text: str, fault: str) -> None:
@@ -485,7 +485,7 @@ def test_formulas_of_ntcir(tmp_path: Path) -> None:
     [
         (b"A 1 x", "'A' is no formula id such as Binomial_coefficient:197"),
         (b"A:\xff x", "not UTF-8 text"),
-        (b"A:1 y", "document 'A:1' stands on an earlier line already"),
+        (b"A:1 y", "document 'A:1' is on an earlier line already"),
     ],
 )
 def test_faults_of_formulas_of_ntcir(tmp_path: Path, line: bytes, fault: str) -> None:

@@ -77,7 +77,7 @@ def test_faults_of_queries_name_the_line(row: object, fault: str) -> None:
 
 def test_an_item_twice_is_a_fault() -> None:
     assert message(lambda: mathlib.qr_topics(file_of(OTHER, ROW, OTHER), "f")) == (
-        "f:4: topic 'O2.nickname' stands on line 2 already"
+        "f:4: topic 'O2.nickname' is on line 2 already"
     )
 
 

@@ -51,26 +51,28 @@ def test_the_outcome(tiny: Tiny) -> None:
     report = report_of(tiny("remarks: [The first thing., The second thing.]\n"))
     assert report.title == "A tiny paper"
     assert report.headline == (
-        "tiny: 3 of 8 table cells exact, 1 of 1 values of its text exact, 1 close, 1 differs, 3 blocked"
+        "tiny: 3 of 8 table cells exact, 1 of 1 values of its text exact, "
+        "1 close, 1 differs, 2 need a resource, 1 blocked"
     )
     assert grid(tables(report)["verdicts"]) == [
         ["verdict", "cells", "meaning"],
         ["exact", "4", "rounds to the printed digits"],
         ["close", "1", "within two units of the last printed digit"],
         ["differs", "1", "further away"],
-        ["blocked", "3", "cannot be recomputed here; the reason stands with the cell"],
+        ["needs", "2", "needs a resource that is not here; see the cause"],
+        ["blocked", "1", "cannot be recomputed, as something is not available anywhere; see the cause"],
     ]
     assert words(report, "Outcome") == [
         "What the paper does not say, and what makes its numbers come out:",
         "The first thing.",
         "The second thing.",
     ]
-    assert grid(tables(report)["blocked"]) == [
-        ["tables", "values", "cause"],
-        ["1", "2", "no archived run is known"],
-        ["2", "1", "times of another machine"],
+    assert grid(tables(report)["not-recomputed"]) == [
+        ["tables", "values", "state", "cause"],
+        ["1", "2", "needs", "an archived run"],
+        ["2", "1", "blocked", "times of another machine"],
     ]
-    assert tables(report)["blocked"].notes == ("map: the paper divides by something else.",)
+    assert tables(report)["not-recomputed"].notes == ("map: the paper divides by something else.",)
 
 
 def test_a_table_as_the_paper_prints_it(tiny: Tiny) -> None:
@@ -90,9 +92,9 @@ def test_a_table_as_the_paper_prints_it(tiny: Tiny) -> None:
     assert {cell.marks for row in table.rows for cell in row[2::2]} == {()}
     marks = [[cell.marks for cell in row[3::2]] for row in table.rows]
     assert marks == [
-        [("exact",), ("exact",), ("exact",), ("blocked",)],
+        [("exact",), ("exact",), ("exact",), ("needs",)],
         [("close",), ("differs",), ("missing",), ("missing",)],
-        [("blocked",), ("missing",), ("missing",), ("missing",)],
+        [("needs",), ("missing",), ("missing",), ("missing",)],
     ]
     assert table.notes == (
         "Paper: as printed; here: recomputed, with two digits more. "
@@ -106,7 +108,7 @@ def test_a_table_as_the_paper_prints_it(tiny: Tiny) -> None:
 def test_a_table_of_which_nothing_was_recomputed_is_only_listed(tiny: Tiny) -> None:
     report = report_of(tiny())
     assert "table-2" not in tables(report)
-    assert ["2", "1", "times of another machine"] in grid(tables(report)["blocked"])
+    assert ["2", "1", "blocked", "times of another machine"] in grid(tables(report)["not-recomputed"])
 
 
 def test_addresses_of_a_paper_stand_in_its_outcome(tiny: Tiny) -> None:
@@ -264,7 +266,7 @@ def test_where_all_is_well_that_is_told(tiny: Tiny) -> None:
         "No order of tied results would change a mean.",
         "The readers of the run files had nothing to warn of.",
     ]
-    assert "blocked" not in tables(report)
+    assert "not-recomputed" not in tables(report)
     assert [section for section in titles(report) if "claims" in section or "translated" in section] == []
 
 
@@ -273,7 +275,12 @@ def test_a_paper_of_which_nothing_can_be_recomputed() -> None:
     assert titles(report) == ["Outcome", "One run, two values", "What runs here", "Provenance"]
     assert report.headline == "None of the 295 published values is recomputed here"
     assert {mark for table in report.tables() for row in table.rows for cell in row for mark in cell.marks} == set()
-    assert [(row[0].text, row[1].value) for row in tables(report)["blocked"].rows] == [("2, 3", 294), ("figure 2", 1)]
+    rows = tables(report)["not-recomputed"].rows
+    assert [(row[0].text, row[1].value, row[2].text) for row in rows] == [
+        ("2", 90, "needs"),
+        ("3", 204, "not implemented"),
+        ("figure 2", 1, "needs"),
+    ]
     published = [cell.value for cell in load_paper("mirmu-msm").cells]
     verdicts: Any = report.data["verdicts"]
     assert [verdict["printed"] for verdict in verdicts] == published
@@ -281,7 +288,7 @@ def test_a_paper_of_which_nothing_can_be_recomputed() -> None:
 
 @pytest.mark.parametrize("key", ["mathamr-plus", "mathlib4", "mirmu-msm", "saber-math"])
 def test_what_blocks_a_paper_is_a_short_list(key: str) -> None:
-    table = tables(report_of(key))["blocked"]
+    table = tables(report_of(key))["not-recomputed"]
     assert len(table.rows) <= 6
     assert sum(row[1].value or 0 for row in table.rows) == len(load_paper(key).cells)
 
@@ -319,7 +326,7 @@ def test_the_data_holds_verdicts_and_scores(tiny: Tiny, tmp_path: Path) -> None:
         "cause": "",
     }
     assert verdicts[5]["value"] is None
-    assert verdicts[5]["cause"] == "no archived run is known"
+    assert (verdicts[5]["verdict"], verdicts[5]["cause"]) == ("needs", "an archived run")
     assert {(score["collection"], score["run"]) for score in data["scores"]} == {
         (f"tiny-{n}", f"{name}-run") for n in (1, 2) for name in ("base", "short", "tied")
     }

@@ -253,7 +253,7 @@ def test_comparisons_come_back() -> None:
             f"run: damaged, TypeError: {NOT_A_NUMBER}",
         ),
         ({"score": [1, np.nan]}, "run:2: score 'nan' is not a finite number"),
-        ({"doc": ["a", "a"]}, "run:2: document 'a' of topic '1' stands on line 1 already"),
+        ({"doc": ["a", "a"]}, "run:2: document 'a' of topic '1' is on line 1 already"),
         ({"topic": None}, "run: damaged, TypeError: 'NoneType' object is not iterable"),
     ],
 )

@@ -163,7 +163,7 @@ def test_markup_that_is_not_escaped_is_read_without_it() -> None:
         ),
         (
             b'<Topics>\n<Topic number="A.1"/>\n<Topic number="A.2"/>\n<Topic\nnumber="A.1"/></Topics>',
-            "f:5: topic 'A.1' stands on line 2 already",
+            "f:5: topic 'A.1' is on line 2 already",
         ),
         (b'<?xml version="1.0"?>\n<!DOCTYPE t>\n<Topics/>', "f:2: DOCTYPE is not allowed in a topics file"),
         (
@@ -206,7 +206,7 @@ def test_translated_topics() -> None:
         (b"\n \n", "f: no topics found"),
         (b"A.1\tt\tb\tx\n\nA.2\tt\n", "f:3: 2 columns, expected 4 (id title body tags)"),
         (b"A.1\tt\tb\tx\ty\n", "f:1: 5 columns, expected 4 (id title body tags)"),
-        (b"A.1\tt\tb\tx\n\n\nA.1\tt\tb\tx\n", "f:4: topic 'A.1' stands on line 1 already"),
+        (b"A.1\tt\tb\tx\n\n\nA.1\tt\tb\tx\n", "f:4: topic 'A.1' is on line 1 already"),
         (b"A.1\tt\tb\tx\nA.2\t\xe9\tb\tx\n", "f:2: byte 0xe9 is not UTF-8 text"),
         (b"\tt\tb\tx\n", "f:1: topic id '' is empty or holds blanks or unprintable characters"),
     ],
@@ -287,7 +287,7 @@ def test_ids_as_long_as_those_of_a_run() -> None:
 
 def test_an_id_twice_is_a_fault_on_its_line() -> None:
     line = b'{"id": "M.1", "title": "t"}\n'
-    assert fault(lambda: jsonl(line + b"\n" + line, "f")) == "f:3: topic 'M.1' stands on line 1 already"
+    assert fault(lambda: jsonl(line + b"\n" + line, "f")) == "f:3: topic 'M.1' is on line 1 already"
 
 
 @given(st.binary(max_size=80))
@@ -326,7 +326,7 @@ def test_a_row_that_is_cut_short_has_fewer_attributes() -> None:
         (b"Topic,d\n", "f:1: column 'D' is missing; found Topic, d"),
         (b"Topic,D\nA.1,\xff\n", "f:2: byte 0xff is not UTF-8 text"),
         (b"Topic,D\nA.1," + b"x" * 200_000 + b"\n", "f:2: not CSV: field larger than field limit (131072)"),
-        (b"Topic,D\nA.1,x\n\nA.1,y\n", "f:4: topic 'A.1' stands on an earlier line already"),
+        (b"Topic,D\nA.1,x\n\nA.1,y\n", "f:4: topic 'A.1' is on an earlier line already"),
     ],
 )
 def test_faults_of_attributes(data: bytes, expected: str) -> None:

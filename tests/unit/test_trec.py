@@ -198,10 +198,10 @@ BAD_RUNS: dict[str, tuple[bytes, list[str]]] = {
         [FIVE],
     ),
     "5 columns, 0": (b"1 0 1 2.0 t\n", [FIVE]),
-    "duplicate": (TWO + b"1 Q0 a 3 0.5 t\n", [":3: document 'a' of topic '1' stands on line 1 already"]),
+    "duplicate": (TWO + b"1 Q0 a 3 0.5 t\n", [":3: document 'a' of topic '1' is on line 1 already"]),
     "duplicate, three times": (
         TWO + b"2 Q0 b 3 0.5 t\n1 Q0 b 4 0.5 t\n1 Q0 b 5 0.5 t\n",
-        [f":{line}: document 'b' of topic '1' stands on line 2 already" for line in (4, 5)],
+        [f":{line}: document 'b' of topic '1' is on line 2 already" for line in (4, 5)],
     ),
     "mixed tags": (TWO + b"1 Q0 c 3 0.5 u\n", [":3: run tag 'u' differs from line 1's 't'"]),
     "tag with a slash": (b"1 Q0 a 1 2.0 ../t", [f":1: run tag '../t' does not fit a file name: {RULE}"]),
@@ -239,11 +239,11 @@ BAD_RUNS: dict[str, tuple[bytes, list[str]]] = {
         [
             ":3: score 'nan' is not a finite number",
             ":3: run tag 'u' differs from line 1's 't'",
-            ":3: document 'a' of topic '1' stands on line 1 already",
+            ":3: document 'a' of topic '1' is on line 1 already",
             f":4: 1 columns, expected 6 {TREC}",
             ":5: rank '-1' is not a whole number of 1 to 8 digits",
             ":6: score 'x' is not a finite number",
-            ":6: document 'b' of topic '1' stands on line 2 already",
+            ":6: document 'b' of topic '1' is on line 2 already",
         ],
     ),
     "21 problems": (
@@ -364,9 +364,9 @@ def test_duplicates_and_line_numbers_across_blocks() -> None:
     data = ("\r\n".join(rows)).encode()
     assert len(data) > 3 << 19
     assert message(lambda: parse_run(data, "run")).split("\n") == [
-        "run:20002: document 'document-19500' of topic '0' stands on line 19502 already",
+        "run:20002: document 'document-19500' of topic '0' is on line 19502 already",
         f"run:30002: 7 columns, expected 6 {TREC}",
-        "run:40001: document 'document-7' of topic '7' stands on line 8 already",
+        "run:40001: document 'document-7' of topic '7' is on line 8 already",
     ]
 
 

@@ -164,7 +164,7 @@ def order(run: Run) -> dict[str, list[str]]:
 def test_the_systems_of_the_demonstration_need_no_extra() -> None:
     mapping, _ = config.load("paper", "demo")
     named = {system for entry in mapping["collections"].values() for system in entry["systems"]}
-    assert all(not {"needs", "extra", "blocked"} & set(config.load("system", name)[0]) for name in named)
+    assert all(not {"needs", "extra", "state"} & set(config.load("system", name)[0]) for name in named)
 
 
 # Provenance

@@ -80,7 +80,7 @@ def read_topics(path: Path) -> Iterator[tuple[str, Graph | Failure]]:
     """The graphs of MathAMR's published topics (`results/mathamr_topics.tsv`): id and Penman, tab-separated, quoted.
 
     Each operator tree stands there behind `:math` beside a constant `MATH`, which becomes the placeholder; kinds of its
-    symbols are told by their variables, so `(V1 / x)` is `V!x`. There are no layout trees and no formula ids.
+    symbols are identified by their variables, so `(V1 / x)` is `V!x`. There are no layout trees and no formula ids.
 
     Raises
     ------

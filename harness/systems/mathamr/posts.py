@@ -261,7 +261,7 @@ def _grow(
     name = ":opt" if kind == OPT else ":slt"
     edges.append((place, name, first))
     for node, (parent, edge) in enumerate(zip(tree.parents[1:], tree.edges[1:], strict=True), 1):
-        # The arguments of an unordered operator have no places to tell apart.
+        # The arguments of an unordered operator have no places to distinguish.
         unordered = kind == OPT and tree.labels[parent].startswith("U!")
         edges.append((first + parent, f"{name}_{'0' if unordered else edge}", first + node))
     return (first, len(labels))

@@ -460,7 +460,7 @@ def _known(what: str, given: object, known: Iterable[str]) -> None:
 
 
 def _enough(train: Pairs, held: Pairs) -> None:
-    """Raise HarnessError if there is nothing to tell apart, in training or in validation."""
+    """Raise HarnessError if there is nothing to distinguish, in training or in validation."""
     for what, part, way in (("held out", held, "raise"), ("trained on", train, "lower")):
         if (questions := len(np.unique(part.group))) < 2:
             raise HarnessError(
