@@ -127,7 +127,9 @@ def sweep_report(
     where = f"tuned on {', '.join(tuned_on)}" if tuned_on else "chosen on the same topics"
     systems, collections = (_named(done, group) for group in ("system", "collection"))
     subject = (f" of {systems}" if systems else "") + (f" on {collections}" if collections else "")
-    headline = f"{_counted(len(points), 'configuration')}{subject}: {'' if alone else 'best '}{labels[0]} "
+    # The values are of the collections tuned on; the title names the one that is reported.
+    scored = f" of {systems}" if tuned_on and systems else "" if tuned_on else subject
+    headline = f"{_counted(len(points), 'configuration')}{scored}: {'' if alone else 'best '}{labels[0]} "
     headline += f"{_value(ranked[0], labels[0]):.4f}" + ("" if alone else f", {where}")
     return Report(f"{title}{subject}", headline, tuple(sections))
 
