@@ -59,10 +59,11 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
     with opened(path) as raw:
         content = Unpacked(raw.read)
         if raw.seekable() and not content.packed:
-            if os.fstat(raw.fileno()).st_size > limit:
+            size = os.fstat(raw.fileno()).st_size
+            if size > limit:
                 raise format_error(path, 0, f"larger than {limit:,} bytes{raising}")
             raw.seek(0)
-            return raw.read()
+            return raw.read(size) + raw.read()  # of a known size, since a read to the end makes two copies on the way
         out = io.BytesIO()  # gives its bytes away without copying them
         while chunk := content.read(CHUNK):
             length = out.write(chunk) and out.tell()
