@@ -22,7 +22,7 @@ import xxhash
 from harness import __version__, meter, temporary
 from harness.console import progress, say
 from harness.errors import HarnessError
-from harness.files import cache_root, sha256, sha256_file, write_atomic
+from harness.files import cache_root, read_bytes, sha256, sha256_file, write_atomic
 
 SPEC = "spec.json"
 ABSENT = "not there"
@@ -262,8 +262,8 @@ def artefacts() -> list[Artefact]:
         folder = path.parent
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
         try:
-            spec = dict(json.loads(path.read_text(encoding="utf-8"))["spec"])
-        except (ValueError, KeyError, TypeError):
+            spec = dict(json.loads(read_bytes(path))["spec"])
+        except (HarnessError, ValueError, KeyError, TypeError, RecursionError):
             spec = {"damaged": str(path)}  # listed and deleted like any other
         out.append(Artefact(folder.parent.name, folder.name, folder, spec, size, path.stat().st_mtime))
     return sorted(out, key=lambda artefact: (artefact.used, artefact.key))

@@ -160,3 +160,11 @@ def test_provenance_names_versions_and_no_host() -> None:
     )
     assert os.uname().nodename not in made.machine
     assert made.files == {"file": "0" * 64}
+
+
+def test_an_artefact_without_a_readable_specification_is_listed(tmp_path: Path) -> None:
+    folder = get_or_build("kind", {"a": 1}, lambda made: None)
+    (folder / "spec.json").unlink()
+    (folder / "spec.json").mkdir()
+    (listed,) = artefacts()
+    assert (listed.key, dict(listed.spec)) == (folder.name, {"damaged": str(folder / "spec.json")})
