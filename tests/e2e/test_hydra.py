@@ -186,7 +186,7 @@ def test_a_persons_own_configuration(place: Place, named: bool) -> None:
     own_configuration(place, folder)
     environment = {"HARNESS_CONF": str(place.here / folder)} if named else {}
     printed = place.good("run", "collection=mine", "corpus=texts", "system=ours", environment=environment)
-    assert printed.startswith("1 run on mine (edition official, n = 2): best MAP 0.500 by ours\n")
+    assert printed.startswith("1 run on mine (edition official, n = 2): MAP 0.500 by ours\n")
     rows = [line.split("\t") for line in (place.here / "runs/mine/ours.run").read_text().splitlines()]
     # T1 shares two words with b, one of them rare, and cubes are not a cube: T2 finds nothing.
     assert [row[0] for row in rows] == ["T1", "T1"]

@@ -99,7 +99,7 @@ def part(place: Place, documents: int) -> list[str]:
         "name": "part",
         "title": "Part",
         "licence": "CC0",
-        "file": {"file": "part.jsonl"},
+        "file": {"file": "../../part.jsonl"},
         "fields": {"id": "id", "title": "title", "body": "body"},
         "notes": ["the first documents of the corpus"],
     }
@@ -125,7 +125,7 @@ def test_judgments_are_cut_to_the_corpus_and_the_report_says_so_first(place: Pla
     assert printed[0] == said
     assert f"(edition official, n = {gained})" in printed[1]
     report = (place.here / "reports/mini-task1/overlap/report.md").read_text()
-    first = report.partition("## What was compared")[2].strip().splitlines()[0]
+    first = report.partition("## Results")[2].strip().splitlines()[0]
     assert first == f"J{said[1:]}."
     scored = place.good("score", "runs/mini-task1/overlap.run", "-c", "mini-task1", "--corpus", "part")
     assert scored.splitlines()[0] == said

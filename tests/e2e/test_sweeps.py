@@ -85,7 +85,10 @@ def test_a_sweep(place: Place) -> None:
     printed = place.good("run", "-m", *MINI, "system=overlap,shuffle", "formats=[json]").splitlines()
     value = said_of(printed[:2], r"system=(\w+): nDCG′ (\S+) on mini-task1 \(n = 42\)")
     assert set(value) == {"overlap", "shuffle"}
-    said = re.fullmatch(r"2 configurations: best nDCG′ (0\.\d{4}), chosen on the same topics", printed[2])
+    said = re.fullmatch(
+        r"2 configurations of overlap, shuffle on mini-task1: best nDCG′ (0\.\d{4}), chosen on the same topics",
+        printed[2],
+    )
     assert said
     assert float(said[1]) == max(value.values()) == value["overlap"]
     assert set(runs(place)) == {"runs/mini-task1/overlap.run", "runs/mini-task1/shuffle.run"}
@@ -220,7 +223,7 @@ def test_tuning_and_reporting_use_different_topics(place: Place) -> None:
     printed = place.good(*arguments).splitlines()
     tuned = said_of(printed[:3], r"system=bm25, system.k1=(\S+): nDCG′ (\S+) on other \(n = 8\)")
     assert set(tuned) == {"0.1", "1.2", "8"}
-    assert printed[3].startswith(f"3 configurations: best nDCG′ {max(tuned.values()):.4f}, tuned on other")
+    assert printed[3].startswith(f"3 configurations of bm25: best nDCG′ {max(tuned.values()):.4f}, tuned on other")
     # The reported topics were ranked by the chosen configuration alone.
     assert {Path(name).name for name in runs(place) if "mini-task1" in name} == {"bm25-tuned.run"}
     best = max(tuned, key=lambda value: tuned[value])
@@ -260,7 +263,7 @@ def test_training_judgments_come_from_the_command_line(place: Place) -> None:
 
 def test_a_shipped_sweep(place: Place) -> None:
     shown = place.good("run", "sweep=bm25-k1-b", *MINI, "system=bm25", "formats=[json]").splitlines()
-    assert shown[-2].startswith("40 configurations: best nDCG′ 0.")
+    assert shown[-2].startswith("40 configurations of bm25 on mini-task1: best nDCG′ 0.")
     assert len(runs(place)) == 40
     assert "runs/mini-task1/bm25-k1=0.3-b=0.run" in runs(place)
 
@@ -290,5 +293,5 @@ def test_optuna_searches(place: Place) -> None:
         "system.k1=interval(0.1,3)",
         "formats=[json]",
     )
-    assert "6 configurations: best nDCG′ 0." in printed
+    assert "6 configurations of bm25 on mini-task1: best nDCG′ 0." in printed
     assert len({str(point["overrides"]) for point in points(place)}) == 6

@@ -37,6 +37,9 @@ def test_a_sweep_names_its_system_and_collection() -> None:
     assert both.title == "Sweep of bm25, tfidf on mini-task1, other"
     many = report_of(*(point(0.5, system=f"s{n}") for n in range(4)))
     assert many.title == "Sweep of 4 systems on mini-task1"
+    tuned = report_of(point(0.5, k="1"), point(0.7, k="2"), tuned_on=("first", "second"))
+    assert tuned.title == "Sweep of bm25 on mini-task1"
+    assert tuned.headline == "2 configurations of bm25: best nDCG 0.7000, tuned on first, second"
     old = Point({"a": "1"}, {}, {"nDCG": 0.5}, 42)
     assert report_of(old).title == "Sweep"
 
