@@ -263,7 +263,7 @@ def artefacts() -> list[Artefact]:
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
         try:
             spec = dict(json.loads(path.read_text(encoding="utf-8"))["spec"])
-        except (ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             spec = {"damaged": str(path)}  # listed and deleted like any other
         out.append(Artefact(folder.parent.name, folder.name, folder, spec, size, path.stat().st_mtime))
     return sorted(out, key=lambda artefact: (artefact.used, artefact.key))
