@@ -84,10 +84,10 @@ def names(group: str) -> dict[str, Path]:
     return out
 
 
-def parse(data: bytes, path: str) -> dict[str, Any]:
-    """A YAML mapping; faults as `path:line: reason`."""
+def parse(data: bytes, path: str, most: int = _MOST) -> dict[str, Any]:
+    """A YAML mapping of at most so many values, every alias written out; faults as `path:line: reason`."""
     try:
-        _check_nesting(data, path)
+        _check_nesting(data, path, most)
         value = yaml.load(data, _Loader)  # noqa: S506  (a safe loader, made stricter)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
@@ -113,7 +113,7 @@ def read(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
     return dict(_parsed(read_bytes(known[name], most=_MOST_BYTES), str(known[name]))), str(known[name])
 
 
-def _check_nesting(data: bytes, path: str) -> None:
+def _check_nesting(data: bytes, path: str, most: int) -> None:
     """Raise FormatError for what would break the loader, which recurses, or fill the memory of who follows aliases."""
     sizes = [0]  # nodes of the whole, then of each collection that is open
     names: list[str | None] = []
@@ -134,8 +134,8 @@ def _check_nesting(data: bytes, path: str) -> None:
         line = event.start_mark.line + 1 if event.start_mark else 0
         if len(names) > _DEEPEST:
             raise format_error(path, line, f"more than {_DEEPEST} levels, one inside the other")
-        if sizes[-1] > _MOST:
-            raise format_error(path, line, f"more than {_MOST:,} values where all aliases are followed")
+        if sizes[-1] > most:
+            raise format_error(path, line, f"more than {most:,} values where all aliases are followed")
 
 
 def load(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:

@@ -18,12 +18,12 @@ from typing import Any
 
 import yaml
 
+from harness import config
 from harness.errors import HarnessError
 from harness.files import read_bytes
 from harness.meter import Meter, peak_memory
 from harness.store import Provenance, key
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 ENDING = ".ir-metadata.yml"
 MOST_BYTES = 1 << 26  # of a side file, which has a line for each topic
 
@@ -106,13 +106,18 @@ def text(name: str, sha256: str, layout: str, collection: str, made: Made) -> st
 def claimed(path: Path) -> tuple[str, str, str]:
     """Key, checksum and layout of the run that a side file speaks of; empty if there is none, or it is damaged."""
     try:
-        document = yaml.load(read_bytes(path, most=MOST_BYTES), _LOADER)  # noqa: S506  (a safe loader)
+        document = _read(path)
         part = document["harness"]
         if part["sha256"] != _checksum(document):
             return "", "", ""
         return str(part["key"]), str(part["run sha256"]), str(part["run layout"])
-    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError, RecursionError, HarnessError):
+    except (HarnessError, KeyError, TypeError, ValueError, RecursionError):
         return "", "", ""
+
+
+def _read(path: Path) -> dict[str, Any]:
+    data = read_bytes(path, most=MOST_BYTES)
+    return config.parse(data, str(path), most=len(data))  # one topic or ten thousand, but no alias that multiplies
 
 
 def _checksum(document: Mapping[str, Any]) -> str:
@@ -132,8 +137,8 @@ def used_gpus() -> list[str]:
 def made_on(path: Path) -> str:
     """The corpus that a side file names; empty if it names none or there is no such file."""
     try:
-        return str(yaml.load(read_bytes(path, most=MOST_BYTES), _LOADER)["data"]["corpus"]["name"])  # noqa: S506
-    except (HarnessError, yaml.YAMLError, KeyError, TypeError, ValueError, RecursionError):
+        return str(_read(path)["data"]["corpus"]["name"])
+    except (HarnessError, KeyError, TypeError):
         return ""
 
 

@@ -62,7 +62,7 @@ def read_points(folder: Path) -> list[Point]:
         try:
             read = json.loads(path.read_text(encoding="utf-8"))
             points.append(Point(**{**read, "said": tuple(read["said"])}))
-        except (ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise HarnessError(f"{path}: not a point of a sweep: {error}") from None
     now = next((point.basis for point in reversed(points) if point.basis), "")
     points = [point for point in points if point.basis in ("", now)]

@@ -110,6 +110,13 @@ def test_judgments_in_a_file_score_as_the_collection_does(place: Place) -> None:
     ]
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, "a: " * 100_000, "x: &a [1]\ny: [" + "*a, " * 1000 + "]"])
+def test_a_side_file_that_is_none_says_nothing(place: Place, text: str) -> None:
+    expected = place.good("score", "a.run", *GIVEN)
+    place.write("a.ir-metadata.yml", text)
+    assert place.good("score", "a.run", *GIVEN) == expected
+
+
 def test_the_protocol_is_said(place: Place) -> None:
     last = place.good("score", "a.run", *GIVEN).splitlines()[-1]
     assert last.startswith("mini-task1.txt (judgments ")

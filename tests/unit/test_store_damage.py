@@ -233,6 +233,9 @@ def test_every_value_of_a_side_file_counts_but_for_the_actor(tmp_path: Path) -> 
         assert text.count(old) == 1
         side.write_text(text.replace(old, new), encoding="utf-8")
         assert metadata.claimed(side) == ("", "", "")
+    bomb = "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 9)}]\n" for n in range(12))
+    side.write_text(f"{text}a0: &a0 x\n{bomb}", encoding="utf-8")
+    assert metadata.claimed(side) == ("", "", "")
     side.write_text(text.replace("team: null", "team: ours"), encoding="utf-8")
     assert run("bm25", tmp_path).reused
     assert "team: ours" in side.read_text(encoding="utf-8")

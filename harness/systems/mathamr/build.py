@@ -340,7 +340,7 @@ def _is_there(path: Path, header: str) -> bool:
         raise format_error(path, 0, f"cannot be read: {error}") from None
     try:
         found = str(json.loads(first)["made"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         found = ""
     if first != _checked(found, lines):
         say(f"{path}: damaged; its graphs are made again")
@@ -372,7 +372,7 @@ def _posts(folder: Path) -> int | None:
     """How many posts a folder is about; None if it does not say, of which `_rows` complains."""
     try:
         return int(json.loads((folder / _SUMMARY).read_text(encoding="utf-8"))["posts"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -385,7 +385,7 @@ def _rows(folder: Path) -> Iterator[tuple[Path, int, dict[str, Any]]]:
         raise HarnessError(
             f"{folder}: its graphs are not finished (no {_SUMMARY}); build them again to go on"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise format_error(path, 0, f"not a summary of graphs: {error}") from None
     for shard, number, line in _lines_of(folder, shards):
         yield shard, number, _row(shard, number, line)
@@ -394,7 +394,7 @@ def _rows(folder: Path) -> Iterator[tuple[Path, int, dict[str, Any]]]:
 def _row(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         row = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise format_error(path, number, f"damaged: {error}") from None
     if not (isinstance(row, dict) and "id" in row and ({"graph"} <= row.keys() or {"failure", "reason"} <= row.keys())):
         raise format_error(path, number, "expected a post's id with its graph or failure")
