@@ -3,7 +3,8 @@
 Modules are found by reading their imports, those inside functions too; nothing is imported for it. Of our own modules
 those count that are really imported, so that a change of one system leaves what others have made as it was. Of others'
 code a package counts as a whole, a single file with what it imports. A file that lies beside a module and is named in
-its text (a table, say) counts with it. Installed distributions and Python count by their versions.
+its text (a table, say) counts with it; of a single file also modules and folders beside it that a string of its text
+names, as it may load these by their names. Installed distributions and Python count by their versions.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ TARGET = "_target_"
 _SUFFIXES = tuple(suffix for suffix in all_suffixes() if suffix not in BYTECODE_SUFFIXES)
 _INSTALLED = {"site-packages", "dist-packages"}
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_WORDS = re.compile(r"[\w-]+")
 _WORD = re.compile(r"import(?!\w)")  # begins with letters, which is many times faster than `\b`
 _CALL = re.compile(r"""\b(?:import_module|__import__)\([ \t]*["']([\w.]+)["']""")
 _TYPING = re.compile(r"^([ \t]*)if (?:typing\.)?TYPE_CHECKING:.*\n(?:(?:\1[ \t]+\S.*|[ \t]*)\n)*", re.M)
@@ -127,9 +129,17 @@ def _taken(path: Path, label: str, package: str, root: Path, deep: bool, files: 
         return set()
     text = path.read_bytes().decode("utf-8", "replace")
     for name, beside in _beside(root, deep).items():
-        if name in text:
+        if name in text or (not package and beside[0].stem == path.stem):
             files |= {f"{label}: {other.relative_to(root).as_posix()}": other for other in beside}
-    return imports(text, package)
+    if package:
+        return imports(text, package)
+    words = _words_of_strings(text)
+    for folder in (entry for entry in root.iterdir() if entry.name in words and entry.is_dir()):
+        for other in _below(folder):
+            if other.name.endswith(_SUFFIXES) or other.name in text:
+                files[f"{label}: {other.relative_to(root).as_posix()}"] = other
+    named = {other.stem for other in root.iterdir() if other.suffix == ".py" and other.stem in words}
+    return imports(text) | named
 
 
 def _module(dotted: str) -> str:
@@ -179,7 +189,12 @@ def _ours(root: Path) -> dict[str, Path]:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    for root, folders, names in os.walk(folder):
+    seen: set[str] = set()  # a link may lead to a folder above it
+    for root, folders, names in os.walk(folder, followlinks=True):
+        if (real := os.path.realpath(root)) in seen:
+            folders.clear()
+            continue
+        seen.add(real)
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
         yield from (Path(root, name) for name in sorted(names))
 
@@ -263,6 +278,16 @@ def _parsed(text: str) -> set[tuple[str, str]]:
         else:
             waiting += ast.iter_child_nodes(node)
     return out
+
+
+def _words_of_strings(text: str) -> set[str]:
+    """The words in the strings of a module's text; none of what is not Python."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError):
+        return set()
+    strings = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return {word for value in strings for word in _WORDS.findall(value)}
 
 
 # ---- distributions ----------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from harness.files import sha256, sha256_file, write_all
 from harness.meter import measuring
 from harness.systems import MARK, Pool, System, rank, reads, trains_without
 from harness.topics import Topics
-from harness.trec import TAG, Qrels, Run, read_run, run_text
+from harness.trec import TAG, Qrels, Run, parse_run, run_text
 
 Say = Callable[[str], None]
 
@@ -86,9 +87,9 @@ def produce(
     named = str((configuration or {}).get("name") or "")
     for mark in ("", MARK) if named and reuse else ():
         path = folder / f"{named}{suffix}{mark}.run"
-        if layout := _made_before(path, key, say):
+        if (run_before := _made_before(path, key, say)) is not None:
             say(f"{path}: made before by the same configuration")
-            return Produced(read_run(path, format=layout), path, key, reused=True, basis=basis)
+            return Produced(run_before, path, key, reused=True, basis=basis)
     called = named or str(getattr(system, "name", None) or "")
     label = called if TAG.fullmatch(called) else type(system).__name__
     say(f"running {label} on {collection.name}")
@@ -102,7 +103,8 @@ def produce(
     path = folder / f"{name}.run"
     checksum = sha256(content.encode())
     write_all({path: content, metadata.beside(path): metadata.text(name, checksum, layout, collection.name, made)})
-    return Produced(read_run(path, format=layout), path, key, reused=False, basis=basis)
+    # Of the text, not of the file: another process may have put a run of the same name there meanwhile.
+    return Produced(parse_run(content.encode(), str(path), format=layout), path, key, reused=False, basis=basis)
 
 
 def check_untrained(system: System, collection: str) -> None:
@@ -142,6 +144,8 @@ def _spec(
 ) -> dict[str, Any]:
     """All that decides a run's content."""
     read = reads(system)
+    if not type(system).__module__.startswith(f"{code.OURS}."):  # ours say in `reads` what they read
+        read |= _named_files(configuration)
     return {
         "system": None if configuration is None else {k: v for k, v in configuration.items() if k != "title"},
         "reads": read,
@@ -155,18 +159,30 @@ def _spec(
     }
 
 
-def _made_before(path: Path, key: str, say: Say) -> str:
-    """The layout of a run that lies there whole and was made from the same things; else empty. Says what is damaged."""
+def _made_before(path: Path, key: str, say: Say) -> Run | None:
+    """The run that lies there whole and was made from the same things; None if none does. Says what is damaged."""
     side = metadata.beside(path)
     claimed, checksum, layout = metadata.claimed(side)
     if not claimed and side.is_file():
         say(f"{side}: damaged; the run is made again")
     if claimed != key or not path.is_file():
-        return ""
-    if sha256_file(path) != checksum:
+        return None
+    data = path.read_bytes()  # once, so that what is read is what was verified
+    if sha256(data) != checksum:
         say(f"{path}: damaged; it is made again")
-        return ""
-    return layout
+        return None
+    return parse_run(data, str(path), format=layout)
+
+
+def _named_files(value: object) -> dict[str, str]:
+    """The files that the texts of a configuration name, by checksum."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return {name: checksum for inner in value for name, checksum in _named_files(inner).items()}
+    if not isinstance(value, str) or not value or "\0" in value or not os.path.isfile(value):  # noqa: PTH113
+        return {}
+    return {value: sha256_file(Path(value))}
 
 
 def _code(system: System, configuration: Mapping[str, Any] | None, read: Mapping[str, Any]) -> str:

@@ -209,6 +209,45 @@ def test_a_single_file_counts_with_its_siblings_that_it_imports(place: Path, cha
     assert libraries == {"Python": f"3.{sys.version_info.minor}", "numpy": metadata.version("numpy")}
 
 
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("import runpy\ndef make(): return runpy.run_path('{stem}.py')\n", "{stem}.py"),
+        ("from importlib import import_module as load\nload('{stem}')\n", "{stem}.py"),
+        ("import importlib\nNAME = '{stem}'\nimportlib.import_module(NAME)\n", "{stem}.py"),
+        ("h = __import__ ('{stem}')\n", "{stem}.py"),
+        ("exec(open('./{stem}.py').read())\n", "{stem}.py"),
+        ("import sys\ndef f():\n    sys.path.insert(0, 'lib')\n    import {stem}\n", "lib/{stem}.py"),
+        ("from pathlib import Path\nT = Path(__file__).parent / 'data' / '{stem}.json'\n", "data/{stem}.json"),
+        ("T = open('data/{stem}.json')\n", "data/{stem}.json"),
+        ("T = open(__file__.replace('.py', '.tsv'))\n", "mine_{stem}.tsv"),
+    ],
+)
+def test_a_single_file_counts_with_what_its_strings_name(
+    place: Path, changes: Callable[..., bool], request: pytest.FixtureRequest, text: str, path: str
+) -> None:
+    stem = f"part{abs(hash(request.node.name)) % 10**9}"
+    part = place / path.format(stem=stem)
+    part.parent.mkdir(exist_ok=True)
+    part.write_text("1\n")
+    (place / "data").mkdir(exist_ok=True)
+    (place / "data" / "other.json").write_text("1\n")
+    (place / f"mine_{stem}.py").write_text(text.format(stem=stem))
+    assert changes(f"mine_{stem}", part, "2\n")
+    assert not changes(f"mine_{stem}", place / "data" / "other.json", "2\n")
+
+
+def test_folders_that_are_links_count_once(place: Path, changes: Callable[..., bool]) -> None:
+    (place / "shared").mkdir()
+    (place / "shared" / "part.py").write_text("X = 1\n")
+    (place / "linked_c").mkdir()
+    (place / "linked_c" / "__init__.py").write_text("from .shared import part\n")
+    (place / "linked_c" / "shared").symlink_to(place / "shared")
+    (place / "linked_c" / "loop").symlink_to(place / "linked_c")
+    assert changes("linked_c", place / "shared" / "part.py", "X = 2\n")
+    assert sorted(code.depends(["linked_c"])[0]) == ["linked_c __init__.py", "linked_c shared/part.py"]
+
+
 def test_installed_libraries_count_by_their_versions(
     place: Path,
     tmp_path: Path,

@@ -15,7 +15,7 @@ from harness import config
 from harness.collections import Collection, load_collection
 from harness.collections.corpus import Corpus, load_corpus
 from harness.errors import HarnessError
-from harness.files import sha256_file
+from harness.files import sha256_file, write_all
 from harness.metadata import beside, claimed
 from harness.meter import artefact, measuring, phase, queries
 from harness.produce import Produced, judged_pool, present, produce, training_judgments
@@ -252,6 +252,47 @@ def test_the_content_of_run_files_is_in_the_key(tmp_path: Path, mini: Collection
     assert again("fusion-rrf", tmp_path, {"runs": [str(theirs), "overlap"]}).reused
     theirs.write_text(f"{topic}\tQ0\ta1007\t1\t2.0\tt\n")
     assert again("fusion-rrf", tmp_path, {"runs": [str(theirs), "overlap"]}).key != fused.key
+
+
+class Table(Recorder):
+    """A system of a person's own that reads a file which its configuration names."""
+
+    def __init__(self, table: str = "", nested: Mapping[str, Any] | None = None, name: str = "table") -> None:
+        super().__init__(name)
+        self.table = table
+
+    def __call__(self, topics: Topics, *_: object, **__: object) -> Run:
+        return Run.from_dict(self.name, {topic.id: {Path(self.table).read_text(): 1.0} for topic in topics})
+
+
+@pytest.mark.parametrize("key", ["table", "nested"])
+def test_files_that_a_configuration_names_are_in_the_key_of_a_system_of_others(
+    tmp_path: Path, mini: Collection, key: str
+) -> None:
+    table = tmp_path / "table.txt"
+    mapping = {"name": "table", "table": str(table), "nested": {"files": [str(table)]} if key == "nested" else None}
+
+    def made() -> Produced:
+        return produce(Table(str(table)), mini, None, tmp_path, configuration=mapping)
+
+    table.write_text("d1")
+    assert (made().reused, made().reused) == (False, True)
+    table.write_text("d2")
+    anew = made()
+    assert (anew.reused, set(anew.run.doc.tolist())) == (False, {b"d2"})
+
+
+def test_the_run_is_that_of_this_system_whatever_another_process_writes_meanwhile(
+    tmp_path: Path, mini: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overwritten(files: Mapping[Path, bytes | str]) -> None:
+        write_all(files)
+        path = next(iter(files))
+        path.write_text(path.read_text().replace("d1", "d2"))
+
+    monkeypatch.setattr("harness.produce.write_all", overwritten)
+    made = produce(Recorder(), mini, None, tmp_path)
+    assert set(made.run.doc.tolist()) == {b"d1"}
 
 
 def test_a_run_made_again_on_request_has_the_same_key_and_side_file(tmp_path: Path) -> None:
