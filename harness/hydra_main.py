@@ -189,6 +189,9 @@ def _check(command: str, arguments: Sequence[str]) -> None:
     primary = config.folders()[0] / f"{command}.yaml"
     keys = {key: str(primary) for key in config.parse(read_bytes(primary), str(primary)) if key != "defaults"}
     groups = GROUPS[command]
+    for group in groups:
+        for path in config.names(group).values():
+            _check_alone(group, path)
     chosen: dict[str, str] = {}
     overrides = [match for argument in arguments if (match := OVERRIDE.fullmatch(argument))]
     for argument in arguments:
@@ -218,6 +221,20 @@ def _check(command: str, arguments: Sequence[str]) -> None:
 
 
 NAME = {"collection": "name", "corpus": "name", "protocol": "name", "paper": "key"}  # what must stand in each
+
+
+def _check_alone(group: str, path: Path) -> None:
+    """Raise HarnessError for a configuration that reaches out of its own group, by a directive of Hydra's.
+
+    It could set keys of Hydra itself, some of which name code to be run. Sweeps do set keys outside of their group.
+    """
+    if path.parent.parent == config.folders()[0] or group == "sweep":
+        return
+    text = read_bytes(path)
+    if re.search(rb"^\s*#+\s*@package\b", text, re.MULTILINE):
+        raise HarnessError(f"{path}: '@package' has no use here; a {group} sets no keys but its own")
+    if group == "paper" and "defaults" in config.parse(text, str(path)):
+        raise HarnessError(f"{path}: key 'defaults' has no use here; a paper is one file")
 
 
 def _check_chosen(group: str, name: str) -> None:

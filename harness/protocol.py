@@ -11,6 +11,7 @@ import numpy as np
 from harness import measures as m
 from harness.columns import Floats
 from harness.errors import HarnessError, suggestion
+from harness.trec import LARGEST_GRADE
 
 SCHEMA = "mathir-harness/scores"
 VERSION = 2
@@ -158,8 +159,8 @@ def _gains(value: object, where: str) -> tuple[tuple[float, float], ...]:
     except (TypeError, ValueError):
         expected = "expected grades and gains such as {2: 1.0, 1: 0.3}"
         raise HarnessError(f"{where}: key 'gains' is {value!r}, {expected}") from None
-    if any(gain < 0 or not np.isfinite(gain) for _, gain in out):
-        raise HarnessError(f"{where}: key 'gains' has a gain below 0 or not finite")
+    if any(not 0 <= gain <= LARGEST_GRADE for _, gain in out):
+        raise HarnessError(f"{where}: key 'gains' has a gain below 0, above {LARGEST_GRADE:,} or not finite")
     return out
 
 

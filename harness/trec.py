@@ -30,6 +30,7 @@ VERSION = 1
 ITERATIONS = (b"Q0", b"0", b"_")  # what column 2 of a TREC run may hold
 FORMAT_SAMPLE = 1 << 14  # bytes
 ROWS = 1 << 14  # lines worked on at a time, few enough to stay in the cache
+LARGEST_GRADE = 1 << 53  # whole numbers are exact up to here, and no sum of gains is infinite
 TAG = re.compile(r"\w[\w.+=,@()~#%-]{0,127}")
 TAG_RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
 
@@ -376,6 +377,7 @@ def parse_qrels(data: bytes, path: str, *, edition: str, whole: bool = True) -> 
 
 
 def _check_grades(table: Table, grade: Floats, whole: bool) -> None:
+    table.each(grade > LARGEST_GRADE, lambda row: f"grade {table.text(row, 3)} is above {LARGEST_GRADE:,}")
     table.each(grade < 0, lambda row: f"grade {table.text(row, 3)} is negative, expected 0 or more")
     if whole:
         broken = np.isfinite(grade) & (grade != np.floor(grade))

@@ -17,6 +17,7 @@ from harness.collections.streams import json_items
 from harness.errors import HarnessError, format_error, gather, refuse, suggestion
 from harness.fetch import Resource, fetch, state
 from harness.files import read_bytes
+from harness.ids import check_id
 from harness.protocol import Protocol
 from harness.scoring import Scorer
 from harness.topics import Topic, Topics
@@ -270,18 +271,23 @@ def local(file: Resource | Path) -> Path:
 
 
 def read_keys(path: Path, id_column: str, key_column: str) -> dict[str, str]:
-    """id -> key from a tab-separated file with a header, or from JSON lines.
+    """id -> key from a tab-separated file with a header, or from JSON lines; without ids whose key is empty.
 
     Raises
     ------
     HarnessError
-        A column is missing, a line is not a JSON object, or an id has two keys; with its line.
+        A column is missing, a line is not a JSON object, an id or key holds blanks, or an id has two keys; with its
+        line.
     """
     data = read_bytes(path).decode("utf-8-sig", "replace")
     lines = [(number, line.rstrip("\r")) for number, line in enumerate(data.split("\n"), 1) if line.strip()]
     rows = _keys_jsonl if ".jsonl" in path.suffixes else _keys_table
     out: dict[str, str] = {}
     for number, name, key in rows(lines, path, id_column, key_column):
+        check_id(name, "document", path, number)
+        if not key:  # as a document that is not there
+            continue
+        check_id(key, "key", path, number)  # with a blank behind it, say, it would be none of the judged keys
         if out.setdefault(name, key) != key:
             raise format_error(path, number, f"{name!r} has the key {out[name]!r} on an earlier line, {key!r} here")
     return out
@@ -291,7 +297,8 @@ def _keys_jsonl(lines: Lines, path: Path, id_column: str, key_column: str) -> It
     for number, line in lines:
         try:
             row = json.loads(line)
-            yield number, str(row[id_column]), str(row[key_column])
+            key = row[key_column]
+            yield number, str(row[id_column]), "" if key is None else str(key)
         except (ValueError, KeyError, TypeError, RecursionError):
             reason = f"expected a JSON object with {id_column!r} and {key_column!r}"
             raise format_error(path, number, reason) from None

@@ -204,7 +204,7 @@ def _document(row: Mapping[str, Any], corpus: Corpus) -> Document:
     for column, name in corpus.fields:
         value = row[column] if name == "id" else row.get(column)
         if value is not None and name == "formulas":
-            formulas = tuple(Formula(str(f["id"]), str(f["latex"]), str(f.get("visual_id", ""))) for f in value)
+            formulas = tuple(Formula(str(f["id"]), str(f["latex"]), _text(f.get("visual_id"))) for f in value)
         elif value is not None:
             if isinstance(value, dict | bool) or (isinstance(value, list) and {type(v) for v in value} - {str}):
                 raise TypeError(f"column {column!r} is {value!r:.60}, expected text, a number or a list of texts")
@@ -215,6 +215,10 @@ def _document(row: Mapping[str, Any], corpus: Corpus) -> Document:
         formulas = (Formula(words["id"], words["latex"], words.get("visual_id", "")),)
     kept = {column: str(row[column]) for column in corpus.keep if row.get(column) is not None}
     return Document(words.get("id", ""), title, body, tuple(tags.split()), formulas, kept)
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
 
 
 def _reader(name: str) -> Reader:

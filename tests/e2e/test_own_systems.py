@@ -62,6 +62,29 @@ def test_a_module_of_the_current_folder(place: Place) -> None:
     assert rows(place, "mine") == rows(place, "overlap")
 
 
+def test_a_paper_of_the_current_folder_runs_nothing(place: Place) -> None:
+    import pickle
+
+    class Touched:
+        def __reduce__(self) -> tuple[object, ...]:
+            return Path.touch, (place.here / "touched",)
+
+    place.write("x.pickle", pickle.dumps(Touched()))
+    callbacks = "{x: {_target_: numpy.load, file: x.pickle, allow_pickle: true}}"
+    path = place.write(
+        "conf/paper/theirs.yaml", f"# @package _global_\nkey: theirs\ntitle: T\nhydra: {{callbacks: {callbacks}}}\n"
+    )
+    for name in ("theirs", "[theirs]", "demo"):
+        done = place.run("reproduce", f"paper={name}")
+        fault = f"harness: {path}: '@package' has no use here; a paper sets no keys but its own\n"
+        assert (done.code, done.err) == (2, fault)
+    path.write_text("defaults: [demo]\nkey: theirs\ntitle: T\n")
+    done = place.run("reproduce", "paper=theirs")
+    fault = f"harness: {path}: key 'defaults' has no use here; a paper is one file\n"
+    assert (done.code, done.err) == (2, fault)
+    assert not (place.here / "touched").exists()
+
+
 def test_in_the_processes_of_a_launcher(place: Place) -> None:
     if importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher") is None:
         pytest.skip("hydra-joblib-launcher is not installed: pip install 'mathir-harness[joblib]'")

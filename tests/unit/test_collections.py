@@ -276,6 +276,8 @@ def keys_of(tmp_path: Path, name: str, data: str | bytes) -> dict[str, str]:
         ("k.v3.eng.jsonl", '{"id": 1, "visual": 7}\n{"id": "2", "visual": "8"}\n'),
         ("k.jsonl.gz", gzip.compress(b'{"id": 1, "visual": 7}\n{"id": "2", "visual": "8"}\n')),
         ("k.tsv", "id\tvisual\n1\t7\n1\t7\n2\t8\n"),
+        ("k.tsv", "id\tvisual\n1\t7\n3\t\n2\t8\n4\t\n"),
+        ("k.jsonl", '{"id": 1, "visual": 7}\n{"id": "3", "visual": null}\n{"id": "2", "visual": "8"}\n'),
     ],
 )
 def test_keys_are_read(tmp_path: Path, name: str, data: str | bytes) -> None:
@@ -289,6 +291,8 @@ def test_keys_are_read(tmp_path: Path, name: str, data: str | bytes) -> None:
         ("k.tsv", "id\tvis\n", ":1: column 'visual' is missing; found id, vis"),
         ("k.tsv", "id\tvisual\n\n1\n", ":3: 1 columns, expected 2"),
         ("k.tsv", "id\tvisual\n1\t7\n\n1\t8\n", ":4: '1' has the key '7' on an earlier line, '8' here"),
+        ("k.tsv", "id\tvisual\n1\t7 \n", ":2: key id '7 ' is empty or holds blanks or unprintable characters"),
+        ("k.tsv", "id\tvisual\n 1\t7\n", ":2: document id ' 1' is empty or holds blanks or unprintable characters"),
         ("k.jsonl", '{"id": 1, "visual": 7}\n\n[]\n', ":3: expected a JSON object with 'id' and 'visual'"),
         ("k.jsonl", '{"id": 1}\n', ":1: expected a JSON object with 'id' and 'visual'"),
         ("k.jsonl", "[" * 100_000, ":1: expected a JSON object with 'id' and 'visual'"),

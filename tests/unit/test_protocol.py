@@ -98,9 +98,10 @@ def test_gains_are_also_taken_as_pairs_and_the_configuration_is_left_alone() -> 
         ({"gains": {"a": 1}}, "key 'gains' is {'a': 1}, expected grades and gains such as {2: 1.0, 1: 0.3}"),
         ({"gains": {1: None}}, "key 'gains' is {1: None}, expected grades and gains such as {2: 1.0, 1: 0.3}"),
         ({"gains": [[1, 2, 3]]}, "key 'gains' is [[1, 2, 3]], expected grades and gains such as {2: 1.0, 1: 0.3}"),
-        ({"gains": {1: -0.5}}, "key 'gains' has a gain below 0 or not finite"),
-        ({"gains": {1: math.nan}}, "key 'gains' has a gain below 0 or not finite"),
-        ({"gains": {1: math.inf}}, "key 'gains' has a gain below 0 or not finite"),
+        ({"gains": {1: -0.5}}, "key 'gains' has a gain below 0, above 9,007,199,254,740,992 or not finite"),
+        ({"gains": {1: math.nan}}, "key 'gains' has a gain below 0, above 9,007,199,254,740,992 or not finite"),
+        ({"gains": {1: 1e300}}, "key 'gains' has a gain below 0, above 9,007,199,254,740,992 or not finite"),
+        ({"gains": {1: math.inf}}, "key 'gains' has a gain below 0, above 9,007,199,254,740,992 or not finite"),
         ({"ideal": "all"}, "key 'ideal' is 'all', expected one of judged, retrieved"),
         ({"ties": "trec_eval"}, "key 'ties' is 'trec_eval', expected one of reference, file"),
         (

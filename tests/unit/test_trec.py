@@ -286,6 +286,10 @@ def test_what_is_wrong_with_a_run(data: bytes, expected: list[str]) -> None:
 COLUMNS = "(topic iteration document grade)"
 BAD_QRELS: dict[str, tuple[bytes, list[str]]] = {
     "negative": (JUDGED + b"1 0 c -1\n", [":3: grade -1 is negative, expected 0 or more"]),
+    "huge": (
+        JUDGED + b"1 0 c 1.7e308\n",  # of which two together are infinite, and nDCG undefined
+        [":3: grade 1.7e308 is above 9,007,199,254,740,992"],
+    ),
     "not whole": (JUDGED + b"1 0 c 2.5\n", [":3: grade 2.5 is not a whole number"]),
     "a word": (JUDGED + b"1 0 c high\n", [":3: grade 'high' is not a finite number"]),
     "a word with a minus and a point": (JUDGED + b"1 0 c -1.x5\n", [":3: grade '-1.x5' is not a finite number"]),
