@@ -64,9 +64,15 @@ def read_points(folder: Path) -> list[Point]:
             points.append(Point(**{**read, "said": tuple(read["said"])}))
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise HarnessError(f"{path}: not a point of a sweep: {error}") from None
-    now = next((point.basis for point in reversed(points) if point.basis), "")
-    points = [point for point in points if point.basis in ("", now)]
+    # What is swept beside a system's parameters (corpora, systems, editions) has data and code of its own.
+    now = {_swept_beside(point): point.basis for point in points if point.basis}
+    points = [point for point in points if not point.basis or point.basis == now[_swept_beside(point)]]
     return sorted(points, key=lambda point: [_natural(value) for _, value in sorted(point.overrides.items())])
+
+
+def _swept_beside(point: Point) -> tuple[tuple[str, str], ...]:
+    """The overrides of a point but those of the system's parameters."""
+    return tuple(sorted((name, value) for name, value in point.overrides.items() if not name.startswith("system.")))
 
 
 def _natural(value: str) -> tuple[float, str]:

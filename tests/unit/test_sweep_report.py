@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 from harness.report import Report
 from harness.report.model import Figure
 from harness.store import provenance
-from harness.sweep import Point, sweep_report
+from harness.sweep import Point, read_points, sweep_report, write_point
 
 
 def point(value: float, system: str = "bm25", collection: str = "mini-task1", **overrides: str) -> Point:
@@ -73,3 +75,19 @@ def test_where_lines_could_not_be_told_apart_the_best_is_drawn() -> None:
     assert "nDCG 0.6<" in figure.svg
     assert "nDCG 0.7<" in figure.svg
     assert "nDCG 0.5<" not in figure.svg
+
+
+def test_points_out_of_date_are_told_from_those_of_another_corpus_or_system(tmp_path: Path) -> None:
+    written = [
+        ({"corpus": "a", "system": "x", "system.k": "1"}, "old"),
+        ({"corpus": "a", "system": "x", "system.k": "2"}, "new"),
+        ({"corpus": "b", "system": "x", "system.k": "1"}, "of b"),
+        ({"corpus": "a", "system": "theirs", "system.k": "1"}, "of theirs"),
+    ]
+    for second, (overrides, basis) in enumerate(written, 1):
+        before = set(tmp_path.glob("*"))
+        write_point(tmp_path, Point(overrides, means={"nDCG": 0.5}, n=1, basis=basis))
+        (made,) = set(tmp_path.glob("*")) - before
+        os.utime(made, (second, second))
+    write_point(tmp_path, Point({"corpus": "c", "system": "x"}, error="no such file"))
+    assert sorted(point.basis for point in read_points(tmp_path)) == ["", "new", "of b", "of theirs"]
