@@ -26,8 +26,9 @@ def forget() -> Iterator[Callable[[], None]]:
     def clear() -> None:
         for function in (code.digest, code.ours, code._ours, code._places, code._beside, code._distributions):
             function.cache_clear()
-        for function in (code._taken, code._checksum, code._top_level):
-            function.cache_clear()
+        code._taken.cache_clear()
+        code._checksum.cache_clear()
+        code._top_level.cache_clear()
 
     yield clear
     clear()
