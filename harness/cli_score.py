@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from harness.console import out, out_table, say
+from harness.console import hide_progress, out, out_table, say
 from harness.errors import HarnessError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON document (schema mathir-harness/evaluation) and nothing else.")
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors: no notes, no warnings.")
+    bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors: no notes, warnings, progress.")
 ]
 
 
@@ -125,7 +125,7 @@ def score(
     quiet: Quiet = False,
 ) -> None:
     """Score run files that anyone made."""
-    note = _silent if quiet else say
+    note = _note(quiet)
     asked = _Asked(runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, note)
     evaluation, files = _evaluate(asked)
     if per_topic and not as_json:
@@ -168,7 +168,7 @@ def compare(
     """Significance tables: paired t-tests, Bonferroni and Holm, randomization tests."""
     from harness import workflow
 
-    note = _silent if quiet else say
+    note = _note(quiet)
     asked = _Asked(runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, note)
     evaluation, files = _evaluate(asked)
     comparison = workflow.compare(evaluation, baseline, alpha=alpha, family=family, seed=seed)
@@ -185,8 +185,12 @@ def register(app: typer.Typer) -> None:
         app.command(cls=_Command)(command)
 
 
-def _silent(_: str) -> None:
-    """For `--quiet`."""
+def _note(quiet: bool) -> Callable[[str], None]:
+    """What becomes of a line that is neither a result nor an error; `--quiet` hides it, and progress with it."""
+    if not quiet:
+        return say
+    hide_progress()
+    return lambda _: None
 
 
 def _evaluate(asked: _Asked) -> tuple[Evaluation, Provenance]:

@@ -51,7 +51,7 @@ def digest(systems: frozenset[str], others: frozenset[str] = frozenset()) -> str
     others : further modules; those that are installed count by their version.
     """
     files, libraries = depends(systems, others)
-    lines = [f"{name} {sha256_file(path)}" for name, path in sorted(files.items())]
+    lines = [f"{name} {_checksum(path)}" for name, path in sorted(files.items())]
     lines += [f"{name} {version}" for name, version in sorted(libraries.items())]
     return sha256("\n".join(lines).encode("utf-8", "surrogateescape"))
 
@@ -59,7 +59,7 @@ def digest(systems: frozenset[str], others: frozenset[str] = frozenset()) -> str
 @cache
 def ours() -> str:
     """A SHA-256 of all our modules, for what is compared between systems."""
-    return sha256("\n".join(f"{name} {sha256_file(path)}" for name, path in sorted(_ours(ROOT).items())).encode())
+    return sha256("\n".join(f"{name} {_checksum(path)}" for name, path in sorted(_ours(ROOT).items())).encode())
 
 
 def of(*modules: str) -> str:
@@ -106,7 +106,9 @@ def depends(systems: Iterable[str], others: Iterable[str] = ()) -> tuple[dict[st
             if path := _ours(ROOT).get(name):
                 above = name.rpartition(".")[0]
                 package = name if path.stem == "__init__" else above
-                waiting += [above, *_taken(path, f"{OURS} {name}", package, path.parent, False, files)]
+                imported, own = _taken(path, f"{OURS} {name}", package, path.parent, False)
+                files |= own
+                waiting += [above, *imported]
             continue
         for place in _places(top):
             if top not in whole and (found := _distribution(top, place)):
@@ -118,28 +120,34 @@ def depends(systems: Iterable[str], others: Iterable[str] = ()) -> tuple[dict[st
                 inner = path.relative_to(root)
                 if path.name.endswith(_SUFFIXES):
                     package = ".".join((top, *inner.parts[:-1])) if deep else ""
-                    waiting += _taken(path, f"{top} {inner.as_posix()}", package, root, deep, files)
+                    imported, own = _taken(path, f"{top} {inner.as_posix()}", package, root, deep)
+                    files |= own
+                    waiting += imported
     return files, libraries
 
 
-def _taken(path: Path, label: str, package: str, root: Path, deep: bool, files: dict[str, Path]) -> set[str]:
-    """What a module imports; the module and the files beside it that its text names join the files."""
-    files[label] = path
+@cache
+def _taken(path: Path, label: str, package: str, root: Path, deep: bool) -> tuple[frozenset[str], dict[str, Path]]:
+    """What a module imports; and the files that it is: its own, and those beside it that its text names."""
+    files = {label: path}
     if path.suffix != ".py":
-        return set()
+        return frozenset(), files
     text = path.read_bytes().decode("utf-8", "replace")
     for name, beside in _beside(root, deep).items():
         if name in text or (not package and beside[0].stem == path.stem):
             files |= {f"{label}: {other.relative_to(root).as_posix()}": other for other in beside}
     if package:
-        return imports(text, package)
+        return frozenset(imports(text, package)), files
     words = _words_of_strings(text)
     for folder in (entry for entry in root.iterdir() if entry.name in words and entry.is_dir()):
         for other in _below(folder):
             if other.name.endswith(_SUFFIXES) or other.name in text:
                 files[f"{label}: {other.relative_to(root).as_posix()}"] = other
     named = {other.stem for other in root.iterdir() if other.suffix == ".py" and other.stem in words}
-    return imports(text) | named
+    return frozenset(imports(text) | named), files
+
+
+_checksum = cache(sha256_file)
 
 
 def _module(dotted: str) -> str:

@@ -88,7 +88,7 @@ class Progress:
         """A line, if it is time for one."""
         with _LOCK:
             now = _clock()
-            if now < self._next or not _RUNNING or _RUNNING[-1] is not self:
+            if _HIDDEN or now < self._next or not _RUNNING or _RUNNING[-1] is not self:
                 return
             self._next, self._shown = now + (REWRITE if self._terminal else PAUSE), True
             self._write(self._line(now - self._begin))
@@ -130,12 +130,18 @@ class Progress:
 _RUNNING: list[Progress] = []  # in the order in which they began
 _LIVE: list[Progress] = []  # whose line stands on the terminal and has no end yet
 _LOCK = RLock()  # of both, and of the lines
+_HIDDEN: list[bool] = []  # not empty: no progress is shown
 
 
 def _time(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def hide_progress() -> None:
+    """Show no progress from now on, for as long as the process lives."""
+    _HIDDEN[:] = [True]
 
 
 @contextmanager

@@ -229,7 +229,12 @@ def corpus_ids(corpus: Corpus) -> Sequence[str]:
     """The ids of a corpus's documents; kept in the store if the corpus was fetched, as reading it all takes time."""
     if not corpus.files():
         return list(corpus.ids())
-    spec = {"corpus": corpus.name, "digest": corpus.digest(), "columns": [list(corpus.fields), list(corpus.keep)]}
+    spec = {
+        "corpus": corpus.name,
+        "digest": corpus.digest(),
+        "columns": [list(corpus.fields), list(corpus.keep)],
+        "code": code.of(Corpus.__module__),
+    }
 
     def build(folder: Path) -> None:
         np.save(folder / "ids.npy", np.array([name.encode() for name in corpus.ids()], dtype=np.bytes_))

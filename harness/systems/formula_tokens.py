@@ -27,7 +27,6 @@ from harness.formulas.tuples import tuples
 from harness.meter import phase
 from harness.systems import Pool, formulas, parameters, text
 from harness.systems.lexical import BM25, Index, query_words
-from harness.systems.postings import VERSION as TOKENS
 from harness.systems.postings import Bag, Scored, Tokens, encode, field_text, join
 from harness.topics import Topic, Topics
 from harness.trec import Qrels, Run
@@ -168,7 +167,7 @@ class FormulaBM25(BM25):
             "columns": [list(corpus.fields), list(corpus.keep)],
             "fields": sorted(fields),
             "view": dict(self.view),
-            "versions": [text.VERSION, code.of(__name__), TOKENS],
+            "code": code.of(__name__),
             **formulas.via(self.route),
         }
         folder = store.get_or_build("tokens", spec, lambda made: self._encoded(corpus, fields).save(made))

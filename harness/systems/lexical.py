@@ -16,12 +16,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from harness import store
+from harness import code, store
 from harness.collections.corpus import Corpus
 from harness.errors import HarnessError, suggestion
 from harness.meter import phase
 from harness.systems import Pool, build_system, parameters, text, weighting
-from harness.systems.postings import VERSION, Bag, Scored, Tokens, encode, join, rank
+from harness.systems.postings import Bag, Scored, Tokens, encode, join, rank
 from harness.topics import Topic, Topics
 from harness.trec import Ids, Qrels, Run
 
@@ -61,7 +61,7 @@ def tokens_of(corpus: Corpus, fields: Iterable[str], view: Mapping[str, Any]) ->
         "columns": [list(corpus.fields), list(corpus.keep)],
         "fields": names,
         "view": dict(view),
-        "versions": [*versions, VERSION],
+        "code": [*versions, code.of(encode.__module__)],
     }
     return Tokens.load(store.get_or_build("tokens", spec, lambda folder: encode(corpus, names, tokenise).save(folder)))
 

@@ -30,7 +30,6 @@ Floats32 = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.floating[Any]]
 PRECISIONS = ("float32", "float16", "int8")
-VERSION = 1  # raised whenever the same vectors give other files or scores
 PRODUCT = 1 << 20  # inner products held at one time by each worker: 4 MiB, near the size of a core's cache
 WIDTH = 512  # query vectors of one matrix product
 

@@ -19,7 +19,6 @@ from harness.columns import Floats
 from harness.formulas.forest import Forest
 from harness.formulas.tree import Tree
 
-VERSION = 1  # raised whenever the same trees give other paths
 Hashes = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int64]
 

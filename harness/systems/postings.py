@@ -29,7 +29,6 @@ Numbers = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
 Scored = tuple[Floats, float]
 FIELDS = ("id", "title", "body", "tags")
-VERSION = 1  # raised whenever the same documents and tokens give other files
 
 
 @dataclass(frozen=True, eq=False)

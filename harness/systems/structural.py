@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness import store
+from harness import code, store
 from harness.collections.corpus import Corpus
 from harness.columns import Floats
 from harness.console import track
@@ -36,12 +36,10 @@ from harness.meter import phase
 from harness.systems import Pool, formulas, parameters
 from harness.systems.formulas import Formulas
 from harness.systems.lexical import needed
-from harness.systems.paths import VERSION as PATHS
 from harness.systems.paths import Asked, Codes, Hashes, Paths, Places, canonical, counted, paths
 from harness.topics import Topic, Topics
 from harness.trec import Qrels, Run
 
-VERSION = 1  # raised whenever the same trees give another index
 KIND = "opt"
 BLOCK = 1 << 15  # trees whose paths are made at a time
 _OFTEN = 15  # a path's count in a tree as the index has it
@@ -255,7 +253,7 @@ def _decoded(taken: npt.NDArray[np.uint8], ends: Places) -> tuple[Places, Places
 
 def index_of(corpus: Corpus, trees: Forest, height: int, route: str = formulas.OWN) -> Index:
     """The index of a corpus's operator trees, read by a route; from the store if it was built before."""
-    spec = {"formulas": formulas.spec(corpus, KIND, route), "height": height, "versions": [VERSION, PATHS]}
+    spec = {"formulas": formulas.spec(corpus, KIND, route), "height": height, "code": code.of(__name__)}
     folder = store.get_or_build("structural", spec, lambda made: build(trees, height).save(made))
     return Index.load(folder, trees, height)
 

@@ -31,7 +31,6 @@ from harness.formulas.delimiters import spans
 from harness.systems import parameters
 from harness.systems.symbols import ABBREVIATIONS, ALPHABETS, ENGLISH, LAYOUT, SAME, UNICODE
 
-VERSION = 2  # raised whenever the same text gives other tokens
 VIEWS = ("text", "latex", "declarations", "msm", "whitespace")
 STOP_LISTS: Mapping[str, frozenset[str]] = {"english": ENGLISH}
 _REMEMBERED = 1 << 18  # words and identifiers whose tokens are kept, so that each is taken apart once
@@ -281,15 +280,15 @@ def configured(mapping: Mapping[str, Any]) -> Tokenise:
     return view(**options)
 
 
-def version(mapping: Mapping[str, Any]) -> list[int | str] | None:
-    """What tokens of a configured view are kept under: `VERSION`, and a digest of what makes its tokens of formulas.
+def version(mapping: Mapping[str, Any]) -> list[str] | None:
+    """What tokens of a configured view are kept under: digests of what makes them and what makes those of formulas.
 
-    None if the code of these cannot be found: nobody could tell then whether kept tokens are still right.
+    None if the code of the latter cannot be found: nobody could tell then whether kept tokens are still right.
     """
     if mapping.get("formulas") is None:
-        return [VERSION]
+        return [code.of(__name__)]
     module = str(mapping["formulas"]).rpartition(".")[0]
-    return [VERSION, code.of(module)] if code.known(module) else None
+    return [code.of(__name__), code.of(module)] if code.known(module) else None
 
 
 def _function(name: str) -> FormulaTokens:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import store
+from harness import code, store
 from harness.collections.corpus import Corpus
 from harness.columns import Floats
 from harness.errors import HarnessError, suggestion
@@ -27,7 +27,6 @@ from harness.topics import Topics
 from harness.trec import Ids, Qrels, Run
 
 _NONE = -1
-VERSION = 1  # raised whenever the same declarations give other mentions
 
 
 def mentions(declarations: Sequence[tuple[str, str]]) -> Offsets:
@@ -181,7 +180,7 @@ def mentions_of(corpus: Corpus, statement: str) -> Offsets:
         "digest": corpus.digest(),
         "columns": [list(corpus.fields), list(corpus.keep)],
         "statement": statement,
-        "versions": [text.VERSION, VERSION],
+        "code": code.of(__name__),
     }
 
     def build(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -295,3 +296,11 @@ def test_quiet_says_nothing_but_errors(place: Place) -> None:
     assert (quiet.code, quiet.out, quiet.err) == (0, loud.out, "")
     assert place.run("compare", "rising.run", "a.run", *MINI, "-q", "--json", "-o", "out").err == ""
     assert refused(place, "score", "none.run", *MINI, "-q") == ["none.run: no such file"]
+
+
+def test_quiet_shows_no_progress(place: Place) -> None:
+    """A run that nobody writes is waited for longer than progress is silent."""
+    os.mkfifo(place.here / "endless.run")
+    done = place.run("score", "endless.run", *GIVEN, "--quiet", environment={"HARNESS_PIPE_SECONDS": "4"})
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "nobody wrote to it for 4 s" in done.err

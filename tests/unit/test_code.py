@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from harness import code, produce
+from harness import code, produce, store
+from harness.collections.corpus import load_corpus
 from harness.systems import build_system, reads
-from harness.systems.lexical import BM25
+from harness.systems.lexical import BM25, tokens_of
 
 BM25_, L2L = "harness.systems.lexical", "harness.systems.l2l"
 
@@ -25,6 +26,8 @@ def forget() -> Iterator[Callable[[], None]]:
     def clear() -> None:
         for function in (code.digest, code.ours, code._ours, code._places, code._beside, code._distributions):
             function.cache_clear()
+        code._taken.cache_clear()
+        code._checksum.cache_clear()
         code._top_level.cache_clear()
 
     yield clear
@@ -148,6 +151,23 @@ def test_modules_may_move_into_folders(ours: Path, changes: Callable[..., bool])
     assert changes("harness.systems.words.new", ours / "systems" / "words" / "part.py", "X = 2\n")
     assert changes("harness.systems.words.new", ours / "systems" / "words" / "__init__.py", "X = 2\n")
     assert not changes(BM25_, ours / "systems" / "words" / "part.py", "X = 2\n")
+
+
+def test_tokens_that_are_kept_depend_on_the_code_that_makes_them(ours: Path, forget: Callable[[], None]) -> None:
+    corpus = load_corpus("mini-answers")
+
+    def kept() -> int:
+        forget()
+        tokens_of(corpus, ("body",), {"name": "text"})
+        return len(store.artefacts())
+
+    assert kept() == kept() == 1
+    (ours / "systems" / "l2l.py").write_text("")
+    assert kept() == 1
+    for number, name in enumerate(("text", "symbols", "postings"), 2):
+        path = ours / "systems" / f"{name}.py"
+        path.write_text(f"{path.read_text()}\n")
+        assert kept() == number
 
 
 def digest(configuration: Mapping[str, Any]) -> str:

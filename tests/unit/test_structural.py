@@ -170,7 +170,7 @@ def test_deep_formulas_have_short_paths_too() -> None:
 
 
 @given(seeds)
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 def test_a_formula_finds_itself_first(seed: int) -> None:
     trees = some_trees(30, seed)
     index = structural.build(forest.pack(trees), 2)
