@@ -13,7 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LINK = re.compile(r"bench/results/(\w+)\.md")
+LINK = re.compile(r"((?:bench/results|docs/results)(?:/\w+)?)\.md")
+SUMMARY = "docs/results"  # what README draws together from it stands there in several lines
 # No part of a name (`ARQMath-3`, `P@10`), a version (0.8.7), a power (1e-10) or a word; `96th` is 96.
 NUMBER = re.compile(
     r"(?<![\w.,^@-])(?<!\d[eE]-)((?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?)(?:st|nd|rd|th)?(?!\w|[.,]\d|-\d)"
@@ -64,7 +65,7 @@ def blocks(page: str) -> list[Block]:
 @cache
 def known(file: str) -> tuple[tuple[Decimal, ...], ...]:
     """The numbers of each line of a page of results."""
-    text = (ROOT / "bench" / "results" / f"{file}.md").read_text(encoding="utf-8")
+    text = (ROOT / f"{file}.md").read_text(encoding="utf-8")
     return tuple(tuple(value(each) for each in numbers(line)) for line in text.splitlines())
 
 
@@ -99,7 +100,8 @@ def faults(page: str) -> Iterator[str]:
             absent = [each for each in found if not any(is_in(each, line) for line in lines)]
             if absent:
                 yield f"{', '.join(absent)} in {row[:60]!r} not in {', '.join(block.files)}"
-            values = numbers(row.lstrip("|").partition("|")[2]) if block.table else []  # without the row's name
+            one_line = block.table and set(block.files) != {SUMMARY}
+            values = numbers(row.lstrip("|").partition("|")[2]) if one_line else []  # without the row's name
             if not any(holds(line, values) for line in lines):
                 yield f"{row[:60]!r}: its numbers stand in no line of {', '.join(block.files)}"
 
@@ -112,7 +114,8 @@ def test_numbers_are_those_of_the_results(page: Path) -> None:
 def test_there_are_numbers_to_compare() -> None:
     found = [block for page in PAGES for block in blocks(page.read_text(encoding="utf-8"))]
     named = {file for block in found for file in block.files}
-    assert {"answers", "theorems", "formula_search", "formula_pages", "formulas", "mathamr", "graph", "maxsim"} <= named
+    wanted = ("answers", "theorems", "formula_search", "formula_pages", "formulas", "mathamr", "graph", "maxsim")
+    assert {SUMMARY, *(f"bench/results/{name}" for name in wanted)} <= named
     assert sum(len(numbers(block.text)) for block in found if block.table) > 150
     assert sum(len(numbers(block.text)) for block in found if not block.table) > 50
 
@@ -123,16 +126,17 @@ def changed(number: str) -> str:
 
 
 def test_a_number_that_is_changed_is_found() -> None:
-    """Each number of the tables in README, one at a time; of its sentences most, as a page of results has many."""
+    """Each number of a table of results, one at a time; of sentences most, as a page of results has many."""
     seen: dict[bool, list[bool]] = {True: [], False: []}
-    for block in blocks(PAGES[0].read_text(encoding="utf-8")):
-        link = " ".join(f"bench/results/{file}.md" for file in block.files)
+    for block in (block for page in PAGES for block in blocks(page.read_text(encoding="utf-8"))):
+        link = " ".join(f"{file}.md" for file in block.files)
         rows = block.text.splitlines()
         for text in rows[2:] if block.table else [block.text]:
             for number in dict.fromkeys(numbers(text.lstrip("|").partition("|")[2] if block.table else text)):
                 other = re.sub(rf"(?<![\d.,-]){re.escape(number)}(?![.,]?\d)", changed(number), text)
                 assert other != text
                 page = "\n".join([*rows[:2], other, "", f"`{link}`"]) if block.table else f"{other}\n`{link}`"
-                seen[block.table].append(bool(list(faults(page))))
+                seen[block.table and SUMMARY not in block.files].append(bool(list(faults(page))))
+    assert len(seen[True]) > 150
     assert all(seen[True])
-    assert sum(seen[False]) > 2 / 3 * len(seen[False])
+    assert sum(seen[False]) > 3 / 5 * len(seen[False])

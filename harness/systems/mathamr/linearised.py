@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import store
+from harness import code, store
 from harness.collections.corpus import Corpus, load_corpus
 from harness.console import say
 from harness.errors import HarnessError
@@ -28,8 +28,6 @@ from harness.systems.maxsim import Vectors, stack
 from harness.systems.vector_search import Query, as_run, best_among, search
 from harness.topics import Topic, Topics
 from harness.trec import Qrels, Run
-
-VERSION = 1  # raised whenever the same graph gives other tokens
 
 
 def missing() -> list[str]:
@@ -176,7 +174,7 @@ class Linearised:
             "task": self.task,
             "posts": [data.identity(load_corpus(self.posts)), self.column] if self.task == "formulas" else None,
             "model": sentences.identity(self.model),
-            "versions": [VERSION, data.made_by(parser), parsers.torch_version()],
+            "versions": [code.of(__name__), data.made_by(parser), parsers.torch_version()],
             "arithmetic": parsers.arithmetic(parsers.device(self.device)),
         }
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness import config, store
+from harness import code, config, store
 from harness.collections.corpus import Corpus, load_corpus
 from harness.collections.judged import Judged, judged
 from harness.console import say
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 PRECISIONS = (*vector_search.SEARCHES, "qdrant")
 SAMPLE = 20  # topics at most, on which approximate search is compared with exact
-VERSION = 2  # raised whenever the same graphs and keys give another model or other vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,7 +280,7 @@ class MathAMR:
             "graphs": [self.formulas, self.structure, self.auxiliary, self.vocabulary, self.least_number],
             "model": dict(self.model),
             "training": None if self.training is None else dict(self.training),
-            "versions": [VERSION, data.VERSION, data.made_by(self._parser), parsers.torch_version()],
+            "versions": [code.of(__name__), data.made_by(self._parser), parsers.torch_version()],
             "arithmetic": parsers.arithmetic(self._device, self.training is not None and self._schedule().autocast),
         }
 
@@ -319,7 +318,7 @@ class MathAMR:
             "corpus": data.identity(corpus),
             "posts": data.identity(load_corpus(self.posts)) if self.task == "formulas" else None,
             "task": self.task,
-            "version": VERSION,
+            "code": code.of(__name__),
             "arithmetic": parsers.arithmetic(self._device),
         }
 
