@@ -21,10 +21,10 @@ $(VENV)/dev.done: $(VENV)/core.done
 
 # CrossMath's tables if their files are here or can be fetched, else the embedded collections.
 demo: $(VENV)/core.done
-	@if $(BIN)/harness fetch --probe crossmath 2>/dev/null; then \
+	@if $(BIN)/harness fetch --probe crossmath; then \
 		$(BIN)/harness reproduce paper=crossmath; \
 	else \
-		echo "no mirror (HARNESS_MIRROR) and no network: the embedded demonstration"; \
+		echo "so the small collections of this repository instead"; \
 		$(BIN)/harness reproduce; \
 	fi
 

@@ -50,7 +50,7 @@ def fetch(
     if probe:
         if any(fetch.state(file) == "fetchable" for file in files) and not fetch.reachable():
             raise HarnessError(f"{', '.join(names)}: not here, and the network does not answer")
-        out("here or reachable")
+        out(f"{', '.join(names)}: here or reachable")
         return
     paths = fetch.fetch(files, progress=say)
     for path in sorted(set(paths)) if all(name in config.names("source") for name in names) else ():

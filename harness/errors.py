@@ -137,10 +137,11 @@ def system_raised(what: str, error: BaseException) -> SystemRaisedError:
 
 def suggestion(name: str, known: Iterable[object]) -> str:
     """The end of an error about an unknown name: the nearest known one, else all of them (as many as fit a line)."""
-    names = sorted(map(str, known))  # keys of YAML may be numbers
-    near = difflib.get_close_matches(name[:LONGEST_PATH], names, n=1, cutoff=0.6)
+    names = sorted({str(each) for each in known})  # keys of YAML may be numbers
+    folded = {each.casefold(): each for each in names}
+    near = difflib.get_close_matches(name[:LONGEST_PATH].casefold(), folded, n=1, cutoff=0.6)
     if near:
-        return f"did you mean {near[0]!r}?"
+        return f"did you mean {folded[near[0]]!r}?"
     if not names:
         return "there is none"
     listed = list(names)

@@ -100,7 +100,10 @@ def main(command: str, arguments: Sequence[str]) -> None:
     except SystemExit as end:
         sys.exit(2 if end.code == 1 else end.code)  # 1: Hydra has said what is wrong
     except Exception as error:  # of Hydra, its plugins and the configuration, before or after the work
-        raise HarnessError(f"{command}: {_line(error)}") from error
+        said = _line(error)
+        if said.startswith("Error parsing override"):
+            said += f"; expected KEY=VALUE, such as {GROUPS[command][0]}=NAME"
+        raise HarnessError(f"{command}: {said}") from error
     if stopped is not None:
         raise stopped
     if command == "run" and {"-m", "--multirun"} & set(arguments):

@@ -202,7 +202,7 @@ def parse_measure(text: str) -> Measure:
     """
     match = re.fullmatch(r"([A-Za-z]+)(?:@([0-9]{1,9}))?", text)
     if match is None or match[1] not in MEASURES:
-        raise HarnessError(f"measure {text!r} is unknown; {suggestion(text.partition('@')[0], MEASURES)}")
+        raise HarnessError(f"measure {text!r} is unknown; {suggestion(re.split('[@_]', text)[0], MEASURES)}")
     name, k = match[1], int(match[2]) if match[2] else None
     if k == 0:
         raise HarnessError(f"measure {text!r}: the cut must be 1 or more")

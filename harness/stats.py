@@ -225,7 +225,9 @@ def _pairs(names: Sequence[str], baseline: str | None, pairs: Pairs | None) -> l
         raise HarnessError("give a baseline or pairs, not both")
     for name in [baseline] if baseline is not None else [name for pair in pairs or () for name in pair]:
         if name not in names:
-            raise HarnessError(f"unknown run {name!r}; {suggestion(name, names)}")
+            raise HarnessError(
+                f"unknown run {name!r}; {suggestion(name, names)} (a run is named by its tag, or as NAME=FILE)"
+            )
     if baseline is not None:
         chosen = [(name, baseline) for name in names if name != baseline]
     else:

@@ -237,7 +237,9 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
         ],
         f"difference in {label}, 95% interval",
     )
-    blocks.append(Figure("differences", f"Mean differences in {label}", svg, table))
+    what = f"Mean differences in {label}" + (f" from {comparison.baseline}" if comparison.baseline else "")
+    marked = "; bold: significant after Bonferroni's correction" if any(r.significant_bonferroni for r in drawn) else ""
+    blocks.append(Figure("differences", what + marked, svg, table))
     return blocks
 
 

@@ -163,6 +163,9 @@ def build_system(mapping: Mapping[str, Any], where: str) -> System:
     for key, parameter in known.items():
         needed = parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         if needed and parameter.default is inspect.Parameter.empty and parameters.get(key) is None:
+            if key in ("topics", "corpus"):
+                what = "is what ranks; expected a class (or function) that takes the other keys and returns it"
+                raise HarnessError(f"{where}: key '_target_': {target} {what}")
             raise HarnessError(f"{where}: key {key!r} is missing")
     try:
         system: System = guarded(f"{where}: {target}", lambda: factory(**parameters))

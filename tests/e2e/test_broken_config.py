@@ -282,7 +282,10 @@ OVERRIDES: dict[str, tuple[tuple[str, ...], str]] = {
         "Invalid value for '--output' / '-o': '' names no file or folder",
     ),
     "open bracket": (("reproduce", "paper=["), "reproduce: no viable alternative at input '['"),
-    "no override": ((*RUN, "shuffle"), "run: Error parsing override 'shuffle'"),
+    "no override": (
+        (*RUN, "shuffle"),
+        "run: Error parsing override 'shuffle'; expected KEY=VALUE, such as collection=NAME",
+    ),
     "several without -m": (
         ("reproduce", "paper=demo,crossmath"),
         "reproduce: Ambiguous value for argument 'paper=demo,crossmath'",

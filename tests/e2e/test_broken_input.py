@@ -188,7 +188,10 @@ NAMES: dict[str, tuple[tuple[str, ...], str]] = {
         "keys: protocol arqmath-task1 does not de-duplicate, so keys have no use",
     ),
     "one run to compare": (("compare", "good.run", "-c", "mini-task1"), "compare: needs two runs or more"),
-    "baseline": ((*COMPARE, "-b", "mien"), "unknown run 'mien'; did you mean 'mine'?"),
+    "baseline": (
+        (*COMPARE, "-b", "mien"),
+        "unknown run 'mien'; did you mean 'mine'? (a run is named by its tag, or as NAME=FILE)",
+    ),
     "alpha too large": ((*COMPARE, "--alpha", "5"), "alpha: 5 is not between 0 and 1"),
     "alpha NaN": ((*COMPARE, "--alpha", "nan"), "alpha: nan is not between 0 and 1"),
     "alpha text": (

@@ -244,7 +244,7 @@ def test_doctor(place: Place) -> None:
 
 def test_fetch(place: Place) -> None:
     """Embedded collections need no files, so that they can always be had."""
-    assert place.good("fetch", "--probe", "mini-task1") == "here or reachable\n"
+    assert place.good("fetch", "--probe", "mini-task1") == "mini-task1: here or reachable\n"
     assert place.good("fetch", "mini-task1", "mini-task2") == "0 files, checksums right\n"
     assert set(place.files()) == {"first.run", "second.run.gz"}
     assert not place.cache.exists()

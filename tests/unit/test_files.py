@@ -215,6 +215,8 @@ def test_a_long_list_of_names_is_cut() -> None:
     assert said.endswith(" and 64 more")
     assert said.count("name-") == 36
     assert suggestion("zzz", {None: 1, 2: 3, "a": 4}) == "known: 2, None, a"
+    assert suggestion("zzz", ["a", "b", "a"]) == "known: a, b"
+    assert suggestion("NAME", ["other", "Name"]) == "did you mean 'Name'?"
     assert suggestion("zzz", ["x" * 1000, "y"]) == f"known: {'x' * 1000} and 1 more"
 
 

@@ -306,7 +306,8 @@ def test_figures_have_a_caption(make: Make) -> None:
     report = report_of(*three(make))
     figures = {block.id: block.caption for block in report.blocks() if isinstance(block, Figure)}
     assert figures["distribution"] == "MRR′ over topics"
-    assert figures["differences"] == "Mean differences in MRR′"
+    bold = "; bold: significant after Bonferroni's correction"
+    assert figures["differences"] == "Mean differences in MRR′ from base" + bold
 
 
 # Parts

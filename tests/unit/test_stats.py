@@ -312,8 +312,14 @@ def test_runs_must_be_scored_alike(change: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"baseline": "Approach"}, "unknown run 'Approach'; did you mean 'Approach0'?"),
-        ({"pairs": [("DPRL", "q")]}, "unknown run 'q'; known: Approach0, DPRL, MIRMU"),
+        (
+            {"baseline": "Approach"},
+            "unknown run 'Approach'; did you mean 'Approach0'? (a run is named by its tag, or as NAME=FILE)",
+        ),
+        (
+            {"pairs": [("DPRL", "q")]},
+            "unknown run 'q'; known: Approach0, DPRL, MIRMU (a run is named by its tag, or as NAME=FILE)",
+        ),
         ({"pairs": [("DPRL", "DPRL")]}, f"pair 'DPRL', 'DPRL': {TWICE}"),
         ({"pairs": [("DPRL", "MIRMU"), ("MIRMU", "DPRL")]}, f"pair 'DPRL', 'MIRMU': {TWICE}"),
         ({"pairs": []}, "there are no pairs of runs to compare; give at least two runs"),
@@ -472,7 +478,9 @@ def test_letters_need_all_pairs() -> None:
     some = compare(runs, baseline="a")
     missing = message(lambda: groups_not_different(some, "AP", "none"))
     assert missing.replace("c and b", "b and c") == "runs b and c were not compared for AP; letters need all pairs"
-    assert message(lambda: groups_not_different(some, "ap", "none")) == "measure 'ap' was not compared; known: AP, nDCG"
+    assert (
+        message(lambda: groups_not_different(some, "ap", "none")) == "measure 'ap' was not compared; did you mean 'AP'?"
+    )
     wrong: Any = "Holm"
     assert message(lambda: groups_not_different(some, "AP", wrong)) == "unknown correction 'Holm'; did you mean 'holm'?"
 

@@ -177,6 +177,10 @@ def test_a_run_made_elsewhere_is_read_and_checked(tmp_path: Path) -> None:
     assert message(lambda: External("absent.tsv")(TOPICS, None, WORK)) == "absent.tsv: no such file"
 
 
+def ranks(topics: object, corpus: object, workspace: object) -> None:
+    """What a configuration must not name: not what makes a system, but what ranks."""
+
+
 @pytest.mark.parametrize(
     ("mapping", "fault"),
     [
@@ -209,6 +213,7 @@ def test_a_run_made_elsewhere_is_read_and_checked(tmp_path: Path) -> None:
             "f: key 'name' is '../x', which does not fit a file name: ",
         ),
         ({"_target_": f"{SIMPLE}.External", "path": None}, "f: key 'path' is missing"),
+        ({"_target_": f"{__name__}.ranks"}, f"f: key '_target_': {__name__}.ranks is what ranks; expected a class "),
     ],
 )
 def test_faults_of_a_configuration(mapping: Mapping[str, object], fault: str) -> None:
