@@ -274,7 +274,7 @@ def keys_of(tmp_path: Path, name: str, data: str | bytes) -> dict[str, str]:
         ("k.txt", "\ufeffvisual\tid\r\n7\t1\r\n8\t2\r\n"),
         ("k.jsonl", '{"id": 1, "visual": 7}\n\n{"id": "2", "visual": "8", "more": []}\n'),
         ("k.v3.eng.jsonl", '{"id": 1, "visual": 7}\n{"id": "2", "visual": "8"}\n'),
-        ("k.jsonl.gz", gzip.compress(b'{"id": 1, "visual": 7}\n{"id": "2", "visual": "8"}\n')),
+        ("k.jsonl.gz", gzip.compress(b'{"id": 1, "visual": 7}\n{"id": "2", "visual": "8"}\n', mtime=0)),
         ("k.tsv", "id\tvisual\n1\t7\n1\t7\n2\t8\n"),
         ("k.tsv", "id\tvisual\n1\t7\n3\t\n2\t8\n4\t\n"),
         ("k.jsonl", '{"id": 1, "visual": 7}\n{"id": "3", "visual": null}\n{"id": "2", "visual": "8"}\n'),
