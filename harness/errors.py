@@ -10,6 +10,7 @@ from dataclasses import dataclass
 LONGEST_LINE = 500  # characters of a line that is shown to a person
 LONGEST_PATH = 200  # of them, for the path before a fault
 LONGEST_LIST = 360  # of them, for names to choose from
+LONGEST_MESSAGE = 20  # lines of what a system says when it fails
 
 
 def printable(text: str) -> str:
@@ -129,7 +130,8 @@ def system_raised(what: str, error: BaseException) -> SystemRaisedError:
     # Our call, and the machinery of imports, say nothing about the fault.
     while frames and (frames[0].name in ("guarded", "<lambda>", "import_module") or "<frozen" in frames[0].filename):
         del frames[0]
-    lines = traceback.format_list(frames) + traceback.format_exception_only(error)
+    message = "".join(traceback.format_exception_only(error)).splitlines(keepends=True)
+    lines = traceback.format_list(frames) + message[:LONGEST_MESSAGE]
     trace = "".join(("Traceback of the system (most recent call last):\n", *lines)).rstrip("\n")
     said = " ".join("".join(traceback.format_exception_only(error)[-1:]).split())
     return SystemRaisedError(f"{what}: {said}", trace)

@@ -258,14 +258,15 @@ def _locked(folder: Path, name: str, found: str = ABSENT) -> Iterator[None]:
 def artefacts() -> list[Artefact]:
     """Everything in the store, the longest unused first."""
     out = []
-    for path in store_root().glob(f"*/*/{SPEC}"):
-        folder = path.parent
+    for folder in (folder for folder in store_root().glob("*/[!.]*") if folder.is_dir()):
+        path = folder / SPEC
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
         try:
             spec = dict(json.loads(read_bytes(path))["spec"])
         except (HarnessError, ValueError, KeyError, TypeError, RecursionError):
             spec = {"damaged": str(path)}  # listed and deleted like any other
-        out.append(Artefact(folder.parent.name, folder.name, folder, spec, size, path.stat().st_mtime))
+        used = (path if path.exists() else folder).stat().st_mtime
+        out.append(Artefact(folder.parent.name, folder.name, folder, spec, size, used))
     return sorted(out, key=lambda artefact: (artefact.used, artefact.key))
 
 

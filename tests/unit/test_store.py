@@ -168,3 +168,11 @@ def test_an_artefact_without_a_readable_specification_is_listed(tmp_path: Path) 
     (folder / "spec.json").mkdir()
     (listed,) = artefacts()
     assert (listed.key, dict(listed.spec)) == (folder.name, {"damaged": str(folder / "spec.json")})
+
+
+def test_an_artefact_without_a_specification_is_listed_and_collected() -> None:
+    folder = get_or_build("kind", {"a": 1}, lambda made: None)
+    (folder / "spec.json").unlink()
+    assert [listed.key for listed in artefacts()] == [folder.name]
+    assert [gone.key for gone in collect(0)] == [folder.name]
+    assert not folder.exists()

@@ -10,7 +10,7 @@ import pytest
 from harness import config
 from harness.collections import load_collection
 from harness.collections.corpus import Corpus, load_corpus
-from harness.errors import FormatError, HarnessError
+from harness.errors import FormatError, HarnessError, system_raised
 from harness.systems import System, build_system, load_system
 from harness.systems.simple import External, Overlap, Shuffle, tokens
 from harness.topics import Topic, Topics
@@ -229,3 +229,10 @@ def test_an_unknown_system_is_answered_with_the_nearest() -> None:
     assert message(lambda: load_system("overlp")) == "system 'overlp' is unknown; did you mean 'overlap'?"
     where = config.names("system")["external"]
     assert message(lambda: load_system("external")) == f"{where}: key 'path' is missing"
+
+
+def test_what_a_system_says_when_it_fails_is_cut() -> None:
+    raised = system_raised("system x", ValueError("\n".join(f"line {n}" for n in range(300))))
+    assert len(raised.trace.splitlines()) == 1 + 20
+    assert "line 19" in raised.trace
+    assert "line 20" not in raised.trace
