@@ -11,8 +11,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from hypothesis import settings
 
 pytest.register_assert_rewrite("browser_tools")
+
+# A busy machine must not fail a property.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")
