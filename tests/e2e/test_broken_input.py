@@ -222,7 +222,7 @@ NAMES: dict[str, tuple[tuple[str, ...], str]] = {
     "probe": (("fetch", "--probe", "crossmath"), "crossmath: not here, and the network does not answer"),
     "output below a file": (
         ("score", "good.run", "-c", "mini-task1", "-o", "one.txt/reports"),
-        "one.txt/reports/tables/means.csv: cannot be written: Not a directory",
+        "one.txt/reports/scores.csv: cannot be written: Not a directory",
     ),
 }
 
