@@ -296,7 +296,10 @@ def parse_run(
     if known_topics is not None:
         # Once a topic, so that one wrong name does not hide other faults.
         strange = [index for index, name in enumerate(run.topics) if name not in known_topics]
-        if strange:
+        if len(strange) == len(run.topics) > 1:
+            which = f"none of its {len(strange):,} topics, such as {run.topics[0]!r}, is among the collection's"
+            faults.add(0, f"{which}; is it a run of another collection?")
+        elif strange:
             _, first, count = np.unique(run.topic, return_index=True, return_counts=True)
             for index in strange:
                 many = f" ({count[index]} lines)" if count[index] > 1 else ""

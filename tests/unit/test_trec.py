@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import lzma
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,10 +23,6 @@ from harness.trec import (
     parse_run,
     read_qrels,
     read_run,
-    run_from_json,
-    run_to_json,
-    write_qrels,
-    write_run,
 )
 
 TWO = b"1 Q0 a 1 2.0 t\n1 Q0 b 2 1.0 t\n"
@@ -358,6 +352,12 @@ def test_topics_that_the_collection_does_not_have() -> None:
     assert len(parse_run(TWO, "run", known_topics=["1", "7"])) == 2
 
 
+def test_a_run_of_another_collection_is_one_fault() -> None:
+    found = message(lambda: parse_run(TWO + b"2 Q0 a 1 2.0 t\n", "run", known_topics=["A.1", "A.2"]))
+    which = "none of its 2 topics, such as '1', is among the collection's"
+    assert found == f"run: {which}; is it a run of another collection?"
+
+
 def test_duplicates_and_line_numbers_across_blocks() -> None:
     """The lines of a large file are numbered through, and duplicates far apart are found."""
     rows = [f"{i % 500} Q0 document-{i} {i // 500} {1 / (1 + i)!r} tag" for i in range(40_000)]
@@ -417,92 +417,3 @@ def test_no_input_gives_anything_but_a_value_or_an_error_of_ours(data: bytes) ->
             assert np.isfinite(parse_run(data, "run", format=asked).score).all()
     with suppress(HarnessError):
         assert (parse_qrels(data, "qrels", edition="").grade >= 0).all()
-
-
-# Values and writing.
-
-IDS = st.text(st.characters(min_codepoint=33, codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=12)
-SCORES = st.one_of(st.sampled_from([1.0, 2.0, 0.0, -0.0]), st.floats(allow_nan=False, allow_infinity=False))
-RANKINGS = st.dictionaries(IDS, st.dictionaries(IDS, SCORES, min_size=1, max_size=8), min_size=1, max_size=4)
-
-
-def test_the_columns_of_runs_and_judgments_are_read_only() -> None:
-    run, qrels = parse_run(b"1 f 7 1 2.0 t\n1 g 7 2 1.0 t\n", "run"), read_qrels_of(JUDGED)
-    assert run.context is not None
-    columns = (run.topic, run.doc, run.score, run.context, qrels.topic, qrels.doc, qrels.grade)
-    for column in (*columns, run_from_json(run_to_json(run)).score):
-        with pytest.raises(ValueError, match="read-only"):
-            column[0] = column[1]
-
-
-def test_equal_pairs_have_equal_keys_in_runs_and_judgments() -> None:
-    pairs = {"A.1": ["a", "b", "c" * 30], "é": ["a", "ab"]}
-    run = Run.from_dict("r", {topic: dict.fromkeys(docs, 1.0) for topic, docs in pairs.items()})
-    qrels = Qrels.from_dict("e", {topic: dict.fromkeys(pairs[topic][::-1], 1) for topic in ("é", "A.1")})
-    assert len(set(run.key.tolist())) == 5
-    assert sorted(run.key.tolist()) == sorted(qrels.key.tolist())
-
-
-@given(RANKINGS)
-@settings(deadline=None)
-def test_runs_come_back_from_dictionaries_and_json(rankings: dict[str, dict[str, float]]) -> None:
-    run = Run.from_dict("r", {topic: {d: np.float64(s) for d, s in docs.items()} for topic, docs in rankings.items()})
-    assert run.to_dict() == rankings
-    assert run.score.tobytes() == np.array([s for docs in rankings.values() for s in docs.values()]).tobytes()
-    again = run_from_json(json.loads(json.dumps(run_to_json(run), allow_nan=False)))
-    assert same(again, run)
-    assert (again.sha256, again.warnings) == (run.sha256, ())
-
-
-@given(RANKINGS, st.sampled_from([*FORMATS]))
-@settings(max_examples=60, deadline=None)
-def test_written_runs_are_sorted_and_read_back(rankings: dict[str, dict[str, float]], layout: str) -> None:
-    run = Run.from_dict("r", rankings)
-    if layout == "arqmath-task2":
-        run = run_from_json({**run_to_json(run), "context": [f"post-{i}" for i in range(len(run))]})
-    write_run(run, Path("out", "run.txt"), format=layout)
-    again = read_run("out/run.txt", format=layout)
-    wanted = sorted(lines(run), key=lambda line: (run.topics.index(line[0]), -line[2]))
-    assert (lines(again), again.warnings) == (wanted, ())
-    assert [repr(line[2]) for line in lines(again)] == [repr(line[2]) for line in wanted]
-    if layout == "trec":
-        with Path("out/run.txt").open(encoding="utf-8") as stream:
-            assert pytrec_eval.parse_run(stream) == rankings
-        ranks = [line.split("\t")[3] for line in Path("out/run.txt").read_text("utf-8").splitlines()]
-        assert ranks == [str(rank + 1) for docs in rankings.values() for rank in range(len(docs))]
-
-
-@given(st.dictionaries(IDS, st.dictionaries(IDS, st.integers(0, 9), min_size=1, max_size=5), min_size=1, max_size=4))
-@settings(max_examples=50, deadline=None)
-def test_written_judgments_read_back(judgments: dict[str, dict[str, int]]) -> None:
-    write_qrels(Qrels.from_dict("e", judgments), Path("qrels.txt"))
-    assert read_qrels("qrels.txt").to_dict() == judgments
-    with Path("qrels.txt").open(encoding="utf-8") as stream:
-        assert pytrec_eval.parse_qrel(stream) == judgments
-
-
-def test_grades_may_be_fractions_but_not_in_a_trec_file() -> None:
-    qrels = Qrels.from_dict("e", {"1": {"a": 0.5, "b": 2.0}})
-    write_qrels(qrels, Path("qrels.txt"))
-    assert Path("qrels.txt").read_text() == "1\t0\ta\t0.5\n1\t0\tb\t2\n"
-    assert message(lambda: read_qrels("qrels.txt")) == "qrels.txt:1: grade 0.5 is not a whole number"
-
-
-def test_what_cannot_be_written() -> None:
-    run = Run.from_dict("r", {"1": {"a": 1.0}})
-    assert message(lambda: write_run(run, Path("x"), format="tsv")) == f"format 'tsv' is unknown; {KNOWN}"
-    needs = "run r: arqmath-task2 needs the post of each formula, and the run has none"
-    assert message(lambda: write_run(run, Path("x"), format="arqmath-task2")) == needs
-    Path("folder/inside").mkdir(parents=True)
-    assert message(lambda: write_run(run, Path("folder"))) == "folder: cannot be written: Is a directory"
-    assert sorted(path.name for path in Path().iterdir()) == ["folder"]  # nothing half-written
-
-
-def test_dictionaries_are_checked_as_files_are() -> None:
-    assert message(lambda: Run.from_dict("r", {"1": {"a": 1.0, "b": np.nan}})) == (
-        "run r:2: score 'nan' is not a finite number"
-    )
-    assert message(lambda: Run.from_dict("r", {})) == "run r: empty file, expected at least one line"
-    assert message(lambda: Qrels.from_dict("e", {"1": {"a": -1}})) == (
-        "judgments e:1: grade -1.0 is negative, expected 0 or more"
-    )
