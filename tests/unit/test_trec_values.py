@@ -17,6 +17,7 @@ from harness.trec import (
     FORMATS,
     Qrels,
     Run,
+    parse_qrels,
     parse_run,
     read_qrels,
     read_run,
