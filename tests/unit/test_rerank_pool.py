@@ -87,8 +87,10 @@ class Recorder:
 
     name: str = "recorder"
 
-    def __call__(self, *given: object) -> Run:
-        CALLS.append(given)
+    def __call__(
+        self, topics: object, corpus: object, workspace: object, training: object = None, pool: object = None
+    ) -> Run:
+        CALLS.append((topics, corpus, workspace, training, pool))
         topic = np.array([0, 0, 1], dtype=np.int32)
         columns = (np.array([b"d1", b"d3", b"d2"]), np.array([3.0, 2.0, 1.0]), np.array([b"p1", b"p3", b"p2"]))
         return Run(self.name, ("T1", "T2"), topic, *columns, sha256="of another file")
