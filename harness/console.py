@@ -20,6 +20,7 @@ PAUSE = 10.0  # seconds between two lines of progress in a log
 REWRITE = 0.2  # seconds between two states of the line on a terminal
 WATCH = 1.0  # seconds between two looks at work whose items take long
 _clock = time.monotonic
+_sleep = time.sleep
 
 
 def say(line: str) -> None:
@@ -176,7 +177,7 @@ def _watched() -> None:
 
 def _watch() -> NoReturn:
     while True:
-        time.sleep(WATCH)
+        _sleep(WATCH)
         look()
 
 

@@ -101,9 +101,9 @@ def gather(faults: list[str]) -> Iterator[None]:
 
 
 def refuse(faults: Sequence[str]) -> None:
-    """Raise `HarnessError` with these faults, a line each; nothing if there are none."""
+    """Raise `HarnessError` with these faults, a line each and each once; nothing if there are none."""
     if faults:
-        raise HarnessError(*faults)
+        raise HarnessError(*dict.fromkeys(faults))
 
 
 class SystemRaisedError(HarnessError):

@@ -152,8 +152,8 @@ def test_judgments_of_topics_that_the_collection_lacks_are_refused(place: Place)
         "title": "x",
         "licence": "y",
         "protocol": "trec_eval",
-        "topics": {"reader": "jsonl", "file": "topics"},
-        "editions": {"all": {"title": "x", "qrels": {"file": "qrels"}, "topics": 2, "judgments": 2}},
+        "topics": {"reader": "jsonl", "file": "../../topics"},
+        "editions": {"all": {"title": "x", "qrels": {"file": "../../qrels"}, "topics": 2, "judgments": 2}},
     }
     place.write("conf/collection/mine.yaml", yaml.safe_dump(mapping))
     done = place.run("run", "collection=mine", "corpus=mini-answers", "system=overlap")
