@@ -8,8 +8,8 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from lexical_tools import PLAIN, corpus_of, found, message, topics_of
@@ -457,13 +457,12 @@ def test_who_waits_is_told(
 ) -> None:
     engine = fake()
     begun: list[str] = []
-    progress = anserini.progress
 
-    def noted(what: str, *rest: Any) -> Any:
+    def noted(what: str, total: float | None = None, unit: str = "") -> AbstractContextManager[Progress]:
         begun.append(what)
-        return progress(what, *rest)
+        return progress(what, total, unit)
 
-    monkeypatch.setattr(anserini, "progress", noted)
+    monkeypatch.setattr("harness.systems.anserini.progress", noted)
     anserini.build(engine, TEXTS.items(), tmp_path, tokens=True)
     anserini.search(engine, tmp_path, {"A": "x", "B": "y"}, tokens=True, hits=3, k1=1, b=0)
     said = capsys.readouterr().err
