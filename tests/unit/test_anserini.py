@@ -15,6 +15,7 @@ import pytest
 from lexical_tools import PLAIN, corpus_of, found, message, topics_of
 
 from harness import doctor, store
+from harness.console import Progress, progress
 from harness.systems import anserini, load_system
 from harness.systems.anserini import GET_JAR, GET_JAVA, Anserini, Engine
 from harness.systems.lexical import BM25
