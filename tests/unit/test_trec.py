@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trec_tools import lines, message, same
 
 from harness.errors import HarnessError
 from harness.trec import (
@@ -48,24 +49,6 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 pytestmark = pytest.mark.usefixtures("_folder")
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    return str(caught.value)
-
-
-def lines(run: Run) -> list[tuple[str, str, float, str | None]]:
-    posts = [None] * len(run) if run.context is None else [post.decode() for post in run.context.tolist()]
-    docs = [doc.decode() for doc in run.doc.tolist()]
-    return [*zip((run.topics[topic] for topic in run.topic), docs, run.score.tolist(), posts, strict=True)]
-
-
-def same(one: Run, two: Run) -> bool:
-    """Equal but for the checksum, to the last bit of the scores."""
-    bits = one.score.tobytes() == two.score.tobytes()
-    return bits and (one.name, one.topics, lines(one)) == (two.name, two.topics, lines(two))
 
 
 # Reading.
