@@ -16,11 +16,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from harness import config, stats
-from harness.produce import judged_pool, produce
-from harness.protocol import Scores
-from harness.systems import build_system, missing_module
-from harness.workflow import Task, task
+from harness.experiments.produce import produce
+from harness.experiments.task import Task, judged_pool, task
+from harness.io import config
+from harness.scoring import compare
+from harness.scoring.scores import Scores
+from harness.systems.build import build_system, missing_module
 
 YEARS = (1, 2, 3)
 CORPUS = "mse-pages"
@@ -103,7 +104,7 @@ def main() -> None:
     marks: dict[tuple[int, str, str], str] = {}
     smallest = 1.0
     for year, (scored, _, _) in found.items():
-        for row in stats.compare(scored, "bm25", measures=TESTED, family=family).rows:
+        for row in compare.compare(scored, "bm25", measures=TESTED, family=family).rows:
             marks[year, row.a, row.measure] = "*" if row.significant_bonferroni else ""
             smallest = min(smallest, 1.0 if row.p_bonferroni is None else row.p_bonferroni)
     for index, name in enumerate(scores.run for scores in found[1][0]):

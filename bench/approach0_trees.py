@@ -18,9 +18,9 @@ from multiprocessing import get_context
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.formulas.counts import ERROR, Reading, failed
-from harness.formulas.operators import read_latex
-from harness.formulas.tree import Nested, build, place
+from harness.formulas.opt.read import read_latex
+from harness.formulas.trees.reading import ERROR, Reading, failed
+from harness.formulas.trees.tree import Nested, build, place
 
 Node = tuple[int, int, str, str, tuple[int, int], list[Any]]  # number, sign, kind, symbol, characters, children
 _FACES = {"normal": "", "blackboard-bold": r"\mathbb", "calligraphy": r"\mathcal", "fraktur": r"\mathfrak"}

@@ -20,17 +20,20 @@ from pathlib import Path
 import numpy as np
 
 from bench.formula_search import BASELINES, baseline, identical, without
-from harness import config
-from harness.collections import load_collection
-from harness.collections.corpus import Corpus, load_corpus
-from harness.collections.coverage import Coverage, restrict
-from harness.protocol import Scores
-from harness.scoring import Scorer
-from harness.stats import Comparison, Row, compare
-from harness.systems import build_system, formulas
-from harness.systems.fusion import fuse, rrf
-from harness.topics import Topics
-from harness.trec import Qrels, Run
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus
+from harness.collections.load import load_collection
+from harness.data.topics import Topics
+from harness.data.trec import Qrels, Run
+from harness.io import config
+from harness.scoring.compare import Comparison, Row, compare
+from harness.scoring.coverage import Coverage, restrict
+from harness.scoring.scorer import Scorer
+from harness.scoring.scores import Scores
+from harness.systems.build import build_system
+from harness.systems.fusion.candidates import fuse
+from harness.systems.fusion.methods import rrf
+from harness.systems.structural import formulas
 
 CORPUS = "mse-formulas"
 YEARS = {"2020": "arqmath-1-task2", "2021": "arqmath-2-task2", "2022": "arqmath-3-task2"}

@@ -24,23 +24,26 @@ from typing import Any
 
 import numpy as np
 
-from harness import config
-from harness.collections import load_collection
-from harness.collections.corpus import Corpus, load_corpus
-from harness.collections.coverage import restrict
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus
+from harness.collections.load import load_collection
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
-from harness.formulas import forest
-from harness.formulas.tree import Tree
-from harness.formulas.tuples import tuples
-from harness.protocol import Scores
-from harness.scoring import Scorer
-from harness.stats import compare
-from harness.systems import build_system, formulas, paths
-from harness.systems.formulas import Formulas
-from harness.systems.fusion import fuse, rrf
-from harness.systems.lexical import BM25
-from harness.topics import Topic, Topics
-from harness.trec import Qrels, Run
+from harness.formulas.trees import forest
+from harness.formulas.trees.tree import Tree
+from harness.formulas.trees.tuples import tuples
+from harness.io import config
+from harness.scoring.compare import compare
+from harness.scoring.coverage import restrict
+from harness.scoring.scorer import Scorer
+from harness.scoring.scores import Scores
+from harness.systems.build import build_system
+from harness.systems.fusion.candidates import fuse
+from harness.systems.fusion.methods import rrf
+from harness.systems.lexical.system import BM25
+from harness.systems.structural import formulas, paths
+from harness.systems.structural.formulas import Formulas
 
 COLLECTION, CORPUS = "arqmath-1-task2", "arqmath1-formulas"
 MEASURE = "nDCG"

@@ -30,13 +30,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from harness.systems.mathamr import loss, training
-from harness.systems.mathamr.batch import Batch, collate
-from harness.systems.mathamr.convolution import Plan, RelationalConv
-from harness.systems.mathamr.model import Encoder, Settings, groups_of, parameter_groups
-from harness.systems.mathamr.pack import Pack
-from harness.systems.mathamr.schedule import Schedule
-from harness.systems.mathamr.virtual import Encoded
+from harness.systems.mathamr.encoder import loss
+from harness.systems.mathamr.encoder.batch import Batch, collate
+from harness.systems.mathamr.encoder.convolution import Plan, RelationalConv
+from harness.systems.mathamr.encoder.model import Encoder, Settings, groups_of, parameter_groups
+from harness.systems.mathamr.encoder.pack import Pack
+from harness.systems.mathamr.encoder.virtual import Encoded
+from harness.systems.mathamr.training import trainer
+from harness.systems.mathamr.training.schedule import Schedule
 
 MEAN, MEDIAN = 156.0, 101.0  # nodes of a graph: table 4.2
 FORMULAS, SENTENCES = 8.7, 6.6  # a graph: section 3.5.1
@@ -243,15 +244,15 @@ def epoch(pairs: int, size: int, device: str) -> dict[str, float]:
     nodes = rng.permutation(sizes(2 * pairs)).tolist()
     pack = Pack.memory((str(number), graph(rng, count)) for number, count in enumerate(nodes))
     numbers = np.arange(pairs)
-    train = training.Pairs(2 * numbers, 2 * numbers + 1, numbers)
+    train = trainer.Pairs(2 * numbers, 2 * numbers + 1, numbers)
     schedule = Schedule(seed=SEED, batch=size, autocast=device == "cuda")
-    made = training.Trainer(pack, train, train.take(numbers[:2]), SETTINGS, schedule, Path(), {}, device)
-    encoder = training.initial(SETTINGS, SEED).to(device)
+    made = trainer.Trainer(pack, train, train.take(numbers[:2]), SETTINGS, schedule, Path(), {}, device)
+    encoder = trainer.initial(SETTINGS, SEED).to(device)
     optimizer = torch.optim.AdamW(parameter_groups(encoder, schedule.weight_decay), lr=schedule.rate)
-    order = training._order(train, schedule, 0)
+    order = trainer._order(train, schedule, 0)
     wall, cpu = time.perf_counter(), time.process_time()
     for step, part in enumerate(order):
-        made._step(encoder, optimizer, train.take(part), training._generator(SEED, 0, step))
+        made._step(encoder, optimizer, train.take(part), trainer._generator(SEED, 0, step))
     return {"steps": len(order), "wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
 
 

@@ -30,12 +30,13 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
-from harness.collections import load_collection
-from harness.collections.corpus import Corpus, load_corpus
-from harness.systems import anserini, text
-from harness.systems.lexical import BM25
-from harness.systems.postings import Ranker
-from harness.topics import Topic
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus
+from harness.collections.load import load_collection
+from harness.data.topics import Topic
+from harness.systems.lexical import anserini, text
+from harness.systems.lexical.system import BM25
+from harness.systems.ranking import Ranker
 
 ROOT = Path(__file__).resolve().parent.parent
 FIELDS = ("title", "body", "tags")

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from bench.answers import TESTED, YEARS, made, year_task
-from harness import stats
-from harness.protocol import Scores
+from harness.scoring import compare
+from harness.scoring.scores import Scores
 
 BASELINE, TOKENS = "bm25", "bm25-formulas"
 SYSTEMS = (BASELINE, TOKENS, "structural", "tangent", "l2l")
@@ -39,7 +39,7 @@ def grid() -> list[dict[str, Any]]:
     return [
         {
             "alpha": alpha,
-            "view": {**view, "formulas": f"harness.systems.formula_tokens.{function}"},
+            "view": {**view, "formulas": f"harness.systems.structural.tokens.{function}"},
             "name": f"{TOKENS}-{function}-{alpha:g}",
         }
         for function, alpha in product(FUNCTIONS, ALPHAS)
@@ -92,7 +92,7 @@ def main() -> None:
     marks: dict[tuple[str, str, str], str] = {}
     smallest = 1.0
     for where, scored in sets.items():
-        for row in stats.compare(list(scored.values()), BASELINE, measures=TESTED, family=family).rows:
+        for row in compare.compare(list(scored.values()), BASELINE, measures=TESTED, family=family).rows:
             marks[where, row.a, row.measure] = "*" if row.significant_bonferroni else ""
             smallest = min(smallest, 1.0 if row.p_bonferroni is None else row.p_bonferroni)
     print(f"| system | {' | '.join(f'{where} nDCG′ | MAP′ | P′@10' for where in sets)} |")

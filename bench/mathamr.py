@@ -18,13 +18,15 @@ import numpy as np
 
 from bench.answers import TESTED
 from bench.formula_search import baseline
-from harness import config, stats
-from harness.produce import produce
-from harness.protocol import Scores
-from harness.systems import build_system, formulas
+from harness.experiments.produce import produce
+from harness.experiments.task import Task
+from harness.experiments.task import task as task_of
+from harness.io import config
+from harness.scoring import compare
+from harness.scoring.scores import Scores
+from harness.systems.build import build_system
 from harness.systems.mathamr.system import MathAMR
-from harness.workflow import Task
-from harness.workflow import task as task_of
+from harness.systems.structural import formulas
 
 SYSTEM = "mathamr-dependency"
 SEEDS = (1, 2, 3)
@@ -104,7 +106,7 @@ def ranked(task: int, runs: Path) -> None:
         scores[BM25] = bed.scorer(found)
     scores |= {row: replace(scores_of(bed, mapping, runs), run=row) for row, mapping in variants(task).items()}
     first = next(iter(scores))
-    compared = stats.compare(list(scores.values()), first, measures=TESTED)
+    compared = compare.compare(list(scores.values()), first, measures=TESTED)
     mark = {(row.a, row.measure): "*" if row.significant_bonferroni else "" for row in compared.rows}
     print(f"| run | {' | '.join({'nDCG': 'nDCG′', 'AP': 'MAP′'}.get(m, 'P′@10') for m in TESTED)} |")
     print(f"|---|{'---|' * len(TESTED)}")

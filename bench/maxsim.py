@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.systems.maxsim import Floats32, Rows, Vectors, quantised, scores_many
-from harness.systems.ragged import blocks, padded
-from harness.systems.vector_search import STRATEGIES, Query, recall, search
-from harness.systems.vectors import faiss_index
+from harness.systems.dense.ann import faiss_index
+from harness.systems.dense.maxsim import Floats32, Rows, Vectors, quantised, scores_many
+from harness.systems.dense.ragged import blocks, padded
+from harness.systems.dense.search import STRATEGIES, Query, recall, search
 
 DIMENSIONS, LENGTH, CENTRES = 32, 16, 2000
 QUERIES, ASKED = 64, 8  # queries in all, and those whose scores are compared with float64
@@ -140,7 +140,7 @@ def engine(vectors: Vectors, workers: int = 1, batch: int = QUERIES) -> Answer:
 
 def on_torch(vectors: Vectors, precision: str = "float32") -> Answer:
     """The engine in PyTorch, on the CPU."""
-    from harness.systems import maxsim_torch
+    from harness.systems.dense import maxsim_torch
 
     held = maxsim_torch.resident(vectors, "cpu", precision, group=1 << 12)
 
@@ -266,7 +266,7 @@ def device_table(name: str, vectors: int) -> Iterator[tuple[str, ...]]:
     """Exact MaxSim over vectors made on the device, group by group from a seed each; the first 1,000 of each query."""
     import torch
 
-    from harness.systems import maxsim_torch
+    from harness.systems.dense import maxsim_torch
 
     device = maxsim_torch.device_of(name)
     generator = np.random.default_rng(0)

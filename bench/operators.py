@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.formulas import official_pairs, truth
-from harness.formulas.operators import read_latex
-from harness.formulas.tree import Tree
-from harness.formulas.tuples import tuple_f1
+from harness.formulas.opt.read import read_latex
+from harness.formulas.trees.tree import Tree
+from harness.formulas.trees.tuples import tuple_f1
 
 YEARS = (2021, 2022)
 SIZES = ((1, 1), (2, 5), (6, 10), (11, 20), (21, 40), (41, 1_000_000))

@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from harness.systems.mathamr import graph as graphs
-from harness.systems.mathamr.graph import FormulaNodes, Graph
-from harness.systems.mathamr.pack import Pack, encode_posts, write
-from harness.systems.mathamr.virtual import Encoded, encode
-from harness.systems.mathamr.vocabulary import Vocabulary
+from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write
+from harness.systems.mathamr.encoder.virtual import Encoded, encode
+from harness.systems.mathamr.encoder.vocabulary import Vocabulary
+from harness.systems.mathamr.graphs import graph as graphs
+from harness.systems.mathamr.graphs.graph import FormulaNodes, Graph
 
 SEED = 7
 MEDIAN, MEAN = 101, 156

@@ -19,7 +19,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from harness.collections.corpus import Corpus
-from harness.collections.posts import rows
+from harness.collections.readers.arqmath import rows
 
 ROOT = Path(__file__).resolve().parent.parent
 STEMS = ("algebra", "ring", "limit", "group", "field", "prime", "series", "matrix", "sum", "proof")

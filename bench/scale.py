@@ -54,9 +54,9 @@ def files(folder: Path, topics: int, lines: int) -> tuple[Path, Path]:
 
 def harness(run: Path, qrels: Path) -> tuple[list[float], list[float]]:
     """CPU seconds of judgments, run, scoring and ties; and the means."""
-    from harness.protocol import Protocol
-    from harness.scoring import Scorer
-    from harness.trec import read_qrels, read_run
+    from harness.data.trec import read_qrels, read_run
+    from harness.scoring.protocol import Protocol
+    from harness.scoring.scorer import Scorer
 
     marks = [time.process_time()]
     scorer = Scorer(read_qrels(qrels), Protocol("p", MEASURES, depth=None, prime=True, relevant_from=2))

@@ -23,10 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.collections import load_collection, local
-from harness.fetch import fetch
-from harness.papers import load_paper
-from harness.trec import Qrels, Run, read_run
+from harness.collections.files import local
+from harness.collections.load import load_collection
+from harness.data.trec import Qrels, Run, read_run
+from harness.papers.paper import load_paper
+from harness.sources.fetch import fetch
 
 MEASURES = ("nDCG", "AP", "P@10", "Bpref")
 Rankings = dict[str, dict[str, float]]

@@ -22,11 +22,13 @@ from typing import Any
 
 import xxhash
 
-from harness import code, config, store
-from harness.collections import load_collection
-from harness.collections.corpus import load_corpus
-from harness.produce import corpus_ids, produce
-from harness.systems import load_system
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
+from harness.experiments.produce import produce
+from harness.experiments.task import corpus_ids
+from harness.io import config
+from harness.store import artefacts, code
+from harness.systems.build import load_system
 
 RUNS = (
     ("bm25", "arqmath-1-task1", "mse-pages"),
@@ -49,7 +51,7 @@ def measured(system: str, collection_name: str, corpus_name: str, folder: Path) 
     mapping = config.load("system", system)[0]
     spent = [0.0]
     read: dict[Path, int] = {}
-    damage = store.damage
+    damage = artefacts.damage
 
     def checked(folder: Path, kind: str) -> str:
         begin = time.perf_counter()
@@ -63,12 +65,12 @@ def measured(system: str, collection_name: str, corpus_name: str, folder: Path) 
         produce(load_system(system), collection, corpus, folder, configuration=mapping, reuse=False)
 
     run()
-    store.damage = checked
+    artefacts.damage = checked
     best = (float("inf"), 0.0, 0.0)
     try:
         for _ in range(REPEATS):
             spent[0] = 0.0
-            store._verified.clear()
+            artefacts._verified.clear()
             for function in (code.digest, code.ours, code._ours, code._beside, code._distributions, code._top_level):
                 function.cache_clear()
             seconds = timed(run)
@@ -76,7 +78,7 @@ def measured(system: str, collection_name: str, corpus_name: str, folder: Path) 
                 function.cache_clear()
             best = min(best, (seconds, spent[0], timed(lambda: code.of(type(load_system(system)).__module__))))
     finally:
-        store.damage = damage
+        artefacts.damage = damage
     return system, *best, sum(read.values())
 
 

@@ -34,13 +34,14 @@ from typing import Any
 
 import numpy as np
 
-from harness.collections.corpus import Document, load_corpus
-from harness.formulas import forest
-from harness.formulas.forest import Forest
-from harness.formulas.operators import read_latex
-from harness.systems import formulas
-from harness.systems.structural import Index, Query, Structural, build
-from harness.topics import Formula
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Document
+from harness.data.topics import Formula
+from harness.formulas.opt.read import read_latex
+from harness.formulas.trees import forest
+from harness.formulas.trees.forest import Forest
+from harness.systems.structural import formulas
+from harness.systems.structural.tree import Index, Query, Structural, build
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPORA = ("arqmath1-formulas", "mse-pages")

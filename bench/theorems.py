@@ -22,15 +22,16 @@ from typing import Any
 
 import numpy as np
 
-from harness import config
-from harness.collections import Collection, load_collection
-from harness.collections.corpus import load_corpus
-from harness.collections.coverage import restrict
-from harness.protocol import Scores
-from harness.stats import Row, compare
-from harness.systems import build_system
-from harness.systems.lexical import BM25
-from harness.trec import Qrels
+from harness.collections.collection import Collection
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
+from harness.data.trec import Qrels
+from harness.io import config
+from harness.scoring.compare import Row, compare
+from harness.scoring.coverage import restrict
+from harness.scoring.scores import Scores
+from harness.systems.build import build_system
+from harness.systems.lexical.system import BM25
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = "mathlib-decls"
@@ -42,9 +43,9 @@ COST = """
 import json, sys, time
 from pathlib import Path
 from harness import meter, store
-from harness.collections import load_collection
+from harness.collections.collection import load_collection
 from harness.collections.corpus import load_corpus
-from harness.systems import load_system
+from harness.systems.base import load_system
 store.store_root = lambda: Path(sys.argv[2])  # cold, and out of the user's way
 system, corpus = load_system(sys.argv[1]), load_corpus(sys.argv[3])
 corpus.path  # fetched before the clock starts

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from harness import interrupt
+from harness.io import interrupt
 
 
 def main() -> None:
     """Do what the command line says; an interrupt is one line and exit code 130 from here on."""
     heard = interrupt.begin()
-    from harness.cli import main as commands
+    from harness.cli.main import main as commands
 
     try:
         if heard:

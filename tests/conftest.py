@@ -79,7 +79,7 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str,
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Progress from the first moment on, for every step: as if all work took long."""
-    from harness import console
+    from harness.io import console
 
     for name in ("QUIET", "PAUSE"):
         monkeypatch.setattr(console, name, -1.0)

@@ -7,15 +7,16 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness import config
-from harness.collections import leansearch, ntcir, posts
+from harness.collections.readers import arqmath, leansearch, ntcir
 from harness.errors import HarnessError, suggestion
-from harness.fetch import Resource
-from harness.files import sha256_file
-from harness.temporary import new_file
+from harness.io import config
+from harness.io.files import sha256_file
+from harness.io.temporary import new_file
+from harness.sources import catalogue
+from harness.sources.resource import Resource
 
 CHECKS: Mapping[str, Callable[[Path], None]] = {
-    "arqmath-posts": posts.check,
+    "arqmath-posts": arqmath.check,
     "leansearch": leansearch.check,
     "ntcir-12": ntcir.check,
 }
@@ -39,7 +40,7 @@ def accept(path: Path, source: str) -> Path:
     if not mapping.get("by_hand"):
         raise HarnessError(f"source {source!r} is fetched, not downloaded manually; {suggestion(source, by_hand())}")
     wanted = _wanted(path, source, list(mapping["files"]))
-    resource = config.resource({"source": source, "path": wanted}, f"source {source}")
+    resource = catalogue.resource({"source": source, "path": wanted}, f"source {source}")
     if not isinstance(resource, Resource):
         raise HarnessError(f"source {source!r}: {wanted} is no file with manual download")
     if not path.is_file():

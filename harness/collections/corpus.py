@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import config
-from harness.collections.streams import Place, lines
-from harness.console import track
-from harness.errors import HarnessError, format_error, gather, refuse, suggestion
-from harness.fetch import Resource, fetch, state
-from harness.files import sha256, sha256_file
-from harness.folders import Folder
-from harness.ids import check_id, check_length
-from harness.topics import Formula
+from harness.collections.corpora import _reader
+from harness.collections.readers.streams import Place, lines
+from harness.data.topics import Formula
+from harness.errors import format_error
+from harness.io.console import track
+from harness.io.files import sha256, sha256_file
+from harness.io.ids import check_id, check_length
+from harness.sources.fetch import fetch, state
+from harness.sources.resource import Folder, Resource
 
 Source = Resource | Folder | Path
 
@@ -219,90 +219,3 @@ def _document(row: Mapping[str, Any], corpus: Corpus) -> Document:
 
 def _text(value: object) -> str:
     return "" if value is None else str(value)
-
-
-def _reader(name: str) -> Reader:
-    """A reader by name; the modules of the other forms are loaded when they are needed."""
-    if name == "jsonl":
-        return Reader(_jsonl, version=0)
-    from harness.collections import mse, ntcir, posts, tangent
-
-    readers = {
-        "mse-pages": Reader(mse.read, mse.VERSION),
-        "mse-formulas": Reader(mse.read_formulas, mse.VERSION, unique=True),
-        "arqmath-posts": Reader(posts.read, posts.VERSION, unique=True),
-        "tangent": Reader(tangent.read, tangent.VERSION),
-        "ntcir-12": Reader(ntcir.read, ntcir.VERSION),
-    }
-    if name not in readers:
-        raise HarnessError(f"reader {name!r} is unknown; {suggestion(name, ('jsonl', *readers))}")
-    return readers[name]
-
-
-_TARGETS = ("id", "title", "body", "tags", "formulas", "latex", "visual_id")
-_OPTIONAL = ("file", "files", "folder", "fields", "keep", "reader", "notes", "ids_are_keys", "has_keys")
-_TYPES = {"file": dict, "files": list, "folder": dict, "fields": dict, "keep": list, "reader": str, "notes": list}
-
-
-def load_corpus(name: str) -> Corpus:
-    """A corpus by name; nothing is fetched before it is read.
-
-    Raises
-    ------
-    HarnessError
-        An unknown name, or faults of its configuration: all of them, a line each.
-    """
-    mapping, where = config.read("corpus", name)
-    faults = config.key_faults(mapping, ("name", "title", "licence"), _OPTIONAL, where)
-    faults += config.type_faults(mapping, {**_TYPES, "ids_are_keys": bool, "has_keys": bool}, where)
-    if mapping.get("name", name) != name:
-        faults.append(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
-    keyed, has = mapping.get("ids_are_keys", False), mapping.get("has_keys", False)
-    if keyed is True and has is True:
-        faults.append(f"{where}: keys 'ids_are_keys' and 'has_keys' exclude each other")
-    reader = str(mapping.get("reader", "jsonl"))
-    try:
-        _reader(reader)
-    except HarnessError as error:
-        faults.append(f"{where}: {error}")
-    fields: tuple[tuple[str, str], ...] = ()
-    if reader == "jsonl" and isinstance(mapping.get("fields", {}), dict):
-        with gather(faults):
-            fields = _fields(mapping, where)
-    with gather(faults):
-        sources = _sources(mapping, where)
-    refuse(faults)
-    keep, notes = (tuple(map(str, mapping.get(key, ()))) for key in ("keep", "notes"))
-    title, licence = str(mapping["title"]), str(mapping["licence"])
-    return Corpus(name, title, licence, sources, fields, keep, reader, notes, keyed, has)
-
-
-def _fields(mapping: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:
-    if "fields" not in mapping:
-        raise HarnessError(f"{where}: key 'fields' is missing")
-    listed = {column: names if isinstance(names, list) else [names] for column, names in mapping["fields"].items()}
-    pairs = tuple((str(column), str(name)) for column, names in listed.items() for name in names)
-    unknown = [name for _, name in pairs if name not in _TARGETS]
-    refuse([f"{where}: fields: {name!r} is unknown; {suggestion(name, _TARGETS)}" for name in unknown])
-    if "id" not in (name for _, name in pairs):
-        raise HarnessError(f"{where}: fields: no column is the 'id'")
-    return pairs
-
-
-def _sources(mapping: Mapping[str, Any], where: str) -> tuple[Source, ...]:
-    given = [key for key in ("file", "files", "folder") if key in mapping]
-    if len(given) != 1:
-        both = " and ".join(given) or "none of them"
-        raise HarnessError(f"{where}: expected one of the keys 'file', 'files' and 'folder', found {both}")
-    if not isinstance(mapping[given[0]], _TYPES[given[0]]):
-        return ()  # reported by the check of types
-    if "folder" in mapping:
-        return (Folder.from_config(mapping["folder"], f"{where}: folder"),)
-    entries = [mapping["file"]] if "file" in mapping else mapping["files"]
-    faults: list[str] = []
-    found: list[Source] = []
-    for entry in entries:
-        with gather(faults):
-            found.append(config.resource(entry, where, Path(where).parent))
-    refuse(faults)
-    return tuple(found)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness.collections import load_collection, load_protocol
 from harness.collections.corpus import Document
-from harness.files import sha256
+from harness.collections.load import load_collection, load_protocol
+from harness.io.files import sha256
 
 
 @dataclass(frozen=True)

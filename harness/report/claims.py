@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from harness.claims import POOLED, Claim
-from harness.report import figures
-from harness.report.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell
+from harness.papers.claims import POOLED, Claim
+from harness.render import figures
+from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell
 from harness.report.parts import shown_drawn_p, shown_p
 
 

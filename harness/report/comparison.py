@@ -3,76 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
 
-from harness.collections import Collection
-from harness.collections.corpus import Corpus
-from harness.collections.coverage import Coverage
-from harness.protocol import Scores, scores_to_json
-from harness.report import figures
-from harness.report.explorer import explorer, topic_pages
-from harness.report.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell, slug
+from harness.experiments.evaluate import Evaluation, _independent, compare_runs
+from harness.render import figures
+from harness.render.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell, slug
 from harness.report.parts import per_topic_table, protocol_text, provenance_section, shown_drawn_p, shown_p
 from harness.report.records import comparison_records, score_records
-from harness.scoring import Scorer
-from harness.stats import Comparison, Row, compare, groups_not_different, to_json
-from harness.store import Provenance
-from harness.topics import Topics
-from harness.trec import Run
+from harness.report.topics import explorer, topic_pages
+from harness.scoring.compare import Comparison, Row, groups_not_different, to_json
+from harness.scoring.scores import Scores, scores_to_json
+from harness.store.provenance import Provenance
 
 MOST_IN_MATRIX = 24  # runs of which every pair is drawn
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Runs scored on one collection, and what came to light on the way.
-
-    Attributes
-    ----------
-    bounds : run -> measure -> lowest and highest mean over the orders of its ties, where they differ.
-    warnings : what the readers of the runs reported.
-    scorer, runs : what scored the runs, and they themselves; without them no topic pages.
-    corpus : where the texts of documents are looked up, if anywhere.
-    seconds : run -> CPU seconds a topic that its system needed, reading and indexing included; empty if not known.
-    coverage, corpus_notes : how much of the judgments the searched corpus holds, and what it says of itself.
-    """
-
-    collection: Collection
-    topics: Topics
-    scores: tuple[Scores, ...]
-    bounds: Mapping[str, Mapping[str, tuple[float, float]]]
-    warnings: tuple[str, ...] = ()
-    scorer: Scorer | None = None
-    runs: tuple[Run, ...] = ()
-    corpus: Corpus | None = None
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    coverage: Coverage | None = None
-    corpus_notes: tuple[str, ...] = ()
-
-    def coverage_sentence(self) -> str:
-        """What must be said before any number if the corpus holds only part of the judged documents; else empty."""
-        if self.coverage is None or self.coverage.complete:
-            return ""
-        return self.coverage.sentence(self.scores[0].protocol, self.corpus_notes)
-
-
-def compare_runs(evaluation: Evaluation, **options: Any) -> Comparison:  # noqa: ANN401  (those of `compare`)
-    """`stats.compare` of the scored runs; topics that share a cluster of their collection are averaged first."""
-    found = compare(_independent(evaluation), **options)
-    name = evaluation.collection.config.get("cluster")
-    if name is None:
-        return found
-    said = f"{found.correction}; topics that share their {name} are averaged first, n counts such groups"
-    return replace(found, correction=said)
-
-
-def _independent(evaluation: Evaluation) -> Sequence[Scores]:
-    """The scores that tests stand on: of topics, or of clusters of them."""
-    clusters = evaluation.collection.clusters()
-    return evaluation.scores if clusters is None else [scores.by_cluster(clusters) for scores in evaluation.scores]
 
 
 def comparison_report(

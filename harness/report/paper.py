@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from harness.claims import Claim, check_claims
-from harness.collections import load_collection
-from harness.collections.crossmath import Translation
-from harness.papers import KINDS, Reproduction, Verdict
-from harness.protocol import Scores, scores_to_json
-from harness.report import figures
-from harness.report.available import available_section
-from harness.report.claims import claims_section
-from harness.report.explorer import explorer, topic_pages
-from harness.report.model import (
+from harness.collections.load import load_collection
+from harness.papers.cells import KINDS, Verdict
+from harness.papers.claims import Claim, check_claims
+from harness.papers.reproduce import Reproduction
+from harness.papers.translations import Translation
+from harness.render import figures
+from harness.render.model import (
     Block,
     Cell,
     Column,
@@ -28,10 +25,14 @@ from harness.report.model import (
     number_cell,
     slug,
 )
+from harness.report.claims import claims_section
 from harness.report.parts import per_topic_table, protocol_text, provenance_section
 from harness.report.records import claim_records, score_records
-from harness.stats import Row, compare
-from harness.store import Provenance
+from harness.report.rows import available_section
+from harness.report.topics import explorer, topic_pages
+from harness.scoring.compare import Row, compare
+from harness.scoring.scores import Scores, scores_to_json
+from harness.store.provenance import Provenance
 
 METRICS = {
     "ndcg_prime": "nDCG′",

@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from harness.protocol import Protocol, Scores
-from harness.report.model import Cell, Column, Facts, Section, Table, Text, number_cell, slug
-from harness.store import Provenance
-from harness.topics import Topic
+from harness.data.topics import Topic
+from harness.render.model import Cell, Column, Facts, Section, Table, Text, number_cell, slug
+from harness.scoring.protocol import Protocol
+from harness.scoring.scores import Scores
+from harness.store.provenance import Provenance
 
 
 def shown_p(value: float | None) -> Cell:

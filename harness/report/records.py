@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, fields
 
-from harness.claims import POOLED, Claim
-from harness.protocol import Scores
-from harness.report.model import Records
-from harness.stats import Comparison, Row
+from harness.papers.claims import POOLED, Claim
+from harness.render.model import Records
+from harness.scoring.compare import Comparison, Row
+from harness.scoring.scores import Scores
 
 _TESTS = ("collection", "edition", "protocol", *(field.name for field in fields(Row)), "family", "alpha")
 
@@ -26,7 +26,7 @@ def score_records(scores: Iterable[Scores]) -> Records:
 
 
 def comparison_records(comparison: Comparison) -> Records:
-    """One row for each pair of runs and measure: all that `harness.stats.Row` says, and the family it was tested in."""
+    """One row for each pair of runs and measure: all that `harness.scoring.compare.Row` says, and the family it was tested in."""
     same = (comparison.collection, comparison.edition, comparison.protocol)
     plan = (comparison.family, comparison.alpha)
     return Records(_TESTS, tuple((*same, *astuple(row), *plan) for row in comparison.rows))

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from harness import config
 from harness.collections.corpus import Corpus
+from harness.data.topics import Topics
+from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
-from harness.systems import MARK, Pool, System, build_system, check_cycle, load_system, reads, trains_without
-from harness.topics import Topics
-from harness.trec import Qrels, Run
+from harness.io import config
+from harness.systems.base import MARK, Pool, System, reads, trains_without
+from harness.systems.build import build_system, check_cycle, load_system
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.report import render_html
+from harness.data.trec import Run
+from harness.experiments.evaluate import evaluate, inputs
+from harness.experiments.task import task
+from harness.render.write import render_html
 from harness.report.comparison import comparison_report
-from harness.stats import compare
-from harness.trec import Run
-from harness.workflow import evaluate, inputs, task
+from harness.scoring.compare import compare
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -115,9 +116,10 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def crossmath(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from harness.papers import load_paper, reproduce
+    from harness.papers.paper import load_paper
+    from harness.papers.reproduce import reproduce
     from harness.report.paper import paper_report
-    from harness.store import provenance
+    from harness.store.provenance import provenance
 
     assert mirror.is_dir()
     report = paper_report(reproduce(load_paper("crossmath")), provenance({}))

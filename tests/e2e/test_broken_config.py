@@ -31,7 +31,7 @@ editions:
 topics: {reader: jsonl, file: ../../topics.jsonl}
 """
 PROTOCOL = "name: strict\nmeasures: [AP]\n"
-SYSTEM = "title: Ours\n_target_: harness.systems.simple.Overlap\ndepth: 10\n"
+SYSTEM = "title: Ours\n_target_: harness.systems.baselines.Overlap\ndepth: 10\n"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ARCHIVE = f"mirror/github.com/owner/name/{COMMIT}.tar.xz"
 SCORE = ("score", "mine.run", "-c", "mine", "-o", "reports")
@@ -140,26 +140,26 @@ PROTOCOLS: dict[str, tuple[str, str]] = {
     "no measures": ("measures: []", "key 'measures' is missing"),
 }
 
-TARGET = "harness.systems.simple.Overlap"
+TARGET = "harness.systems.baselines.Overlap"
 SYSTEMS: dict[str, tuple[str, str, str]] = {
     "no class": (
-        "harness.systems.simple.Overlap",
+        "harness.systems.baselines.Overlap",
         "Overlap",
-        "run: system: key '_target_' is 'Overlap', expected a class such as harness.systems.simple.Overlap",
+        "run: system: key '_target_' is 'Overlap', expected a class such as harness.systems.baselines.Overlap",
     ),
     "unknown class": (
         "simple.Overlap",
         "simple.Overlpa",
-        "run: system: key '_target_': harness.systems.simple has no 'Overlpa'",
+        "run: system: key '_target_': harness.systems.baselines has no 'Overlpa'",
     ),
     "unknown module": (
-        "harness.systems.simple",
+        "harness.systems.baselines",
         "nosuchmodule",
         "run: system: nosuchmodule.Overlap cannot be loaded: module 'nosuchmodule' is neither in the current folder "
         "({here}) nor installed",
     ),
     "extra that is not installed": (
-        "title: Ours\n_target_: harness.systems.simple",
+        "title: Ours\n_target_: harness.systems.baselines",
         "extra: dense\n_target_: nosuchmodule",
         "run: system: nosuchmodule.Overlap cannot be loaded: module 'nosuchmodule' is neither in the current folder "
         "({here}) nor installed; "
@@ -168,7 +168,7 @@ SYSTEMS: dict[str, tuple[str, str, str]] = {
     "unknown parameter": (
         "depth: 10",
         "dept: 10",
-        "run: system: key 'dept' is unknown to harness.systems.simple.Overlap; did you mean 'depth'?",
+        "run: system: key 'dept' is unknown to harness.systems.baselines.Overlap; did you mean 'depth'?",
     ),
     "type of a parameter": ("depth: 10", "depth: ten", "run: system: key 'depth' is 'ten', expected a whole number"),
     "missing parameter": ("Overlap\ndepth: 10", "External", "run: system: key 'path' is missing"),
@@ -199,7 +199,7 @@ SYSTEMS: dict[str, tuple[str, str, str]] = {
     "no name at all": (
         TARGET,
         "harness..simple",
-        "run: system: key '_target_' is 'harness..simple', expected a class such as harness.systems.simple.Overlap",
+        "run: system: key '_target_' is 'harness..simple', expected a class such as harness.systems.baselines.Overlap",
     ),
     "title": ("title: Ours", "title: [a]", "{here}/conf/system/ours.yaml: key 'title' is ['a'], expected text"),
     "reference in the title": (
@@ -404,7 +404,7 @@ def test_nesting_without_end(place: Place, kind: str) -> None:
 def test_aliases_that_are_meant(place: Place) -> None:
     place.write("conf/system/ours.yaml", SYSTEM.replace("depth: 10", "depth: &d 10\nname: ours\nseed: *d"))
     done = place.run(*RUN[:3], "system=ours")
-    unknown = "key 'seed' is unknown to harness.systems.simple.Overlap; known: depth, name, title_only"
+    unknown = "key 'seed' is unknown to harness.systems.baselines.Overlap; known: depth, name, title_only"
     assert (done.code, done.err) == (2, f"harness: run: system: {unknown}\n")
 
 

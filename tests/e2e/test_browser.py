@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from browser_tools import LOOKS, WIDTHS, Open, fits, violations
 
-from harness.report import Explorer, Report, Section, render_html
-from harness.report.model import TopicPage, TopicPages
+from harness.render.model import TopicPage, TopicPages
+from harness.render.write import Explorer, Report, Section, render_html
 
 pytest_plugins = ("browser_tools",)
 

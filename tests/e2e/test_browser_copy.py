@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from browser_tools import Open, violations
 
-from harness.report import Cell, Column, Facts, Report, Section, Table, render_html
+from harness.render.write import Cell, Column, Facts, Report, Section, Table, render_html
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -11,20 +11,9 @@ import numpy as np
 import pytest
 from browser_tools import WIDTHS, Open, violations
 
-from harness.report import (
-    Cell,
-    Column,
-    Explorer,
-    Figure,
-    Report,
-    Section,
-    Table,
-    Text,
-    figures,
-    number_cell,
-    render_html,
-)
-from harness.report.model import TopicPage, TopicPages
+from harness.render import figures
+from harness.render.model import TopicPage, TopicPages
+from harness.render.write import Cell, Column, Explorer, Figure, Report, Section, Table, Text, number_cell, render_html
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

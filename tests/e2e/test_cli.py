@@ -15,7 +15,7 @@ import pytest
 from tools import CONF, Place, table
 
 from harness import __version__
-from harness.files import data_root
+from harness.io.files import data_root
 
 Grades = dict[str, dict[str, int]]
 Ranking = Sequence[str]

@@ -30,12 +30,12 @@ def test_examples(tmp_path: Path, path: Path) -> None:
 
 def test_what_the_keys_of_a_collection_are() -> None:
     """The table names every key that a configuration may have, and no other one."""
-    from harness import collections
+    from harness.collections import files, load
 
     text = (DOCS / "collections.md").read_text(encoding="utf-8")
     table = text.partition("## Keys of a collection")[2].partition("\n\n")[2].partition("\n\n")[0]
     named = {key for row in table.splitlines()[2:] for key in re.findall(r"`(\w+)`", row.split("|")[1])}
-    known = {*collections._KEYS, *collections._OPTIONAL} - {"default_edition"}
+    known = {*load._KEYS, *load._OPTIONAL} - {"default_edition"}
     assert named == known
     readers = set(re.findall(r"`([\w-]+)`", next(row for row in table.splitlines() if row.startswith("| `topics`"))))
-    assert readers >= set(collections.TOPICS)
+    assert readers >= set(files.TOPICS)

@@ -14,7 +14,7 @@ import yaml
 from scipy.stats import ttest_rel
 from tools import Place, run_text, table
 
-from harness.collections import load_collection
+from harness.collections.load import load_collection
 
 RUN = ("run", "collection=mini-task1", "corpus=mini-answers", "system=overlap")
 REPORT = {"index.html", "report.md", "report.tex", "report.json", "scores.csv", "tables", "figures"}
@@ -27,7 +27,7 @@ editions:
   official: {title: ours, qrels: {file: ../../judged.txt}, topics: 2, judgments: 3}
 topics: {reader: jsonl, file: ../../topics.jsonl}
 """
-SYSTEM = "title: Ours\n_target_: harness.systems.simple.Overlap\ndepth: 2\nname: ours\n"
+SYSTEM = "title: Ours\n_target_: harness.systems.baselines.Overlap\ndepth: 2\nname: ours\n"
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_a_persons_own_configuration(place: Place, named: bool) -> None:
 
 def test_the_configuration_is_shown_not_run(place: Place) -> None:
     shown = yaml.safe_load(place.good(*RUN, "--cfg", "job"))
-    assert shown["system"]["_target_"] == "harness.systems.simple.Overlap"
+    assert shown["system"]["_target_"] == "harness.systems.baselines.Overlap"
     assert (shown["collection"]["name"], shown["output"], shown["runs"]) == ("mini-task1", "reports", "runs")
     text = place.good("run", "--help")
     assert text.startswith("harness run collection=NAME corpus=NAME system=NAME: ")

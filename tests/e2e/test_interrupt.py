@@ -28,7 +28,7 @@ sys.argv[:] = ["harness", *sys.argv[2:]]
 from {module} import {name}
 def hook(event, arguments):
     global at, seen
-    if seen or (event == "import" and arguments[0] == "harness.cli"):
+    if seen or (event == "import" and arguments[0] == "harness.cli.main"):
         seen += 1
         if at == 0 and seen == 1:
             os.write(2, b"ready\\n")
@@ -47,7 +47,7 @@ import os
 import time
 from pathlib import Path
 
-from harness.systems.simple import Overlap
+from harness.systems.baselines import Overlap
 
 def wait(depth):
     Path("ready").mkdir(exist_ok=True)

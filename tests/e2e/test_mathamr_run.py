@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tools import Place, table
 
-from harness.metadata import beside
-from harness.systems.mathamr import parsers
+from harness.store.sidecar import beside
+from harness.systems.mathamr.graphs import parsers
 
 CORPUS = """name: mini-problems
 title: Mini collection, problems with their solutions

@@ -15,7 +15,7 @@ RUN = ("run", "collection=mini-task1", "corpus=mini-answers", "formats=[json]")
 MINE = """
 import helper
 
-from harness.systems.simple import Overlap
+from harness.systems.baselines import Overlap
 
 class Mine(Overlap):
     pass
@@ -127,7 +127,7 @@ def test_the_whole_traceback(place: Place) -> None:
     done = place.run(*RUN, "system=raising", environment={"HYDRA_FULL_ERROR": "1"})
     assert done.code == 2
     assert done.err.endswith("\nharness: system overlap: ZeroDivisionError: division by zero\n")
-    for file in ("helper.py", "harness/produce.py", "harness/hydra_main.py"):
+    for file in ("helper.py", "harness/experiments/produce.py", "harness/cli/compose.py"):
         assert f'{file}", line' in done.err
 
 
@@ -135,7 +135,7 @@ def test_the_whole_traceback(place: Place) -> None:
     ("name", "fault"),
     [
         ("leaving", "system overlap: SystemExit: 0"),
-        ("nothing", "system overlap: gave NoneType, expected a harness.trec.Run"),
+        ("nothing", "system overlap: gave NoneType, expected a harness.data.trec.Run"),
         ("unbuilt", "run: system: mine.Unbuilt: LookupError: no weights"),
     ],
 )

@@ -11,7 +11,7 @@ import pypdfium2
 import pytest
 from tools import Place
 
-from harness.collections import load_collection
+from harness.collections.load import load_collection
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ from referencing import Registry, Resource
 from tools import Place, run_text, table
 
 import harness
-from harness.files import data_root
-from harness.protocol import scores_from_json
-from harness.stats import from_json
+from harness.io.files import data_root
+from harness.scoring.compare import from_json
+from harness.scoring.scores import scores_from_json
 
 SCHEMAS = [json.loads(path.read_text()) for path in (Path(harness.__file__).parent / "schemas").glob("*.json")]
 QRELS = data_root() / "qrels" / "mini-task1.txt"

@@ -90,7 +90,7 @@ def test_what_cannot_be_brought(place: Place) -> None:
 
 def part(place: Place, documents: int) -> list[str]:
     """A corpus with only the first of the mini corpus's documents; their ids."""
-    from harness.collections.corpus import load_corpus
+    from harness.collections.corpora import load_corpus
 
     found = [document for _, document in zip(range(documents), load_corpus("mini-answers"), strict=False)]
     rows = [{"id": document.id, "title": document.title, "body": document.body} for document in found]
@@ -109,7 +109,7 @@ def part(place: Place, documents: int) -> list[str]:
 
 def test_judgments_are_cut_to_the_corpus_and_the_report_says_so_first(place: Place) -> None:
     ids = set(part(place, 60))
-    from harness.collections import load_collection
+    from harness.collections.load import load_collection
 
     judged = load_collection("mini-task1").qrels().to_dict()
     present = sum(doc in ids for docs in judged.values() for doc in docs)

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from tools import Place, run_text
 
-from harness.files import sha256_file
+from harness.io.files import sha256_file
 
 MINI = ("collection=mini-task1", "corpus=mini-answers")
 GRID = ("system=bm25", "system.k1=0.2,0.5,0.8,1.1,1.4,1.7,2,2.3,2.6,2.9", "system.b=0,0.2,0.4,0.6,0.8,1")
@@ -54,7 +54,7 @@ def summary(place: Place) -> dict[str, bytes]:
 
 def other_collection(place: Place, shift: int = 0) -> None:
     """A second collection over the mini corpus: some of its topics under other ids, with their judgments."""
-    from harness.collections import load_collection
+    from harness.collections.load import load_collection
 
     mini = load_collection("mini-task1")
     chosen = list(mini.topics())[:8]
@@ -178,7 +178,7 @@ def test_points_that_were_computed_are_not_computed_again(place: Place) -> None:
 
 
 def test_points_of_other_data_are_not_counted(place: Place) -> None:
-    from harness.collections.corpus import load_corpus
+    from harness.collections.corpora import load_corpus
 
     documents = [document for _, document in zip(range(60), load_corpus("mini-answers"), strict=False)]
 

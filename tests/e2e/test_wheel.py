@@ -13,7 +13,7 @@ import pytest
 from tools import Place, table
 
 from harness import __version__
-from harness.files import data_root
+from harness.io.files import data_root
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ("conf", "topics", "qrels", "corpora", "runs")

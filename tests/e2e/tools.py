@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 import harness
-from harness.files import data_root
+from harness.io.files import data_root
 
 PROGRAM = Path(sys.executable).with_name("harness")
 CONF = data_root() / "conf"

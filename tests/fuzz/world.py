@@ -110,7 +110,7 @@ def build(root: Path) -> None:
         "file: {source: theirs, path: corpus.jsonl}\nfields: {id: id, text: [body, title]}\nkeep: [text]\n",
         "conf/protocol/mine.yaml": "name: mine\ntitle: Mine\nmeasures: [nDCG@5, AP, P@3]\n"
         "relevant_from: 1\ndepth: 100\n",
-        "conf/system/mine.yaml": "title: Mine  # a copy of ours\nname: mine\n_target_: harness.systems.lexical.BM25\n"
+        "conf/system/mine.yaml": "title: Mine  # a copy of ours\nname: mine\n_target_: harness.systems.lexical.system.BM25\n"
         "k1: 0.9\nview: {name: latex, lower: true, stop: null, stem: null, formulas: null}\ndepth: 10\n",
         "conf/source/theirs.yaml": _source(theirs),
     }
@@ -173,7 +173,7 @@ def _become(root: Path, arguments: tuple[str, ...], out: Path, err: Path, module
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), descriptor)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         sys.argv = ["harness", *arguments]
-        from harness.cli import main
+        from harness.cli.main import main
 
         try:
             main()

@@ -9,24 +9,27 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from harness.columns import Floats
-from harness.systems import fusion as f
-from harness.systems.fusion import Candidates, fuse
-from harness.trec import Run
+from harness.data.columns import Floats
+from harness.data.trec import Run
+from harness.systems.fusion import candidates, methods
+from harness.systems.fusion.candidates import Candidates, fuse
 
 pytestmark = pytest.mark.slow  # ranx compiles on first use
 Scores = Mapping[str, Mapping[str, float]]
-METHODS: Mapping[str, tuple[f.Score, dict[str, object]]] = {
-    "rrf 60": (f.rrf, {"method": "rrf", "params": {"k": 60}}),
-    "rrf 3": (partial(f.rrf, k=3), {"method": "rrf", "params": {"k": 3}}),
-    "rank-biased centroids": (partial(f.rank_biased_centroids, phi=0.8), {"method": "rbc", "params": {"phi": 0.8}}),
+METHODS: Mapping[str, tuple[candidates.Score, dict[str, object]]] = {
+    "rrf 60": (methods.rrf, {"method": "rrf", "params": {"k": 60}}),
+    "rrf 3": (partial(methods.rrf, k=3), {"method": "rrf", "params": {"k": 3}}),
+    "rank-biased centroids": (
+        partial(methods.rank_biased_centroids, phi=0.8),
+        {"method": "rbc", "params": {"phi": 0.8}},
+    ),
     **{
         f"{name} {ours}": (partial(function, normalization=ours), {"method": theirs, "norm": norm})
-        for name, function, theirs in (("combsum", f.combsum, "sum"), ("combmnz", f.combmnz, "mnz"))
+        for name, function, theirs in (("combsum", methods.combsum, "sum"), ("combmnz", methods.combmnz, "mnz"))
         for ours, norm in (("none", None), ("min-max", "min-max"), ("z-score", "zmuv"), ("sum", "sum"))
     },
     "interpolation": (
-        partial(f.interpolation, weights=[0.2, 0.5, 0.3]),
+        partial(methods.interpolation, weights=[0.2, 0.5, 0.3]),
         {"method": "wsum", "norm": "min-max", "params": {"weights": [0.2, 0.5, 0.3]}},
     ),
 }
@@ -70,7 +73,7 @@ def test_a_wrong_formula_would_be_noticed(ranx: ModuleType) -> None:
     """Ranks from 0 instead of 1."""
 
     def wrong(candidates: Candidates) -> Floats:
-        return f.rrf(candidates, 59)
+        return methods.rrf(candidates, 59)
 
     runs = random_runs(0)
     theirs = ranx.fuse([ranx.Run(run) for run in runs], norm=None, method="rrf", params={"k": 60}).to_dict()

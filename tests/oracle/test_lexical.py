@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.collections import load_collection
-from harness.collections.corpus import Corpus, load_corpus
-from harness.produce import produce
-from harness.systems import load_system
-from harness.systems.lexical import BM25, TfIdf
-from harness.topics import Topic, Topics
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus
+from harness.collections.load import load_collection
+from harness.data.topics import Topic, Topics
+from harness.experiments.produce import produce
+from harness.systems.build import load_system
+from harness.systems.lexical.system import BM25, TfIdf
 
 VIEW = {"name": "text", "lower": True, "stop": None, "stem": None}
 Bags = dict[str, Counter[str]]

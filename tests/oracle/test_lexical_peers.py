@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from harness.collections.corpus import Corpus
-from harness.columns import Floats
-from harness.systems.lexical import BM25, Lexical, TfIdf
+from harness.data.columns import Floats
+from harness.systems.lexical.system import BM25, Lexical, TfIdf
 
 rank_bm25 = pytest.importorskip("rank_bm25", reason="rank-bm25 is not installed")
 models = pytest.importorskip("gensim.models", reason="gensim is not installed")
@@ -63,7 +63,7 @@ def test_bm25_plus_is_rank_bm25s(tmp_path: Path, seed: int, k1: float, b: float,
 
 
 def test_the_defaults_of_rank_bm25_are_those_of_the_shipped_system(tmp_path: Path) -> None:
-    from harness.systems import load_system
+    from harness.systems.build import load_system
 
     system, peer = load_system("msm-bm25"), rank_bm25.BM25Plus([["a"]])
     assert isinstance(system, BM25)

@@ -1,4 +1,4 @@
-"""Agreement of `harness.stats` with scipy.stats, which computes the same by other routes."""
+"""Agreement of `harness.scoring.compare` with scipy.stats, which computes the same by other routes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from harness import stats
-from harness.columns import Floats
-from harness.protocol import Protocol, Scores
-from harness.stats import Row, compare
+from harness.data.columns import Floats
+from harness.scoring import compare as stats
+from harness.scoring.compare import Row, compare
+from harness.scoring.protocol import Protocol
+from harness.scoring.scores import Scores
 
 
 def row_of(a: Floats, b: Floats, permutations: int = 10, confidence: float = 0.95) -> Row:

@@ -12,13 +12,14 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.collections import load_protocol
-from harness.protocol import Protocol, Scores
-from harness.scoring import score
-from harness.systems import load_system
-from harness.topics import Topics
-from harness.trec import Qrels, Run, parse_run
-from harness.workflow import task
+from harness.collections.load import load_protocol
+from harness.data.topics import Topics
+from harness.data.trec import Qrels, Run, parse_run
+from harness.experiments.task import task
+from harness.scoring.protocol import Protocol
+from harness.scoring.scorer import score
+from harness.scoring.scores import Scores
+from harness.systems.build import load_system
 
 MEASURES = {"nDCG": "ndcg", "AP": "map", "P@10": "P_10", "Bpref": "bpref"}
 Line = tuple[str, str, float]  # topic, formula, score

@@ -15,13 +15,13 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import measures as m
-from harness import scoring
-from harness.columns import Floats, Index
-from harness.measures import Judged, Ranked
-from harness.protocol import Protocol
-from harness.scoring import score
-from harness.trec import Qrels, Run
+from harness.data.columns import Floats, Index
+from harness.data.trec import Qrels, Run
+from harness.scoring import measures as m
+from harness.scoring import scorer as scoring
+from harness.scoring.measures import Judged, Ranked
+from harness.scoring.protocol import Protocol
+from harness.scoring.scorer import score
 
 REFERENCE = {
     "nDCG": "ndcg",

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from harness.collections import load_collection
-from harness.collections.corpus import load_corpus
-from harness.systems import anserini, load_system
-from harness.systems.anserini import Anserini
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
+from harness.systems.build import load_system
+from harness.systems.lexical import anserini
+from harness.systems.lexical.anserini import Anserini
 
 LACKING = anserini.missing()
 pytestmark = [

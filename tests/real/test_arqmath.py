@@ -7,14 +7,19 @@ from pathlib import Path
 import pytest
 import pytrec_eval
 
-from harness import config
-from harness.collections import Collection, load_collection, local
-from harness.fetch import Resource, fetch
+from harness.collections.collection import Collection
+from harness.collections.files import local
+from harness.collections.load import load_collection
+from harness.data.trec import Run, read_run
+from harness.experiments.evaluate import evaluate, read_runs
+from harness.experiments.task import task
+from harness.io import config
 from harness.report.comparison import comparison_report
-from harness.stats import compare
-from harness.store import provenance
-from harness.trec import Run, read_run
-from harness.workflow import evaluate, read_runs, task
+from harness.scoring.compare import compare
+from harness.sources import catalogue
+from harness.sources.fetch import fetch
+from harness.sources.resource import Resource
+from harness.store.provenance import provenance
 
 pytestmark = pytest.mark.real
 MEASURES = ("nDCG", "AP", "P@10")
@@ -56,7 +61,7 @@ EDITIONS = {
 @pytest.fixture(scope="module")
 def files(mirror: Path) -> dict[str, Path]:
     """Run -> its file; all unpacked at once."""
-    resources = {name: config.resource({"source": "arqmath-psu", "path": path}, "f") for name, path in PATHS.items()}
+    resources = {name: catalogue.resource({"source": "arqmath-psu", "path": path}, "f") for name, path in PATHS.items()}
     fetch(resource for resource in resources.values() if isinstance(resource, Resource))
     return {name: local(resource) for name, resource in resources.items()}
 

@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from harness import config
-from harness.collections import TOPICS, load_collection, load_protocol, local
-from harness.collections.corpus import load_corpus
-from harness.collections.coverage import Coverage, restrict
-from harness.collections.crossmath import check_translation
-from harness.files import read_bytes
-from harness.protocol import Protocol
-from harness.topics import Topics
-from harness.trec import Qrels, Run
+from harness.collections.corpora import load_corpus
+from harness.collections.files import TOPICS, local
+from harness.collections.load import load_collection, load_protocol
+from harness.data.topics import Topics
+from harness.data.trec import Qrels, Run
+from harness.io import config
+from harness.io.files import read_bytes
+from harness.papers.translations import check_translation
+from harness.scoring.coverage import Coverage, restrict
+from harness.scoring.protocol import Protocol
+from harness.sources import catalogue
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("mirror")]
 
@@ -229,7 +231,7 @@ LANGUAGES = {
 
 @cache
 def translated(source: str, language: str) -> Topics:
-    path = local(config.resource({"source": source, "path": f"datasets/{LANGUAGES[language]}.tsv"}, "test"))
+    path = local(catalogue.resource({"source": source, "path": f"datasets/{LANGUAGES[language]}.tsv"}, "test"))
     assert isinstance(path, Path)
     return TOPICS["crossmath-tsv"](read_bytes(path), str(path), language)
 

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.claims import POOLED, Claim, check_claims
-from harness.collections import load_collection
-from harness.fetch import fetch
-from harness.papers import Reproduction, load_paper, reproduce
-from harness.report import write_report
+from harness.collections.load import load_collection
+from harness.data.trec import read_run
+from harness.papers.claims import POOLED, Claim, check_claims
+from harness.papers.paper import load_paper
+from harness.papers.reproduce import Reproduction, reproduce
+from harness.render.write import write_report
 from harness.report.paper import paper_report
-from harness.store import provenance
-from harness.trec import read_run
+from harness.sources.fetch import fetch
+from harness.store.provenance import provenance
 
 pytestmark = pytest.mark.real
 

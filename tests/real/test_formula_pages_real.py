@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.collections.corpus import load_corpus
-from harness.trec import read_run
-from harness.workflow import task
+from harness.collections.corpora import load_corpus
+from harness.data.trec import read_run
+from harness.experiments.task import task
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("mirror")]
 

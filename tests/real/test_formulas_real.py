@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from bench.formulas import YEARS, Pair, official_pairs, truth
-from harness.collections.corpus import load_corpus
-from harness.formulas import forest
-from harness.formulas.counts import Counts, count
-from harness.formulas.layout import read_latex
-from harness.formulas.mathml import read_content, read_presentation
-from harness.formulas.tree import Tree, parse, show
-from harness.formulas.tuples import tuple_f1
+from harness.collections.corpora import load_corpus
+from harness.formulas.mathml.read import read_content, read_presentation
+from harness.formulas.slt.read import read_latex
+from harness.formulas.trees import forest
+from harness.formulas.trees.reading import Counts, count
+from harness.formulas.trees.tree import Tree, parse, show
+from harness.formulas.trees.tuples import tuple_f1
 
 pytestmark = pytest.mark.real
 SOURCE = "marked as an error by its source"

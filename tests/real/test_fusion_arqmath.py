@@ -15,32 +15,35 @@ from pathlib import Path
 import pytest
 import pytrec_eval
 
-from harness import config
-from harness.collections import load_collection, local
-from harness.scoring import Scorer
-from harness.stats import compare
-from harness.systems import fusion as f
-from harness.systems.fusion import Fusion, fuse, gather, to_run, training_ndcg
-from harness.topics import Topics
-from harness.trec import Qrels, Run, read_run, write_run
+from harness.collections.files import local
+from harness.collections.load import load_collection
+from harness.data.topics import Topics
+from harness.data.trec import Qrels, Run, read_run, write_run
+from harness.io import config
+from harness.scoring.compare import compare
+from harness.scoring.scorer import Scorer
+from harness.sources import catalogue
+from harness.systems.fusion import candidates, methods
+from harness.systems.fusion.candidates import fuse, gather, to_run
+from harness.systems.fusion.system import Fusion, training_ndcg
 
 pytestmark = pytest.mark.real
 MEASURES = ("nDCG", "AP", "P@10")
 # nDCG', MAP', P'@10 over all 77 topics.
-GOLDEN: Mapping[str, tuple[f.Score, tuple[float, ...]]] = {
-    "rrf": (f.rrf, (0.5666, 0.2006, 0.2260)),
-    "rrf 180": (partial(f.rrf, k=180), (0.5584, 0.1928, 0.2286)),
-    "ibc": (f.ibc, (0.4765, 0.1513, 0.2130)),
-    "rank-biased centroids": (f.rank_biased_centroids, (0.5600, 0.1863, 0.1844)),
-    "combsum": (f.combsum, (0.4963, 0.1536, 0.1740)),
-    "combmnz": (f.combmnz, (0.5181, 0.1762, 0.2091)),
+GOLDEN: Mapping[str, tuple[candidates.Score, tuple[float, ...]]] = {
+    "rrf": (methods.rrf, (0.5666, 0.2006, 0.2260)),
+    "rrf 180": (partial(methods.rrf, k=180), (0.5584, 0.1928, 0.2286)),
+    "ibc": (methods.ibc, (0.4765, 0.1513, 0.2130)),
+    "rank-biased centroids": (methods.rank_biased_centroids, (0.5600, 0.1863, 0.1844)),
+    "combsum": (methods.combsum, (0.4963, 0.1536, 0.1740)),
+    "combmnz": (methods.combmnz, (0.5181, 0.1762, 0.2091)),
 }
 
 
 @pytest.fixture(scope="module")
 def paths(mirror: Path) -> list[Path]:
     source, where = config.load("source", "arqmath-psu")
-    return [local(config.resource({"source": "arqmath-psu", "path": path}, where)) for path in source["files"]]
+    return [local(catalogue.resource({"source": "arqmath-psu", "path": path}, where)) for path in source["files"]]
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +80,7 @@ def test_rrf_is_what_plain_python_and_trec_eval_make_of_it(runs: Sequence[Run], 
             order = sorted(docs, key=lambda doc: (docs[doc], doc.encode()), reverse=True)
             for rank, doc in enumerate(order[:1000], 1):
                 fused[topic][doc] += 1 / (60 + rank)
-    ours = fuse(runs, f.rrf, "x")
+    ours = fuse(runs, methods.rrf, "x")
     qrels = scorer.qrels.to_dict()
     evaluator = pytrec_eval.RelevanceEvaluator(
         qrels, {"ndcg", "map", "P_10"}, relevance_level=2, judged_docs_only_flag=True
@@ -94,7 +97,7 @@ def test_rrf_against_the_best_single_runs(runs: Sequence[Run], scorer: Scorer) -
     singles = {run.name: scorer(run) for run in runs}
     best = {measure: max(singles, key=lambda name: singles[name].mean(measure)) for measure in MEASURES}
     assert best == {"nDCG": "MathDowsers", "AP": "MSE", "P@10": "MSE"}
-    fused = scorer(fuse(runs, f.rrf, "rrf"))
+    fused = scorer(fuse(runs, methods.rrf, "rrf"))
     pairs = [("rrf", "MathDowsers"), ("rrf", "MSE")]
     comparison = compare([fused, singles["MathDowsers"], singles["MSE"]], pairs=pairs)
     rows = {(row.b, row.measure): row for row in comparison.rows}
@@ -117,7 +120,8 @@ def test_training_weights_are_the_scores_of_the_protocol(runs: Sequence[Run], sc
 
 def test_a_sweep_over_k(runs: Sequence[Run], scorer: Scorer) -> None:
     found = {
-        k: round(scorer(fuse(runs, partial(f.rrf, k=k), f"rrf-{k}")).mean("nDCG"), 4) for k in (1, 5, 60, 180, 1000)
+        k: round(scorer(fuse(runs, partial(methods.rrf, k=k), f"rrf-{k}")).mean("nDCG"), 4)
+        for k in (1, 5, 60, 180, 1000)
     }
     assert found == {1: 0.5627, 5: 0.5697, 60: 0.5666, 180: 0.5584, 1000: 0.5538}
 
@@ -162,7 +166,7 @@ def test_line_order_of_the_files_does_not_matter(runs: Sequence[Run]) -> None:
     for run in runs:
         back = slice(None, None, -1)
         turned.append(replace(run, topic=run.topic[back], doc=run.doc[back], score=run.score[back]))
-    for method in (f.rrf, f.ibc, f.combmnz):
+    for method in (methods.rrf, methods.ibc, methods.combmnz):
         one, two = fuse(runs, method, "x"), fuse(turned, method, "x")
         assert (one.doc == two.doc).all()
         assert (one.score == two.score).all()

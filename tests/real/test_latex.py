@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.papers import load_paper, paper_names, reproduce
-from harness.report import write_report
+from harness.papers.paper import load_paper, paper_names
+from harness.papers.reproduce import reproduce
+from harness.render.write import write_report
 from harness.report.paper import paper_report
-from harness.store import provenance
+from harness.store.provenance import provenance
 
 
 @pytest.mark.real

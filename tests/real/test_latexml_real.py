@@ -9,11 +9,11 @@ import pytest
 
 from bench.formulas import official_pairs, truth
 from harness.collections.corpus import Corpus
-from harness.formulas.latexml import convert, missing, read, version
-from harness.formulas.tree import show
-from harness.systems import formulas
-from harness.systems.structural import Structural
-from harness.topics import Formula, Topic, Topics
+from harness.data.topics import Formula, Topic, Topics
+from harness.formulas.mathml.latexml import convert, missing, read, version
+from harness.formulas.trees.tree import show
+from harness.systems.structural import formulas
+from harness.systems.structural.tree import Structural
 
 pytestmark = [
     pytest.mark.real,

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from harness.collections import load_collection
-from harness.formulas.delimiters import spans
-from harness.formulas.masking import mask, unmask
-from harness.topics import Topic
+from harness.collections.load import load_collection
+from harness.data.topics import Topic
+from harness.formulas.text.delimiters import spans
+from harness.formulas.text.masking import mask, unmask
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("mirror")]
 

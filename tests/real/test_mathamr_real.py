@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.collections.corpus import load_corpus
-from harness.config import source_files
-from harness.fetch import fetch
-from harness.systems.mathamr import amr, posts
-from harness.systems.mathamr.build import build_graphs, read_graphs
-from harness.systems.mathamr.dependency import DependencyParser
-from harness.systems.mathamr.graph import Failure, Graph, check, connected, statistics, to_penman
+from harness.collections.corpora import load_corpus
+from harness.sources.catalogue import source_files
+from harness.sources.fetch import fetch
+from harness.systems.mathamr.graphs import amr, posts
+from harness.systems.mathamr.graphs.build import build_graphs, read_graphs
+from harness.systems.mathamr.graphs.dependency import DependencyParser
+from harness.systems.mathamr.graphs.graph import Failure, Graph, check, connected, statistics, to_penman
 
 pytestmark = pytest.mark.real
 

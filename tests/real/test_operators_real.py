@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from bench.formulas import official_pairs, official_tree, truth
-from harness.collections.corpus import load_corpus
-from harness.formulas.counts import count
-from harness.formulas.mathml import read_content
-from harness.formulas.operators import read_latex
-from harness.formulas.tree import Tree, depth, parse, show
-from harness.formulas.tuples import tuple_f1
+from harness.collections.corpora import load_corpus
+from harness.formulas.mathml.read import read_content
+from harness.formulas.opt.read import read_latex
+from harness.formulas.trees.reading import count
+from harness.formulas.trees.tree import Tree, depth, parse, show
+from harness.formulas.trees.tuples import tuple_f1
 
 pytestmark = pytest.mark.real
 

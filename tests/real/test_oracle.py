@@ -12,13 +12,16 @@ from pathlib import Path
 import pytest
 import pytrec_eval
 
-from harness import config
-from harness.collections import load_collection, local
-from harness.fetch import Resource, fetch
-from harness.papers import load_paper
-from harness.protocol import Protocol
-from harness.scoring import Scorer
-from harness.trec import read_run
+from harness.collections.files import local
+from harness.collections.load import load_collection
+from harness.data.trec import read_run
+from harness.io import config
+from harness.papers.paper import load_paper
+from harness.scoring.protocol import Protocol
+from harness.scoring.scorer import Scorer
+from harness.sources import catalogue
+from harness.sources.fetch import fetch
+from harness.sources.resource import Resource
 
 pytestmark = pytest.mark.real
 REFERENCE = {
@@ -46,7 +49,7 @@ def _files(mirror: Path) -> None:
 
 
 def _submitted(path: str) -> Resource | Path:
-    return config.resource({"source": "arqmath-psu", "path": path}, "test")
+    return catalogue.resource({"source": "arqmath-psu", "path": path}, "test")
 
 
 def read(path: Path) -> Run:

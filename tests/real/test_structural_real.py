@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.collections import load_collection
-from harness.collections.corpus import load_corpus
-from harness.produce import present
-from harness.systems import formulas, load_system
-from harness.systems.paths import canonical
-from harness.systems.structural import Query, Structural, index_of
-from harness.topics import Topics
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
+from harness.data.topics import Topics
+from harness.experiments.task import present
+from harness.systems.build import load_system
+from harness.systems.structural import formulas
+from harness.systems.structural.paths import canonical
+from harness.systems.structural.tree import Query, Structural, index_of
 
 pytestmark = pytest.mark.real
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.systems import formulas, load_system
-from harness.systems.l2l import L2L, SIMILARITIES
-from harness.systems.tangent import Tangent
-from harness.workflow import Task, task
+from harness.experiments.task import Task, task
+from harness.systems.build import load_system
+from harness.systems.structural import formulas
+from harness.systems.structural.l2l import L2L, SIMILARITIES
+from harness.systems.structural.tangent import Tangent
 
 pytestmark = pytest.mark.real
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.systems.mathamr.settings import Settings
-from harness.systems.mathamr.virtual import UNKNOWN_RELATION, Encoded
+from harness.systems.mathamr.encoder.settings import Settings
+from harness.systems.mathamr.encoder.virtual import UNKNOWN_RELATION, Encoded
 
 SMALL = Settings(nodes=50, relations=14, dim=16, out=8, layers=2, bases=5)
 

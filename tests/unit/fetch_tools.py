@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import fetch as module
 from harness.errors import HarnessError
-from harness.fetch import Resource, fetch_one
+from harness.sources import fetch as module
+from harness.sources.fetch import fetch_one
+from harness.sources.resource import Resource
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 FOLDER = f"github.com/owner/name/{COMMIT}"

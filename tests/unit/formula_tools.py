@@ -6,7 +6,7 @@ import random
 
 from hypothesis import strategies as st
 
-from harness.formulas.tree import Nested, Tree, build, children, parse, show
+from harness.formulas.trees.tree import Nested, Tree, build, children, parse, show
 
 LABELS = (
     "V!x",

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.columns import Floats
+from harness.data.columns import Floats
+from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
-from harness.systems.fusion import Candidates
-from harness.trec import Qrels, Run
+from harness.systems.fusion.candidates import Candidates
 
 
 def ranked(name: str, **topics: str) -> Run:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from harness.collections.corpus import Corpus
+from harness.data.topics import Topic, Topics
 from harness.errors import HarnessError
-from harness.systems import Pool, System
-from harness.topics import Topic, Topics
+from harness.systems.base import Pool, System
 
 PLAIN = {"name": "whitespace", "lower": False}
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
-from harness.systems.mathamr.graph import FORMULA, OPT, SLT, TEXT, FormulaNodes, Graph, check
-from harness.systems.mathamr.virtual import Encoded
+from harness.systems.mathamr.encoder.virtual import Encoded
+from harness.systems.mathamr.graphs.graph import FORMULA, OPT, SLT, TEXT, FormulaNodes, Graph, check
 
 # "Solve FORMULA_0. Add FORMULA_1 twice." with an operator tree and a layout tree for the first formula only, and
 # FORMULA_2, which the parser dropped.

@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from harness import store
-from harness.collections.corpus import Corpus, load_corpus
-from harness.systems import Pool
-from harness.systems.mathamr import parsers
-from harness.systems.mathamr.data import Parser
-from harness.systems.mathamr.graph import Sentence
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus
+from harness.data.topics import Formula, Topic, Topics
+from harness.data.trec import Run
+from harness.store import artefacts
+from harness.systems.base import Pool
+from harness.systems.mathamr.graphs import parsers
+from harness.systems.mathamr.graphs.data import Parser
+from harness.systems.mathamr.graphs.graph import Sentence
 from harness.systems.mathamr.system import MathAMR
-from harness.topics import Formula, Topic, Topics
-from harness.trec import Run
 
 Conf = Callable[[str, str, str], Path]
 THEMES = (
@@ -153,7 +154,7 @@ def place(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 def kept(kind: str) -> list[Path]:
-    return sorted(path.parent for path in store.store_root().glob(f"{kind}/*/{store.SPEC}"))
+    return sorted(path.parent for path in artefacts.store_root().glob(f"{kind}/*/{artefacts.SPEC}"))
 
 
 def one_line(said: str, begin: str) -> bool:

@@ -9,9 +9,10 @@ from itertools import chain, groupby
 
 import numpy as np
 
-from harness.protocol import Protocol, Scores
-from harness.scoring import score
-from harness.trec import Qrels, Run, parse_run
+from harness.data.trec import Qrels, Run, parse_run
+from harness.scoring.protocol import Protocol
+from harness.scoring.scorer import score
+from harness.scoring.scores import Scores
 
 BINARY = ("AP", "AP@2", "P@1", "P@2", "R@2", "RR", "RR@2", "Bpref", "Bpref@3", "RelRet")
 BOUNDED = ("nDCG", "nDCG@1", "nDCG@2", *BINARY)

@@ -14,12 +14,14 @@ from pathlib import Path
 import pytest
 from lexical_tools import PLAIN, corpus_of, found, message, topics_of
 
-from harness import doctor, store
-from harness.console import Progress, progress
-from harness.systems import anserini, load_system
-from harness.systems.anserini import GET_JAR, GET_JAVA, Anserini, Engine
-from harness.systems.lexical import BM25
-from harness.topics import Topic, Topics
+from harness.cli import doctor
+from harness.data.topics import Topic, Topics
+from harness.io.console import Progress, progress
+from harness.store import artefacts
+from harness.systems.build import load_system
+from harness.systems.lexical import anserini
+from harness.systems.lexical.anserini import GET_JAR, GET_JAVA, Anserini, Engine
+from harness.systems.lexical.system import BM25
 
 # Stands in Java's place: keeps what it was called with, then does as Anserini was seen to do.
 FAKE = """#!{python} -SE
@@ -278,7 +280,7 @@ def test_an_index_that_was_not_made(fake: Make, tmp_path: Path, told: dict[str, 
     said = message(lambda: found(system_of(broken), topics_of(T="a"), corpus, tmp_path))
     assert said.startswith(expected)
     # Nothing half-made is kept: a whole program makes the index the next time, and once only.
-    assert not [artefact for artefact in store.artefacts() if artefact.kind == "anserini-index"]
+    assert not [artefact for artefact in artefacts.artefacts() if artefact.kind == "anserini-index"]
     engine = fake()
     (engine.java.parent / "calls.txt").unlink()
     for _ in range(2):
@@ -432,7 +434,7 @@ def test_lucene_ranks_as_bm25_does(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     long = " ".join(f"w{n}" for n in range(1024))
     said = message(lambda: found(theirs, topics_of(T=f"{long} even", U="even"), corpus, tmp_path))
     assert said.startswith("anserini: SearchCollection failed: a topic has more than 1,024 distinct words; ")
-    (artefact,) = (artefact for artefact in store.artefacts() if artefact.kind == "anserini-index")
+    (artefact,) = (artefact for artefact in artefacts.artefacts() if artefact.kind == "anserini-index")
     (segments,) = (artefact.path / anserini.INDEX).glob("segments_*")
     before = found(theirs, topics, corpus, tmp_path)
     os.truncate(segments, 10)
@@ -463,7 +465,7 @@ def test_who_waits_is_told(
         begun.append(what)
         return progress(what, total, unit)
 
-    monkeypatch.setattr("harness.systems.anserini.progress", noted)
+    monkeypatch.setattr("harness.systems.lexical.anserini.progress", noted)
     anserini.build(engine, TEXTS.items(), tmp_path, tokens=True)
     anserini.search(engine, tmp_path, {"A": "x", "B": "y"}, tokens=True, hits=3, k1=1, b=0)
     said = capsys.readouterr().err

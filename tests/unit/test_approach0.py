@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from lexical_tools import found, message
 
-from harness import store
 from harness.collections.corpus import Corpus
-from harness.systems import approach0, load_system
-from harness.systems.approach0 import Approach0
-from harness.topics import Formula, Topic, Topics
+from harness.data.topics import Formula, Topic, Topics
+from harness.store import artefacts
+from harness.systems.build import load_system
+from harness.systems.structural import approach0
+from harness.systems.structural.approach0 import Approach0
 
 # Stands in the engine's place: a document scores by how many of the query's formulas stand in it.
 FAKE = """
@@ -150,7 +151,7 @@ def test_index_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = found(Approach0(), topics_of(t1=("b",)), corpus, tmp_path)
     monkeypatch.setattr(approach0, "build", lambda corpus, folder: pytest.fail("built again"))
     assert found(Approach0(), topics_of(t1=("b",)), corpus, tmp_path) == first
-    assert [artefact.kind for artefact in store.artefacts()] == ["approach0-index"]
+    assert [artefact.kind for artefact in artefacts.artefacts()] == ["approach0-index"]
 
 
 @pytest.mark.usefixtures("engine")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.formulas.operators import read_latex
-from harness.formulas.tree import show
+from harness.formulas.opt.read import read_latex
+from harness.formulas.trees.tree import show
 
 pytest.importorskip("pya0", reason="pya0 is not installed: pip install 'mathir-harness[approach0]'")
 from bench.approach0_trees import parsed, read

@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import config
-from harness.available import Available, Row
 from harness.errors import HarnessError
-from harness.papers import load_paper, paper_names, reproduce
-from harness.report import render_html, render_latex, render_markdown, tables_csv
-from harness.report.model import Report, Table, Text
+from harness.io import config
+from harness.papers.paper import load_paper, paper_names
+from harness.papers.reproduce import reproduce
+from harness.papers.rows import Available, Row
+from harness.render.model import Report, Table, Text
+from harness.render.write import render_html, render_latex, render_markdown, tables_csv
 from harness.report.paper import paper_report
-from harness.store import provenance
-from harness.systems import build_system
+from harness.store.provenance import provenance
+from harness.systems.build import build_system
 
 Tiny = Callable[..., str]
 # Table 1 of the MIRMU paper, which prints no numbers: official name -> the row of Table 2.

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import config, doctor
+from harness.cli import doctor
 from harness.errors import HarnessError
-from harness.papers import load_paper, paper_names
-from harness.systems import build_system, load_system, system_state
+from harness.io import checks, config
+from harness.papers.paper import load_paper, paper_names
+from harness.systems.build import build_system, load_system, system_state
 
 Conf = Callable[[str, str, str], Path]
 REGISTERED = [name for name in config.names("system") if "state" in config.load("system", name)[0]]
@@ -70,7 +71,7 @@ def test_the_systems_of_the_papers_tables_are_registered() -> None:
 
 
 def test_there_are_systems_of_each_state() -> None:
-    kinds = {name: config.state(config.load("system", name)[0]["state"], name)[0] for name in REGISTERED}
+    kinds = {name: checks.state(config.load("system", name)[0]["state"], name)[0] for name in REGISTERED}
     assert len(kinds) == 24
     assert set(kinds.values()) == {"needs", "not implemented", "blocked"}
     # Only what nobody can have: commercial services, and a model that was never published.
@@ -88,7 +89,7 @@ def test_there_are_systems_of_each_state() -> None:
 @pytest.mark.parametrize("name", REGISTERED)
 def test_a_registered_system_says_why_it_does_not_run(name: str) -> None:
     mapping, where = config.load("system", name)
-    kind, why = config.state(mapping["state"], where)
+    kind, why = checks.state(mapping["state"], where)
     assert len(why) > 20
     assert mapping["paper"] in paper_names()
     assert set(mapping) == {"title", "paper", "state"}  # no `demo`: the demonstration has nothing to leave out
@@ -107,7 +108,7 @@ def test_a_registered_system_says_why_it_does_not_run(name: str) -> None:
     ],
 )
 def test_a_state_is_parsed(text: str, parsed: tuple[str, str]) -> None:
-    assert config.state(text, "f") == parsed
+    assert checks.state(text, "f") == parsed
 
 
 OTHERS = [
@@ -143,12 +144,12 @@ OTHERS = [
 )
 def test_any_other_state_gives_one_line(text: object) -> None:
     expected = "expected one line: 'blocked: WHY', 'not implemented: WHY' or 'needs WHAT'"
-    assert message(lambda: config.state(text, "f")) == f"f: key 'state' is {text!r}, {expected}"
+    assert message(lambda: checks.state(text, "f")) == f"f: key 'state' is {text!r}, {expected}"
     assert message(lambda: system_state({"title": "T", "state": text})).startswith("system: key 'state' is ")
 
 
 def test_states_of_other_systems() -> None:
-    assert system_state({"_target_": "harness.systems.simple.Shuffle"}) == "here"
+    assert system_state({"_target_": "harness.systems.baselines.Shuffle"}) == "here"
     absent = {"_target_": "nowhere.System", "needs": "no_such_module", "extra": "dense"}
     assert system_state(absent) == "no_such_module is not installed: pip install 'mathir-harness[dense]'"
 
@@ -156,7 +157,7 @@ def test_states_of_other_systems() -> None:
 @pytest.mark.parametrize(
     ("mapping", "fault"),
     [
-        ({"title": "T", "state": "needs a", "_target_": "harness.systems.simple.Overlap"}, "key '_target_' is unkn"),
+        ({"title": "T", "state": "needs a", "_target_": "harness.systems.baselines.Overlap"}, "key '_target_' is unkn"),
         ({"title": "T", "state": "needs a", "demo": True}, "key 'demo' is unknown"),
         ({"state": "needs a"}, "key 'title' is missing"),
         ({"title": "T", "state": None}, "key 'state' is missing"),
@@ -182,7 +183,7 @@ def test_the_doctor_has_no_cure_for_it(conf: Conf, monkeypatch: pytest.MonkeyPat
 
 
 def test_running_one_gives_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "harness.cli", "run", "collection=mini-task1", "corpus=mini-answers"]
+    command = [sys.executable, "-m", "harness.cli.main", "run", "collection=mini-task1", "corpus=mini-answers"]
     done = subprocess.run([*command, "system=compubert"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()

@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.claims import POOLED, Claim, check_claims
 from harness.errors import HarnessError
-from harness.papers import Paper, Reproduction
-from harness.protocol import Protocol, Scores
+from harness.papers.claims import POOLED, Claim, check_claims
+from harness.papers.paper import Paper
+from harness.papers.reproduce import Reproduction
+from harness.render.model import Figure, Table, Text
 from harness.report.claims import claims_section
-from harness.report.model import Figure, Table, Text
+from harness.scoring.protocol import Protocol
+from harness.scoring.scores import Scores
 
 PLAIN = Protocol("plain", ("RR",))
 NOISE = np.array([0.01, -0.01, 0.02, -0.02, 0.0, 0.01, -0.01, 0.04])  # mean .005

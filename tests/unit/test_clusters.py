@@ -11,11 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import config
-from harness.collections import leansearch, load_collection
+from harness.collections.load import load_collection
+from harness.collections.readers import leansearch
 from harness.errors import HarnessError
-from harness.protocol import Protocol, Scores
-from harness.stats import compare
+from harness.io import config
+from harness.scoring.compare import compare
+from harness.scoring.protocol import Protocol
+from harness.scoring.scores import Scores
 
 Conf = Callable[[str, str, str], Path]
 

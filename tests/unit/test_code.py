@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from harness import code, produce, store
-from harness.collections.corpus import load_corpus
-from harness.systems import build_system, reads
-from harness.systems.lexical import BM25, tokens_of
+from harness.collections.corpora import load_corpus
+from harness.experiments import produce
+from harness.store import artefacts, code
+from harness.systems.base import reads
+from harness.systems.build import build_system
+from harness.systems.lexical.system import BM25, tokens_of
 
-BM25_, L2L = "harness.systems.lexical", "harness.systems.l2l"
+BM25_, L2L = "harness.systems.lexical.system", "harness.systems.structural.l2l"
 
 
 @pytest.fixture(autouse=True)
@@ -139,7 +141,9 @@ def test_a_system_depends_on_what_it_imports_and_on_no_other_system(ours: Path, 
     late = ours / "systems" / "late.py"
     late.write_text("X = 1\n")
     weighting = (ours / "systems" / "weighting.py").read_text()
-    (ours / "systems" / "weighting.py").write_text(f"{weighting}\n\ndef f():\n    from harness.systems.late import X\n")
+    (ours / "systems" / "weighting.py").write_text(
+        f"{weighting}\n\ndef f():\n    from harness.systems.base.late import X\n"
+    )
     assert changes(BM25_, late, "X = 2\n")
 
 
@@ -148,8 +152,8 @@ def test_modules_may_move_into_folders(ours: Path, changes: Callable[..., bool])
     (ours / "systems" / "words" / "__init__.py").write_text("")
     (ours / "systems" / "words" / "part.py").write_text("X = 1\n")
     (ours / "systems" / "words" / "new.py").write_text("from .part import X\n")
-    assert changes("harness.systems.words.new", ours / "systems" / "words" / "part.py", "X = 2\n")
-    assert changes("harness.systems.words.new", ours / "systems" / "words" / "__init__.py", "X = 2\n")
+    assert changes("harness.systems.base.words.new", ours / "systems" / "words" / "part.py", "X = 2\n")
+    assert changes("harness.systems.base.words.new", ours / "systems" / "words" / "__init__.py", "X = 2\n")
     assert not changes(BM25_, ours / "systems" / "words" / "part.py", "X = 2\n")
 
 
@@ -159,7 +163,7 @@ def test_tokens_that_are_kept_depend_on_the_code_that_makes_them(ours: Path, for
     def kept() -> int:
         forget()
         tokens_of(corpus, ("body",), {"name": "text"})
-        return len(store.artefacts())
+        return len(artefacts.artefacts())
 
     assert kept() == kept() == 1
     (ours / "systems" / "l2l.py").write_text("")
@@ -176,7 +180,7 @@ def digest(configuration: Mapping[str, Any]) -> str:
 
 
 def test_a_fusion_depends_on_the_systems_it_is_made_of(ours: Path, forget: Callable[[], None]) -> None:
-    fusion = {"_target_": "harness.systems.fusion.Fusion", "runs": ["bm25", "l2l"], "name": "both"}
+    fusion = {"_target_": "harness.systems.fusion.system.Fusion", "runs": ["bm25", "l2l"], "name": "both"}
     other = {**fusion, "runs": ["bm25", "overlap"]}
     nested = {"_target_": "harness.systems.rerank.RerankPool", "name": "pool", "system": {"_target_": f"{L2L}.L2L"}}
     named = {**nested, "system": "l2l"}
@@ -197,7 +201,7 @@ def test_a_package_counts_as_a_whole(place: Path, changes: Callable[..., bool]) 
     package = place / "theirs_a"
     for name, text in (
         ("__init__.py", ""),
-        ("system.py", 'TABLE = "weights.tsv"\nimport helper_a\nfrom harness.systems.l2l import L2L\n'),
+        ("system.py", 'TABLE = "weights.tsv"\nimport helper_a\nfrom harness.systems.structural.l2l import L2L\n'),
         ("lazy/plugin.py", "X = 1\n"),
         ("data/weights.tsv", "1\n"),
         ("data/notes.txt", "1\n"),

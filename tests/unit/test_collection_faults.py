@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.collections import load_collection
-from harness.collections.corpus import load_corpus
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
 from harness.errors import HarnessError
 
 Conf = Callable[[str, str, str], Path]

@@ -11,13 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.collections import Collection, load_collection, load_protocol, local, read_keys
-from harness.collections.corpus import Corpus, Document, load_corpus
-from harness.collections.crossmath import check_translation, words_only
+from harness.collections.collection import Collection
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus, Document
+from harness.collections.files import local
+from harness.collections.keys import read_keys
+from harness.collections.load import load_collection, load_protocol
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Run
 from harness.errors import FormatError, HarnessError
-from harness.files import data_root
-from harness.topics import Topic, Topics
-from harness.trec import Run
+from harness.io.files import data_root
+from harness.papers.translations import check_translation, words_only
 
 Conf = Callable[[str, str, str], Path]
 QRELS = "T1 0 d1 2\nT1 0 d2 0\nT2 0 d1 1\n"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.columns import (
+from harness.data.columns import (
     BLOCK,
     PADDING,
     Bools,

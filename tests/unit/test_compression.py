@@ -19,12 +19,12 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import files
-from harness.collections.streams import lines
+from harness.collections.readers.streams import lines
+from harness.data.topic_files import jsonl
+from harness.data.trec import read_qrels, read_run
 from harness.errors import FormatError, HarnessError
-from harness.files import read_bytes
-from harness.topics import jsonl
-from harness.trec import read_qrels, read_run
+from harness.io import files
+from harness.io.files import read_bytes
 
 RUN = (b"M.1\tQ0\ta1007\t1\t3.5\tmine\nM.1\tQ0\ta1088\t2\t2.5\tmine\n", b"M.2\tQ0\tx\t1\t1.5\tmine\n")
 QRELS = (b"M.1\t0\ta1007\t2\nM.1\t0\ta1088\t0\n", b"M.2\t0\tx\t1\n")

@@ -7,14 +7,15 @@ from typing import Any, cast
 
 import pytest
 
-from harness import config
-from harness.collections import load_collection, load_protocol
-from harness.collections.corpus import load_corpus
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection, load_protocol
 from harness.errors import FormatError, HarnessError, suggestion
-from harness.fetch import Resource
-from harness.files import data_root
-from harness.papers import load_paper, paper_names
-from harness.systems import load_system
+from harness.io import checks, config
+from harness.io.files import data_root
+from harness.papers.paper import load_paper, paper_names
+from harness.sources import catalogue
+from harness.sources.resource import Resource
+from harness.systems.build import load_system
 
 Conf = Callable[[str, str, str], Path]
 OURS = data_root() / "conf"
@@ -102,11 +103,11 @@ def test_a_file_as_folder_of_the_user_is_an_error(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_users_configurations_stand_beside_ours(conf: Conf) -> None:
-    path = conf("system", "mine", "title: Mine\n_target_: harness.systems.simple.Shuffle\nseed: 7\n")
+    path = conf("system", "mine", "title: Mine\n_target_: harness.systems.baselines.Shuffle\nseed: 7\n")
     assert config.names("system")["mine"] == path
     assert "overlap" in config.names("system")
     assert config.load("system", "mine") == (
-        {"title": "Mine", "_target_": "harness.systems.simple.Shuffle", "seed": 7},
+        {"title": "Mine", "_target_": "harness.systems.baselines.Shuffle", "seed": 7},
         str(path),
     )
 
@@ -140,7 +141,7 @@ def test_what_load_gives_can_be_changed_without_harm() -> None:
 
 def test_keys_are_checked() -> None:
     def check(mapping: object) -> None:
-        config.check_keys(cast("dict[str, Any]", mapping), ("name", "measures"), ("depth",), "f: part")
+        checks.check_keys(cast("dict[str, Any]", mapping), ("name", "measures"), ("depth",), "f: part")
 
     check({"name": "a", "measures": [], "depth": None})
     assert message(lambda: check({"name": "a"})) == "f: part: key 'measures' is missing"
@@ -166,13 +167,13 @@ def test_keys_are_checked() -> None:
 )
 def test_types_are_checked(key: str, value: object, fault: str) -> None:
     kinds = {"map": dict, "list": list, "whole": int}
-    assert message(lambda: config.check_types({key: value}, kinds, "f")) == fault
-    config.check_types({"map": {"a": 1}, "list": [], "whole": 0, "other": 1}, kinds, "f")
-    config.check_types({}, kinds, "f")
+    assert message(lambda: checks.check_types({key: value}, kinds, "f")) == fault
+    checks.check_types({"map": {"a": 1}, "list": [], "whole": 0, "other": 1}, kinds, "f")
+    checks.check_types({}, kinds, "f")
 
 
 def test_an_embedded_file_lies_in_the_package() -> None:
-    path = config.resource({"embedded": "qrels/mini-task1.txt"}, "f")
+    path = catalogue.resource({"embedded": "qrels/mini-task1.txt"}, "f")
     assert isinstance(path, Path)
     assert path == data_root() / "qrels" / "mini-task1.txt"
     assert path.is_file()
@@ -180,17 +181,17 @@ def test_an_embedded_file_lies_in_the_package() -> None:
 
 def test_a_local_file_is_named_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
-    assert config.resource({"file": "a/b.txt"}, "f") == Path("a/b.txt")
-    assert config.resource({"file": "../b.txt"}, "f", Path("conf/c")) == Path("conf/b.txt")
-    assert config.resource({"file": "/a/b.txt"}, "f", Path("conf/c")) == Path("/a/b.txt")
-    assert config.resource({"file": "~/b.txt"}, "f") == Path("/home/somebody/b.txt")
+    assert catalogue.resource({"file": "a/b.txt"}, "f") == Path("a/b.txt")
+    assert catalogue.resource({"file": "../b.txt"}, "f", Path("conf/c")) == Path("conf/b.txt")
+    assert catalogue.resource({"file": "/a/b.txt"}, "f", Path("conf/c")) == Path("/a/b.txt")
+    assert catalogue.resource({"file": "~/b.txt"}, "f") == Path("/home/somebody/b.txt")
 
 
 def test_a_folder_that_is_a_link_is_left_as_the_system_reads_it(tmp_path: Path) -> None:
     (tmp_path / "far" / "conf").mkdir(parents=True)
     (tmp_path / "near").symlink_to(tmp_path / "far" / "conf")
     (tmp_path / "far" / "b.txt").write_text("x")
-    found = config.resource({"file": "../b.txt"}, "f", tmp_path / "near")
+    found = catalogue.resource({"file": "../b.txt"}, "f", tmp_path / "near")
     assert isinstance(found, Path)
     assert found.read_text() == "x"
 
@@ -199,7 +200,7 @@ def test_a_file_of_a_source_has_its_checksum(conf: Conf) -> None:
     head = f"title: S\nlicence: CC0\nrepository: a/b\ncommit: '{COMMIT}'\n"
     conf("source", "mine", f"{head}files:\n  x/y.txt: {{sha256: '{SHA}', size: 3}}\n")
     expected = Resource("a/b", COMMIT, "x/y.txt", SHA, 3, "CC0")
-    assert config.resource({"source": "mine", "path": "x/y.txt"}, "f") == expected
+    assert catalogue.resource({"source": "mine", "path": "x/y.txt"}, "f") == expected
 
 
 @pytest.mark.parametrize(
@@ -237,7 +238,7 @@ def test_a_file_of_a_source_has_its_checksum(conf: Conf) -> None:
 )
 def test_faults_of_files(conf: Conf, source: str, mapping: dict[str, Any], fault: str) -> None:
     path = conf("source", "mine", f"title: S\nlicence: CC0\nurl: 'http://x/y'\n{source}\n")
-    found = message(lambda: config.resource(mapping, "f"))
+    found = message(lambda: catalogue.resource(mapping, "f"))
     assert found.startswith(fault.replace("PATH", str(path)))
 
 
@@ -249,7 +250,7 @@ def test_a_configuration_that_is_no_yaml_is_named(conf: Conf) -> None:
 
 
 def test_all_files_of_a_source() -> None:
-    files = config.source_files("arqmath-psu")
+    files = catalogue.source_files("arqmath-psu")
     assert len(files) == 9
     assert {file.repository for file in files} == {"shauryr/ArqMath-PSU"}
 
@@ -285,7 +286,7 @@ def test_every_file_of_every_source_of_ours_is_well_described() -> None:
     for name in config.names("source"):
         source, _ = config.load("source", name)
         for path in source["files"]:
-            file = config.resource({"source": name, "path": path}, "f")
+            file = catalogue.resource({"source": name, "path": path}, "f")
             assert isinstance(file, Resource)
             assert file.by_hand or (file.sha256 and file.size > 0)
             count += 1
@@ -303,4 +304,4 @@ def test_every_file_of_every_source_of_ours_is_well_described() -> None:
 def test_a_source_whose_files_are_none(conf: Callable[[str, str, str], Path], files: str, fault: str) -> None:
     path = conf("source", "mine", f"title: x\nlicence: CC0\nfiles: {files}\n")
     expected = fault if fault.startswith("source") else f"{path}: {fault}"
-    assert message(lambda: config.source_files("mine")) == expected
+    assert message(lambda: catalogue.source_files("mine")) == expected

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness import console
-from harness.console import look, out, progress, say, track
+from harness.io import console
+from harness.io.console import look, out, progress, say, track
 
 
 class Clock:

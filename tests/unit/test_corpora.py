@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 from corpora_tools import corpus, mathml, message, span
 
-from harness import config
-from harness.collections import load_collection, posts
-from harness.collections.corpus import Corpus, Document, load_corpus
-from harness.collections.streams import json_items, lines
-from harness.topics import Formula, formulas_in, read_markup, unwrapped
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus, Document
+from harness.collections.load import load_collection
+from harness.collections.readers import arqmath as posts
+from harness.collections.readers.streams import json_items, lines
+from harness.data.markup import formulas_in, read_markup, unwrapped
+from harness.data.topics import Formula
+from harness.io import config
 
 Conf = Callable[[str, str, str], Path]
 
@@ -289,7 +292,7 @@ def test_the_digest_depends_on_source_and_reader(tmp_path: Path, monkeypatch: py
     path.write_text("A:1 x\n")
     one = corpus(path, "ntcir-12").digest()
     assert one != corpus(path, id="id").digest() == hashlib.sha256(b"A:1 x\n").hexdigest()
-    monkeypatch.setattr("harness.collections.ntcir.VERSION", 99)
+    monkeypatch.setattr("harness.collections.readers.ntcir.VERSION", 99)
     assert corpus(path, "ntcir-12").digest() != one
     monkeypatch.undo()
     assert corpus(path, "ntcir-12").digest() == one

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness import doctor
-from harness.systems import anserini
-from harness.systems.mathamr import parsers
+from harness.cli import doctor
+from harness.systems.lexical import anserini
+from harness.systems.mathamr.graphs import parsers
 
 
 def test_systems_that_tell_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,17 +14,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.collections.corpus import Document
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
-from harness.protocol import Protocol
-from harness.report import Explorer, Report, Section, Table, render_html, render_json, render_latex, render_markdown
-from harness.report import explorer as builder
-from harness.report.explorer import explorer, topic_pages
-from harness.report.explorer_data import to_json
-from harness.report.model import Cell, Column, Figure, TopicPage, TopicPages
-from harness.report.tabular import tables_csv
-from harness.scoring import Ranking, Scorer
-from harness.topics import Topic, Topics
-from harness.trec import Qrels, Run
+from harness.render.explorer import to_json
+from harness.render.model import Cell, Column, Figure, TopicPage, TopicPages
+from harness.render.tabular import tables_csv
+from harness.render.write import (
+    Explorer,
+    Report,
+    Section,
+    Table,
+    render_html,
+    render_json,
+    render_latex,
+    render_markdown,
+)
+from harness.report import topics as builder
+from harness.report.topics import explorer, topic_pages
+from harness.scoring.protocol import Protocol
+from harness.scoring.scorer import Ranking, Scorer
 
 QRELS = Qrels.from_dict("e", {"T1": {"a": 3, "b": 2, "c": 1, "d": 0}, "T2": {"x": 2}, "T3": {"y": 0}})
 PRIME = Protocol("prime", ("P@2", "AP"), prime=True, relevant_from=2, depth=5)

@@ -33,10 +33,11 @@ from fetch_tools import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import archives
-from harness import fetch as module
 from harness.errors import HarnessError
-from harness.fetch import Resource, fetch, fetch_one, state
+from harness.sources import archives
+from harness.sources import fetch as module
+from harness.sources.fetch import fetch, fetch_one, state
+from harness.sources.resource import Resource
 
 
 @pytest.fixture(autouse=True)
@@ -114,8 +115,8 @@ def test_no_path_leads_out_of_the_cache(path: str) -> None:
 
 def test_importing_loads_no_http_client() -> None:
     heavy = ["requests", "pooch", "http.client", "urllib.request", "numpy"]
-    code = f"import sys, harness.fetch; sys.exit(','.join(m for m in {heavy} if m in sys.modules) or 0)"
-    root = Path(module.__file__).parents[1]
+    code = f"import sys, harness.sources.fetch; sys.exit(','.join(m for m in {heavy} if m in sys.modules) or 0)"
+    root = Path(module.__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 from fetch_tools import FOLDER, ONLY, TEXT, isolate, kept, pack, resource, sha
 
-from harness import temporary
-from harness.fetch import fetch_one
-from harness.store import collect
+from harness.io import temporary
+from harness.sources.fetch import fetch_one
+from harness.store.artefacts import collect
 
 COPY = """
 import sys, time
 from harness import fetch
-from harness.fetch import Resource
+from harness.sources.fetch import Resource
 class Slow:
     def __init__(self): self.sent = 0
     def read(self, size):
@@ -46,7 +46,7 @@ commit = "0123456789abcdef0123456789abcdef01234567"
 fetch.fetch([folders.Folder("owner/name", commit, "data", 1, "0" * 64)])
 """
 DOWNLOAD = """
-from harness.fetch import Resource, fetch_one
+from harness.sources.fetch import Resource, fetch_one
 commit = "0123456789abcdef0123456789abcdef01234567"
 fetch_one(Resource("owner/name", commit, "data/a.txt", "0" * 64))
 """

@@ -31,9 +31,10 @@ from fetch_tools import (
     wrong,
 )
 
-from harness import fetch as module
 from harness.errors import HarnessError
-from harness.fetch import Resource, fetch, fetch_one, state
+from harness.sources import fetch as module
+from harness.sources.fetch import fetch, fetch_one, state
+from harness.sources.resource import Resource
 
 
 @pytest.fixture(autouse=True)
@@ -339,8 +340,8 @@ def test_threads_that_want_the_same_files(server: Server, archive: Path) -> None
 def test_processes_that_want_the_same_file(server: Server) -> None:
     server.steps = [slowly]
     made = f"Resource('owner/name', '{COMMIT}', 'data/a.txt', '{sha(TEXT)}')"
-    command = [sys.executable, "-c", f"from harness.fetch import *; print(fetch_one({made}))"]
-    root = Path(module.__file__).parents[1]
+    command = [sys.executable, "-c", f"from harness.sources.fetch import *; print(fetch_one({made}))"]
+    root = Path(module.__file__).parents[2]
     running = [subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert [process.communicate()[0].strip() for process in running] == [str(resource().cached)] * 3
     assert resource().cached.read_bytes() == TEXT

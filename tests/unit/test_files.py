@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.console import say
 from harness.errors import FormatError, HarnessError, Problem, format_error, one_line, printable, shortened, suggestion
-from harness.files import cache_root, data_root, read_bytes, sha256, sha256_file, write_atomic
+from harness.io.console import say
+from harness.io.files import cache_root, data_root, read_bytes, sha256, sha256_file, write_atomic
 
 TEXT = b"T1 Q0 d1 1 0.5 r\n" * 20
 

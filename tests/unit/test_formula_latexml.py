@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import doctor
+from harness.cli import doctor
 from harness.errors import HarnessError
-from harness.files import cache_root
-from harness.formulas import latexml
-from harness.formulas.counts import count
-from harness.formulas.latexml import Markup, convert, missing, read, reader
-from harness.formulas.tree import show
+from harness.formulas.mathml import latexml
+from harness.formulas.mathml.latexml import Markup, convert, missing, read, reader
+from harness.formulas.trees.reading import count
+from harness.formulas.trees.tree import show
+from harness.io.files import cache_root
 
 # Stands in Perl's place: a formula is its own markup, but for those that say what is to happen to them.
 FAKE = """#!{python} -SE

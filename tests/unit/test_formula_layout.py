@@ -7,10 +7,10 @@ from formula_tools import check, mutated
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.formulas.layout import read_latex
-from harness.formulas.layout_commands import SYMBOLS, styled
-from harness.formulas.mathml import read_presentation
-from harness.formulas.tree import show
+from harness.formulas.mathml.read import read_presentation
+from harness.formulas.slt.commands import SYMBOLS, styled
+from harness.formulas.slt.read import read_latex
+from harness.formulas.trees.tree import show
 
 CASES = [
     ("x", "[V!x]"),

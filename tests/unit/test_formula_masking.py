@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lexical_tools import message
 
-from harness.formulas.masking import Integrity, Masked, mask, unmask
+from harness.formulas.text.masking import Integrity, Masked, mask, unmask
 
 PIECES = [
     *(

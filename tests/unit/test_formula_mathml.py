@@ -7,9 +7,9 @@ from formula_tools import check, mutated
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.formulas.counts import Counts, count
-from harness.formulas.mathml import read_content, read_presentation
-from harness.formulas.tree import show
+from harness.formulas.mathml.read import read_content, read_presentation
+from harness.formulas.trees.reading import Counts, count
+from harness.formulas.trees.tree import show
 
 
 def layout(inner: str) -> str:

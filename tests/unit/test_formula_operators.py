@@ -15,12 +15,12 @@ from formula_tools import check, mutated
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.formulas import latex
-from harness.formulas.counts import Reading
-from harness.formulas.operators import read_latex
-from harness.formulas.operators_commands import COMMANDS, IGNORED
-from harness.formulas.operators_tables import ITEMS, SPACES, styled
-from harness.formulas.tree import depth, show
+from harness.formulas.opt import tokens as latex
+from harness.formulas.opt.commands import COMMANDS, IGNORED
+from harness.formulas.opt.read import read_latex
+from harness.formulas.opt.tables import ITEMS, SPACES, styled
+from harness.formulas.trees.reading import Reading
+from harness.formulas.trees.tree import depth, show
 
 MISMATCH = "braces, brackets or environments that do not match"
 CASES = [

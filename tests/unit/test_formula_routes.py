@@ -10,18 +10,21 @@ from typing import Any
 import pytest
 from lexical_tools import corpus_of, message, topics_of
 
-from harness import store
 from harness.collections.corpus import Corpus, Document
-from harness.formulas import latexml
-from harness.formulas.counts import Counts
-from harness.formulas.latexml import Markup
-from harness.formulas.tree import parse, show
-from harness.systems import System, formula_tokens, formulas, load_system
-from harness.systems.formula_tokens import FormulaBM25, tokens_by
-from harness.systems.l2l import L2L
-from harness.systems.structural import Structural
-from harness.systems.tangent import Tangent
-from harness.topics import Formula, Topic, Topics
+from harness.data.topics import Formula, Topic, Topics
+from harness.formulas.mathml import latexml
+from harness.formulas.mathml.latexml import Markup
+from harness.formulas.trees.reading import Counts
+from harness.formulas.trees.tree import parse, show
+from harness.store import artefacts
+from harness.systems.base import System
+from harness.systems.build import load_system
+from harness.systems.structural import formulas
+from harness.systems.structural import tokens as formula_tokens
+from harness.systems.structural.l2l import L2L
+from harness.systems.structural.tangent import Tangent
+from harness.systems.structural.tokens import FormulaBM25, tokens_by
+from harness.systems.structural.tree import Structural
 
 MISSING = "LaTeXML is not installed: apt-get install latexml"
 POSTS: Mapping[str, Sequence[str]] = {"p1": ["x", "y"], "p2": [], "p3": ["x", "z"], "p4": ["bad", "y"]}
@@ -120,7 +123,7 @@ def test_artefacts_are_kept_by_route(calls: Calls, tmp_path: Path, monkeypatch: 
     assert set(own) == {"corpus", "digest", "columns", "kind", "code"}  # our own parsers are in the code
     assert other == {**own, "route": "LaTeXML 0.8.7"}
     monkeypatch.setattr(latexml, "version", lambda: "0.8.8")
-    assert store.key(formulas.spec(corpus, "opt", "latexml")) not in (store.key(own), store.key(other))
+    assert artefacts.key(formulas.spec(corpus, "opt", "latexml")) not in (artefacts.key(own), artefacts.key(other))
     assert formulas.spec(corpus, "opt") == own
 
 
@@ -165,7 +168,7 @@ def test_without_latexml_one_line_says_how_to_install_it(
 
 # ---- tokens beside words -------------------------------------------------------------------------------------------
 
-VIEW = {"name": "text", "formulas": "harness.systems.formula_tokens.symbol_pairs"}
+VIEW = {"name": "text", "formulas": "harness.systems.structural.tokens.symbol_pairs"}
 
 
 @pytest.mark.parametrize("name", ["symbol_pairs", "wide_symbol_pairs", "operator_paths", "pairs_and_paths"])
@@ -202,13 +205,13 @@ def test_words_and_tokens_are_kept_by_route(calls: Calls, tmp_path: Path, monkey
 
 
 def test_functions_of_others_have_our_own_route_alone() -> None:
-    view = {"name": "text", "formulas": "harness.systems.text.latex_tokens"}
+    view = {"name": "text", "formulas": "harness.systems.lexical.text.latex_tokens"}
     assert message(lambda: FormulaBM25(view=view, route="latexml")) == (
-        "key 'view.formulas' is 'harness.systems.text.latex_tokens', which 'route: latexml' does not know; expected "
-        "harness.systems.formula_tokens.NAME with one of symbol_pairs, wide_symbol_pairs, operator_paths, "
+        "key 'view.formulas' is 'harness.systems.lexical.text.latex_tokens', which 'route: latexml' does not know; expected "
+        "harness.systems.structural.tokens.NAME with one of symbol_pairs, wide_symbol_pairs, operator_paths, "
         "pairs_and_paths"
     )
-    view["formulas"] = "harness.systems.formula_tokens.lru_cache"
+    view["formulas"] = "harness.systems.structural.tokens.lru_cache"
     assert message(lambda: FormulaBM25(view=view, route="latexml")).startswith("key 'view.formulas' is 'lru_cache'; ")
 
 

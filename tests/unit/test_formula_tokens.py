@@ -13,18 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lexical_tools import corpus_of, found, message, topics_of
 
-from harness.systems import load_system, text
-from harness.systems.formula_tokens import (
+from harness.systems.build import load_system
+from harness.systems.lexical import text
+from harness.systems.lexical.system import BM25
+from harness.systems.structural.tokens import (
     FormulaBM25,
     operator_paths,
     pairs_and_paths,
     symbol_pairs,
     wide_symbol_pairs,
 )
-from harness.systems.lexical import BM25
 
 FUNCTIONS = (symbol_pairs, wide_symbol_pairs, operator_paths, pairs_and_paths)
-VIEW = {"name": "latex", "formulas": "harness.systems.formula_tokens.symbol_pairs"}
+VIEW = {"name": "latex", "formulas": "harness.systems.structural.tokens.symbol_pairs"}
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_alpha_weighs_formulas_against_words(tmp_path: Path) -> None:
 
 def test_errors_are_one_line() -> None:
     assert message(lambda: FormulaBM25(alpha=2)).startswith("key 'alpha' is 2, expected a number from 0 to 1")
-    assert message(lambda: FormulaBM25(view={"formulas": "harness.systems.formula_tokens.none"})).startswith(
+    assert message(lambda: FormulaBM25(view={"formulas": "harness.systems.structural.tokens.none"})).startswith(
         "key 'view.formulas' is"
     )
 

@@ -12,9 +12,9 @@ from formula_tools import check, random_trees, trees
 from hypothesis import given
 
 from harness.errors import HarnessError
-from harness.formulas import forest
-from harness.formulas.tree import Nested, Tree, build, children, depth, parse, place, show, sizes
-from harness.formulas.tuples import END, tuple_f1, tuples
+from harness.formulas.trees import forest
+from harness.formulas.trees.tree import Nested, Tree, build, children, depth, parse, place, show, sizes
+from harness.formulas.trees.tuples import END, tuple_f1, tuples
 
 # x = [y^2], z as Tangent-S writes it; then a + b as an operator tree.
 LAYOUT = "[V!x[=[M!&lsqb;&rsqb;1x1[&comma;[V!z]],w[V!y,a[N!2]]]]]"

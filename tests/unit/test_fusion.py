@@ -15,10 +15,10 @@ from fusion_tools import message, order, pairs_of, ranked, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.columns import Floats
-from harness.systems import fusion as f
-from harness.systems.fusion import Candidates, fuse, gather, to_run
-from harness.trec import Run
+from harness.data.columns import Floats
+from harness.data.trec import Run
+from harness.systems.fusion import candidates, methods
+from harness.systems.fusion.candidates import Candidates, fuse, gather, to_run
 
 Scores = Mapping[str, Mapping[str, float]]
 
@@ -39,21 +39,21 @@ def of(candidates: Candidates, values: Floats) -> dict[str, float]:
 
 def test_rrf_by_hand() -> None:
     candidates = gather([ranked("a", T="abc"), ranked("b", T="bd")])
-    found = of(candidates, f.rrf(candidates))
+    found = of(candidates, methods.rrf(candidates))
     assert found == pytest.approx({"a": 1 / 61, "b": 1 / 62 + 1 / 61, "c": 1 / 63, "d": 1 / 62})
-    assert order(to_run(candidates, f.rrf(candidates), "x")) == "badc"
-    assert of(candidates, f.rrf(candidates, 0)) == pytest.approx({"a": 1, "b": 1.5, "c": 1 / 3, "d": 0.5})
+    assert order(to_run(candidates, methods.rrf(candidates), "x")) == "badc"
+    assert of(candidates, methods.rrf(candidates, 0)) == pytest.approx({"a": 1, "b": 1.5, "c": 1 / 3, "d": 0.5})
 
 
 def test_k_decides_between_one_good_rank_and_two_fair_ones() -> None:
     runs = [ranked("a", T="xbcdy"), ranked("b", T="efghy")]
-    assert order(fuse(runs, partial(f.rrf, k=1), "x"))[0] == "x"  # 1/2 against 2/6
-    assert order(fuse(runs, partial(f.rrf, k=60), "x"))[0] == "y"  # 1/61 against 2/65
+    assert order(fuse(runs, partial(methods.rrf, k=1), "x"))[0] == "x"  # 1/2 against 2/6
+    assert order(fuse(runs, partial(methods.rrf, k=60), "x"))[0] == "y"  # 1/61 against 2/65
 
 
 def test_rank_biased_centroids_by_hand() -> None:
     candidates = gather([ranked("a", T="abc"), ranked("b", T="bd")])
-    found = of(candidates, f.rank_biased_centroids(candidates, 0.5))
+    found = of(candidates, methods.rank_biased_centroids(candidates, 0.5))
     assert found == pytest.approx({"a": 0.5, "b": 0.25 + 0.5, "c": 0.125, "d": 0.25})
 
 
@@ -68,12 +68,12 @@ def test_ibc_by_hand() -> None:
     runs = [ranked("a", T="abcd"), ranked("b", T="badc"), ranked("c", T="caeb")]
     candidates = gather(runs, depth=10)
     # a: 1, 2, 2; b: 2, 1, 4; c: 3, 4, 1; d: 4, 3, none; e: none, none, 3.
-    assert medians(candidates, f.ibc(candidates)) == {"a": 2, "b": 2, "c": 3, "d": 4, "e": 10}
+    assert medians(candidates, methods.ibc(candidates)) == {"a": 2, "b": 2, "c": 3, "d": 4, "e": 10}
     two = gather(runs[:2], depth=10)
-    assert medians(two, f.ibc(two)) == {"a": 1.5, "b": 1.5, "c": 3.5, "d": 3.5}
+    assert medians(two, methods.ibc(two)) == {"a": 1.5, "b": 1.5, "c": 3.5, "d": 3.5}
     two = gather(runs[1:], depth=10)
     # b: 1, 4; a: 2, 2; d: 3, none; c: 4, 1; e: none, 3.
-    assert medians(two, f.ibc(two)) == {"a": 2, "b": 2.5, "c": 2.5, "d": 6.5, "e": 6.5}
+    assert medians(two, methods.ibc(two)) == {"a": 2, "b": 2.5, "c": 2.5, "d": 6.5, "e": 6.5}
 
 
 def test_ties_of_ibc_are_broken_by_one_of_the_document_s_own_ratings() -> None:
@@ -81,7 +81,7 @@ def test_ties_of_ibc_are_broken_by_one_of_the_document_s_own_ratings() -> None:
     own = {"a": {1, 2}, "b": {1, 2, 4}, "c": {1, 3, 4}, "d": {3, 4, 10}, "e": {3, 10}}
     drawn: dict[str, set[float]] = {doc: set() for doc in own}
     for seed in range(60):
-        values = of(candidates, f.ibc(candidates, seed))
+        values = of(candidates, methods.ibc(candidates, seed))
         for doc, value in values.items():
             median = {"a": 2, "b": 2, "c": 3, "d": 4, "e": 10}[doc]
             drawn[doc].add(round(10 - 250 * (value - (10 - median) / 10), 6))  # .4 / 10 of (10 - drawn) / 10
@@ -95,7 +95,7 @@ def test_ratings_are_drawn_by_weight(weights: tuple[float, float], share: float)
     topics = {f"T{n}": {"x": 1.0} for n in range(count)}
     candidates = gather([Run.from_dict("a", topics), Run.from_dict("b", {"other": {"y": 1.0}})], depth=10)
     mine = np.array([topic != "other" for topic in candidates.topics])
-    values = f.wibc(candidates, weights)[mine]
+    values = methods.wibc(candidates, weights)[mine]
     assert len(np.unique(values)) == (2 if share else 1)
     assert (values > values.min()).mean() == pytest.approx(share, abs=0.03) if share else values.max() == 0
 
@@ -118,7 +118,7 @@ def test_weighted_medians_by_hand(weights: Sequence[float], median: float) -> No
     runs = [ranked("a", T="x"), ranked("b", T="abcdx"), ranked("c", T="abcdefghx")]
     for chosen in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
         candidates = gather([runs[n] for n in chosen], depth=20)
-        values = f.wibc(candidates, [weights[n] for n in chosen])
+        values = methods.wibc(candidates, [weights[n] for n in chosen])
         assert medians(candidates, values)["x"] == median
 
 
@@ -135,8 +135,8 @@ def test_normalizations_by_hand() -> None:
     ):
         expected = np.array([first, second]).T
         lowest = np.nanmin(expected, axis=0)
-        assert f.normalize(candidates, how) == pytest.approx(np.nan_to_num(expected)), how
-        found = f.normalize(candidates, how, "minimum")
+        assert methods.normalize(candidates, how) == pytest.approx(np.nan_to_num(expected)), how
+        found = methods.normalize(candidates, how, "minimum")
         assert found == pytest.approx(np.where(np.isnan(expected), lowest, expected)), how
 
 
@@ -144,33 +144,38 @@ def test_lists_of_equal_scores_count_as_all_best_average_or_equal_parts() -> Non
     runs = [scored("a", a=0.1, b=0.1, c=0.1), scored("b", d=7)]
     candidates = gather(runs)
     for how, first, second in (("min-max", 1, 1), ("z-score", 0, 0), ("sum", 1 / 3, 1), ("none", 0.1, 7)):
-        found = f.normalize(candidates, how)
+        found = methods.normalize(candidates, how)
         assert found[:3, 0] == pytest.approx([first] * 3), how
         assert found[3].tolist() == [0, second], how
 
 
 def test_sums_of_scores_by_hand() -> None:
     candidates = gather([scored("a", a=5, b=2, c=1), scored("b", c=3, d=2, b=1)])
-    assert of(candidates, f.combsum(candidates)) == pytest.approx({"a": 1, "b": 0.25, "c": 1, "d": 0.5})
-    assert of(candidates, f.combsum(candidates, "none")) == {"a": 5, "b": 3, "c": 4, "d": 2}
-    assert of(candidates, f.combmnz(candidates, "none")) == {"a": 5, "b": 6, "c": 8, "d": 2}
-    assert of(candidates, f.combsum(candidates, "none", "minimum")) == {"a": 6, "b": 3, "c": 4, "d": 3}
-    assert of(candidates, f.interpolation(candidates, [2, 10], "none")) == {"a": 10, "b": 14, "c": 32, "d": 20}
-    assert of(candidates, f.interpolation(candidates, [0, 1])) == pytest.approx({"a": 0, "b": 0, "c": 1, "d": 0.5})
+    assert of(candidates, methods.combsum(candidates)) == pytest.approx({"a": 1, "b": 0.25, "c": 1, "d": 0.5})
+    assert of(candidates, methods.combsum(candidates, "none")) == {"a": 5, "b": 3, "c": 4, "d": 2}
+    assert of(candidates, methods.combmnz(candidates, "none")) == {"a": 5, "b": 6, "c": 8, "d": 2}
+    assert of(candidates, methods.combsum(candidates, "none", "minimum")) == {"a": 6, "b": 3, "c": 4, "d": 3}
+    assert of(candidates, methods.interpolation(candidates, [2, 10], "none")) == {"a": 10, "b": 14, "c": 32, "d": 20}
+    assert of(candidates, methods.interpolation(candidates, [0, 1])) == pytest.approx(
+        {"a": 0, "b": 0, "c": 1, "d": 0.5}
+    )
 
 
 def test_topics_are_normalized_each_on_its_own() -> None:
     run = Run.from_dict("a", {"T2": {"a": 100.0, "b": 50.0}, "T1": {"b": 2.0, "c": 1.0}})
     other = Run.from_dict("b", {"T2": {"b": 1.0, "a": 0.0}})
-    assert fuse([run, other], f.combsum, "x").to_dict() == {"T1": {"b": 1, "c": 0}, "T2": {"b": 1, "a": 1}}
+    assert fuse([run, other], methods.combsum, "x").to_dict() == {"T1": {"b": 1, "c": 0}, "T2": {"b": 1, "a": 1}}
 
 
 def test_scores_too_large_to_add_are_an_error() -> None:
     runs = [scored("a", a=1e308, b=0), scored("b", a=1e308, b=1)]
     expected = "run x: fused scores are 1e+38 or more; normalize the scores of the runs"
-    assert message(lambda: fuse(runs, partial(f.combsum, normalization="none"), "x")) == expected
-    assert message(lambda: fuse([runs[0], scored("c", d=1)], partial(f.combsum, normalization="none"), "x")) == expected
-    assert order(fuse(runs, f.combsum, "x")) == "ab"
+    assert message(lambda: fuse(runs, partial(methods.combsum, normalization="none"), "x")) == expected
+    assert (
+        message(lambda: fuse([runs[0], scored("c", d=1)], partial(methods.combsum, normalization="none"), "x"))
+        == expected
+    )
+    assert order(fuse(runs, methods.combsum, "x")) == "ab"
 
 
 # Topics, depth, ties
@@ -178,12 +183,12 @@ def test_scores_too_large_to_add_are_an_error() -> None:
 
 def test_runs_that_leave_out_topics() -> None:
     runs = [ranked("a", T1="ab"), ranked("b", T1="b", T2="c"), ranked("c", T2="dc")]
-    fused = fuse(runs, f.rrf, "x").to_dict()
+    fused = fuse(runs, methods.rrf, "x").to_dict()
     assert {topic: "".join(docs) for topic, docs in fused.items()} == {"T1": "ba", "T2": "cd"}
     assert fused["T2"]["d"] == pytest.approx(1 / 61)
     candidates = gather(runs, depth=10)
     by_pair = dict(zip(zip(candidates.topic.tolist(), candidates.doc.tolist(), strict=True), range(4), strict=True))
-    values = f.ibc(candidates)
+    values = methods.ibc(candidates)
     # Where a run does not answer, its ranks are those of the unretrieved: b of T1 has 2, 1, 10.
     assert 10 - math.floor(20 * values[by_pair[0, 1]] + 1e-6) / 2 == 2
     assert 10 - math.floor(20 * values[by_pair[1, 3]] + 1e-6) / 2 == 10  # d of T2: 10, 10, 1
@@ -193,9 +198,9 @@ def test_only_the_first_results_count() -> None:
     runs = [ranked("a", T="abcd"), ranked("b", T="dcba")]
     candidates = gather(runs, depth=2)
     assert of(candidates, candidates.rank[:, 0]) == {"a": 1, "b": 2, "c": math.inf, "d": math.inf}
-    assert fuse(runs, f.rrf, "x", depth=2).to_dict() == {"T": pytest.approx({"d": 1 / 61, "a": 1 / 61})}
-    assert order(fuse(runs, f.rrf, "x", depth=2)) == "da"
-    assert order(fuse(runs, f.rrf, "x", depth=3)) == "cbd"
+    assert fuse(runs, methods.rrf, "x", depth=2).to_dict() == {"T": pytest.approx({"d": 1 / 61, "a": 1 / 61})}
+    assert order(fuse(runs, methods.rrf, "x", depth=2)) == "da"
+    assert order(fuse(runs, methods.rrf, "x", depth=3)) == "cbd"
 
 
 def test_tied_results_of_a_run_are_ranked_as_trec_eval_does() -> None:
@@ -205,7 +210,7 @@ def test_tied_results_of_a_run_are_ranked_as_trec_eval_does() -> None:
 
 
 def test_tied_results_of_a_fusion_stay_tied() -> None:
-    fused = fuse([ranked("a", T="ab"), ranked("b", T="ba")], f.rrf, "x")
+    fused = fuse([ranked("a", T="ab"), ranked("b", T="ba")], methods.rrf, "x")
     assert order(fused) == "ba"
     assert len(set(fused.score.tolist())) == 1
 
@@ -217,14 +222,14 @@ def test_sums_that_are_equal_are_tied_though_rounding_differs() -> None:
     second = {doc: 1.0 - n for n, doc in enumerate([*below[20:76], "a"])}  # a has the ranks 57
     third = {doc: 1.0 - n for n, doc in enumerate([*below[:173], "a"])}  # and 174
     assert 1 / 78 != 1 / 117 + 1 / 234
-    fused = fuse([scored("r", **first), scored("s", **second), scored("t", **third)], f.rrf, "x").to_dict()["T"]
+    fused = fuse([scored("r", **first), scored("s", **second), scored("t", **third)], methods.rrf, "x").to_dict()["T"]
     assert fused["a"] == fused["b"] == pytest.approx(1 / 78)
 
 
 def test_nothing_to_fuse_is_an_error() -> None:
     empty = replace(ranked("a", T="a"), topic=np.zeros(0, np.int32), doc=np.zeros(0, "S1"), score=np.zeros(0))
     assert message(lambda: gather([empty, empty])) == "fusion: the runs to fuse hold no results"
-    assert order(fuse([empty, ranked("b", T="xy")], f.rrf, "x")) == "xy"
+    assert order(fuse([empty, ranked("b", T="xy")], methods.rrf, "x")) == "xy"
 
 
 def trec_eval_order(run: Run) -> dict[str, list[str]]:
@@ -292,12 +297,12 @@ def test_methods_agree_with_a_plain_reference(runs: list[Scores], weights: list[
     candidates = gather(made(runs), depth=9)
     weights = weights[: len(runs)]
     found = {
-        "rrf": f.rrf(candidates, 3),
-        "ibc": f.ibc(candidates),
-        "wibc": f.wibc(candidates, weights),
-        "centroids": f.rank_biased_centroids(candidates, 0.7),
-        "combsum": f.combsum(candidates),
-        "combmnz": f.combmnz(candidates, "none"),
+        "rrf": methods.rrf(candidates, 3),
+        "ibc": methods.ibc(candidates),
+        "wibc": methods.wibc(candidates, weights),
+        "centroids": methods.rank_biased_centroids(candidates, 0.7),
+        "combsum": methods.combsum(candidates),
+        "combmnz": methods.combmnz(candidates, "none"),
     }
     for (topic, doc), row in pairs_of(candidates, np.arange(candidates.topic.size, dtype=np.float64)).items():
         value = {name: values[int(row)] for name, values in found.items()}
@@ -317,12 +322,12 @@ def test_methods_agree_with_a_plain_reference(runs: list[Scores], weights: list[
         assert value["combsum"] == pytest.approx(total)
 
 
-SYMMETRIC: Mapping[str, f.Score] = {
-    "rrf": f.rrf,
-    "ibc": f.ibc,
-    "centroids": f.rank_biased_centroids,
-    "combsum": f.combsum,
-    "combmnz": partial(f.combmnz, normalization="z-score"),
+SYMMETRIC: Mapping[str, candidates.Score] = {
+    "rrf": methods.rrf,
+    "ibc": methods.ibc,
+    "centroids": methods.rank_biased_centroids,
+    "combsum": methods.combsum,
+    "combmnz": partial(methods.combmnz, normalization="z-score"),
 }
 
 
@@ -335,10 +340,10 @@ def test_what_must_not_matter_does_not(runs: list[Scores], shuffler: random.Rand
         topics = shuffler.sample(list(run), len(run))
         turned.append({topic: dict(shuffler.sample(list(run[topic].items()), len(run[topic]))) for topic in topics})
     weights = [0.1, 0.7, 0.2, 0.5, 0.4][: len(runs)]
-    methods: Mapping[str, f.Score] = {
+    methods: Mapping[str, candidates.Score] = {
         **SYMMETRIC,
-        "wibc": partial(f.wibc, weights=weights),
-        "interpolation": partial(f.interpolation, weights=weights),
+        "wibc": partial(methods.wibc, weights=weights),
+        "interpolation": partial(methods.interpolation, weights=weights),
     }
     for name, method in methods.items():
         assert same(fuse(made(runs), method, "x"), fuse(made(turned), method, "x")), name
@@ -349,7 +354,7 @@ def test_what_must_not_matter_does_not(runs: list[Scores], shuffler: random.Rand
     for name in ("rrf", "ibc", "centroids"):
         assert same(fuse(made(runs), SYMMETRIC[name], "x"), fuse(made(stretched), SYMMETRIC[name], "x")), name
     scaled = [{topic: {doc: 8 * s - 16 for doc, s in docs.items()} for topic, docs in run.items()} for run in runs]
-    assert same(fuse(made(runs), f.combsum, "x"), fuse(made(scaled), f.combsum, "x"))
+    assert same(fuse(made(runs), methods.combsum, "x"), fuse(made(scaled), methods.combsum, "x"))
     renamed = [{topic: {f"new-{doc}": s for doc, s in docs.items()} for topic, docs in run.items()} for run in runs]
     for name in ("rrf", "centroids", "combsum", "combmnz"):  # the draws of ibc and wibc depend on names
         one, two = (fuse(made(these), SYMMETRIC[name], "x") for these in (runs, renamed))
@@ -368,21 +373,21 @@ def test_the_order_of_many_runs_does_not_matter_to_the_last_bit() -> None:
 
 def test_draws_depend_on_seed_topic_and_document_alone() -> None:
     runs = [ranked("a", T1="abcdefgh", T2="abcdefgh"), ranked("b", T1="hgfedcba", T2="hgfedcba")]
-    one = fuse(runs, partial(f.ibc, seed=1), "x")
-    assert same(one, fuse(runs, partial(f.ibc, seed=1), "x"))
-    orders = {order(fuse(runs, partial(f.ibc, seed=seed), "x"), "T1") for seed in range(20)}
+    one = fuse(runs, partial(methods.ibc, seed=1), "x")
+    assert same(one, fuse(runs, partial(methods.ibc, seed=1), "x"))
+    orders = {order(fuse(runs, partial(methods.ibc, seed=seed), "x"), "T1") for seed in range(20)}
     assert len(orders) > 10  # all eight documents have the median 4.5
     assert order(one, "T1") != order(one, "T2")
     alone = [Run.from_dict(run.name, {"T2": run.to_dict()["T2"]}) for run in runs]
-    assert fuse(alone, partial(f.ibc, seed=1), "x").to_dict()["T2"] == one.to_dict()["T2"]
+    assert fuse(alone, partial(methods.ibc, seed=1), "x").to_dict()["T2"] == one.to_dict()["T2"]
 
 
 def test_equal_weights_are_ibc_and_runs_without_weight_do_not_exist() -> None:
     runs = [ranked("a", T="abcd"), ranked("b", T="badc"), ranked("c", T="caeb")]
     candidates = gather(runs)
-    assert (f.wibc(candidates, [0.3] * 3) == f.ibc(candidates)).all()
+    assert (methods.wibc(candidates, [0.3] * 3) == methods.ibc(candidates)).all()
     without = gather([*runs, ranked("d", T="edcba")])
-    assert (f.wibc(without, [1, 1, 1, 0]) == f.ibc(candidates)).all()
+    assert (methods.wibc(without, [1, 1, 1, 0]) == methods.ibc(candidates)).all()
 
 
 def test_the_draw_is_even() -> None:
@@ -391,7 +396,7 @@ def test_the_draw_is_even() -> None:
     runs = [ranked(f"r{n}", **{f"T{topic}": docs for topic in range(500)}) for n, docs in enumerate(rotated)]
     candidates = gather(runs, depth=10)
     mine = candidates.doc == 0
-    values = f.ibc(candidates)[mine]
+    values = methods.ibc(candidates)[mine]
     counts = Counter(np.round(values, 9).tolist())
     assert len(counts) == 4
     assert sum((count - 125) ** 2 / 125 for count in counts.values()) < 16

@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 from fusion_tools import judgments, message, noisy, order, pairs_of, ranked, same
 
-from harness import config
-from harness.collections import load_collection
-from harness.collections.corpus import load_corpus
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Qrels, Run, write_run
 from harness.errors import FormatError
-from harness.protocol import Protocol
-from harness.scoring import score as scores_of
-from harness.systems import build_system, load_system
-from harness.systems import fusion as f
-from harness.systems.fusion import Fusion, fuse, gather, training_ndcg
-from harness.topics import Topic, Topics
-from harness.trec import Qrels, Run, write_run
+from harness.io import config
+from harness.scoring.protocol import Protocol
+from harness.scoring.scorer import score as scores_of
+from harness.systems.build import build_system, load_system
+from harness.systems.fusion import candidates, methods
+from harness.systems.fusion.candidates import fuse, gather
+from harness.systems.fusion.system import Fusion, training_ndcg
 
 TOPICS = Topics((Topic("T1", "one"), Topic("T2", "two")))
 WORK = Path("workspace")
@@ -47,7 +48,7 @@ def test_rbc_is_ridge_regression() -> None:
     """Against the same problem as ordinary least squares with a row more for each penalized coefficient."""
     qrels = judgments()
     candidates = gather([noisy(qrels, "a", 0.3), noisy(qrels, "b", 2, "AB")], depth=20)
-    found = f.rbc_fit(candidates, qrels, ridge=2.5)
+    found = methods.rbc_fit(candidates, qrels, ridge=2.5)
     rating = pairs_of(candidates, np.arange(candidates.topic.size, dtype=np.float64))
     rows, gains = [], []
     for topic, docs in qrels.to_dict().items():
@@ -63,29 +64,29 @@ def test_rbc_is_ridge_regression() -> None:
     slopes = np.linalg.lstsq(stacked, np.concatenate([y - y.mean(), [0, 0]]), rcond=None)[0] / x.std(axis=0)
     assert found == pytest.approx([y.mean() - x.mean(axis=0) @ slopes, *slopes])
     assert found[1] > found[2] > 0  # the better run counts more
-    assert f.rbc(candidates, found) == pytest.approx(found[0] + candidates.ratings() @ found[1:])
+    assert methods.rbc(candidates, found) == pytest.approx(found[0] + candidates.ratings() @ found[1:])
 
 
 def test_rbc_predicts_what_is_linear_and_with_a_great_penalty_the_mean() -> None:
     run = ranked("a", A="abcdefghij")
     qrels = Qrels.from_dict("q", {"A": {doc: 9.0 - n for n, doc in enumerate("abcdefghij")}})
     candidates = gather([run], depth=10)
-    exact = f.rbc(candidates, f.rbc_fit(candidates, qrels, 1e-9))
+    exact = methods.rbc(candidates, methods.rbc_fit(candidates, qrels, 1e-9))
     assert exact == pytest.approx(np.arange(9, -1, -1), abs=1e-6)
-    assert f.rbc(candidates, f.rbc_fit(candidates, qrels, 1e12)) == pytest.approx(4.5, abs=1e-6)
+    assert methods.rbc(candidates, methods.rbc_fit(candidates, qrels, 1e12)) == pytest.approx(4.5, abs=1e-6)
 
 
 def test_rbc_bears_runs_that_say_nothing_or_the_same() -> None:
     qrels = judgments()
     good = noisy(qrels, "a", 0.3)
     constant = Run.from_dict("c", {"Z": {"d1": 1.0}})  # no judged topic: all ratings 0
-    alone = f.rbc_fit(gather([good]), qrels, 1.0)
-    assert f.rbc_fit(gather([good, constant]), qrels, 1.0) == pytest.approx([*alone, 0])
-    twice = f.rbc_fit(gather([good, good]), qrels, 1.0)
+    alone = methods.rbc_fit(gather([good]), qrels, 1.0)
+    assert methods.rbc_fit(gather([good, constant]), qrels, 1.0) == pytest.approx([*alone, 0])
+    twice = methods.rbc_fit(gather([good, good]), qrels, 1.0)
     assert twice[1] == pytest.approx(twice[2])
     stranger = gather([constant])
     expected = "fusion: none of the training judgments' topics is answered by the training runs"
-    assert message(lambda: f.rbc_fit(stranger, qrels)) == expected
+    assert message(lambda: methods.rbc_fit(stranger, qrels)) == expected
 
 
 def test_the_order_of_judgments_does_not_matter() -> None:
@@ -93,7 +94,7 @@ def test_the_order_of_judgments_does_not_matter() -> None:
     turned = {topic: dict(reversed(docs.items())) for topic, docs in reversed(qrels.to_dict().items())}
     other = Qrels.from_dict("q", turned)
     runs = [noisy(qrels, "a", 0.3), noisy(qrels, "b", 2)]
-    assert (f.rbc_fit(gather(runs), qrels) == f.rbc_fit(gather(runs), other)).all()
+    assert (methods.rbc_fit(gather(runs), qrels) == methods.rbc_fit(gather(runs), other)).all()
     assert training_ndcg(runs[1], qrels) == training_ndcg(runs[1], other)
 
 
@@ -133,24 +134,27 @@ def test_files_are_fused(files: Mapping[str, str]) -> None:
     assert run.name == "mine"
     assert len(run.sha256) == 64
     assert same(
-        run, fuse([ranked("a", T1="abcdef", T2="xy"), ranked("b", T1="fedcbaz", T2="xy")], partial(f.rrf, k=5), "m", 4)
+        run,
+        fuse(
+            [ranked("a", T1="abcdef", T2="xy"), ranked("b", T1="fedcbaz", T2="xy")], partial(methods.rrf, k=5), "m", 4
+        ),
     )
 
 
 @pytest.mark.parametrize(
     ("method", "function"),
     [
-        ("rrf", partial(f.rrf, k=7)),
-        ("ibc", partial(f.ibc, seed=4)),
-        ("wibc", partial(f.wibc, weights=[1, 3], seed=4)),
-        ("rank-biased-centroids", partial(f.rank_biased_centroids, phi=0.6)),
-        ("combsum", partial(f.combsum, normalization="sum", missing="minimum")),
-        ("combmnz", partial(f.combmnz, normalization="sum", missing="minimum")),
-        ("interpolation", partial(f.interpolation, weights=[1, 3], normalization="sum", missing="minimum")),
+        ("rrf", partial(methods.rrf, k=7)),
+        ("ibc", partial(methods.ibc, seed=4)),
+        ("wibc", partial(methods.wibc, weights=[1, 3], seed=4)),
+        ("rank-biased-centroids", partial(methods.rank_biased_centroids, phi=0.6)),
+        ("combsum", partial(methods.combsum, normalization="sum", missing="minimum")),
+        ("combmnz", partial(methods.combmnz, normalization="sum", missing="minimum")),
+        ("interpolation", partial(methods.interpolation, weights=[1, 3], normalization="sum", missing="minimum")),
     ],
 )
-def test_parameters_reach_their_method(files: Mapping[str, str], method: str, function: f.Score) -> None:
-    weights = [1, 3] if "weights" in f.METHODS[method][1] else None
+def test_parameters_reach_their_method(files: Mapping[str, str], method: str, function: candidates.Score) -> None:
+    weights = [1, 3] if "weights" in methods.METHODS[method][1] else None
     names = [files["good"], files["poor"]]
     how = Fusion(names, method, k=7, phi=0.6, normalization="sum", missing="minimum", weights=weights, seed=4)
     expected = fuse([ranked("a", T1="abcdef", T2="xy"), ranked("b", T1="fedcbaz", T2="xy")], function, "x")
@@ -167,17 +171,17 @@ def test_every_configuration_builds_once_it_has_runs() -> None:
         assert isinstance(system, Fusion)
         assert system.name == name
         methods.add(system.method)
-    assert methods == set(f.METHODS)
+    assert methods == set(methods.METHODS)
 
 
 def test_systems_are_fused_by_name(tmp_path: Path) -> None:
     topics, answers = load_collection("mini-task1").topics(), load_corpus("mini-answers")
     names = ["overlap", "overlap-title", "shuffle"]
     parts = [load_system(name)(topics, answers, WORK) for name in names]
-    assert same(Fusion(names)(topics, answers, WORK), fuse(parts, f.rrf, "x"))
+    assert same(Fusion(names)(topics, answers, WORK), fuse(parts, methods.rrf, "x"))
     path = tmp_path / "shuffle.run"
     write_run(parts[2], path)
-    assert same(Fusion([*names[:2], str(path)])(topics, answers, WORK), fuse(parts, f.rrf, "x"))
+    assert same(Fusion([*names[:2], str(path)])(topics, answers, WORK), fuse(parts, methods.rrf, "x"))
 
 
 def test_a_pool_is_ranked_alone(files: Mapping[str, str]) -> None:
@@ -192,7 +196,7 @@ def test_systems_rank_the_pool_alone(files: Mapping[str, str]) -> None:
     pool = {topic.id: frozenset(["a1007", "a1088"]) for topic in topics}
     parts = [load_system(name)(topics, answers, WORK, pool=pool) for name in ("overlap", "shuffle")]
     fused = Fusion(["overlap", "shuffle"])(topics, answers, WORK, pool=pool)
-    assert same(fused, fuse(parts, f.rrf, "x"))
+    assert same(fused, fuse(parts, methods.rrf, "x"))
     assert set().union(*fused.to_dict().values()) == {"a1007", "a1088"}
 
 
@@ -204,12 +208,14 @@ def test_weights_and_regressions_are_learned_from_training_runs(files: Mapping[s
     weights = [training_ndcg(run, qrels) for run in training]
     assert weights[0] > weights[1] > 0
     found = learning(files, "wibc")(TOPICS, None, WORK, qrels)
-    assert same(found, fuse(runs, partial(f.wibc, weights=weights), "x"))
+    assert same(found, fuse(runs, partial(methods.wibc, weights=weights), "x"))
     assert order(found, "T1") == "abcdefz"  # the heavier of two has the median
     found = learning(files, "interpolation")(TOPICS, None, WORK, qrels)
-    assert same(found, fuse(runs, partial(f.interpolation, weights=weights), "x"))
+    assert same(found, fuse(runs, partial(methods.interpolation, weights=weights), "x"))
     found = learning(files, "rbc", ridge=3.0)(TOPICS, None, WORK, qrels)
-    assert same(found, fuse(runs, partial(f.rbc, coefficients=f.rbc_fit(gather(training), qrels, 3.0)), "x"))
+    assert same(
+        found, fuse(runs, partial(methods.rbc, coefficients=methods.rbc_fit(gather(training), qrels, 3.0)), "x")
+    )
     assert found.name == "rbc"
 
 
@@ -267,7 +273,7 @@ def test_what_is_neither_file_nor_system(files: Mapping[str, str]) -> None:
 
 
 def test_a_system_fused_from_itself_is_refused(conf: Callable[[str, str, str], Path]) -> None:
-    text = "_target_: harness.systems.fusion.Fusion\nruns: [overlap, {}]\n"
+    text = "_target_: harness.systems.fusion.system.Fusion\nruns: [overlap, {}]\n"
     conf("system", "inner", text.format("outer"))
     conf("system", "outer", text.format("inner"))
     assert message(lambda: load_system("outer")(TOPICS, None, WORK)) == (
@@ -277,7 +283,7 @@ def test_a_system_fused_from_itself_is_refused(conf: Callable[[str, str, str], P
     topics, answers = load_collection("mini-task1").topics(), load_corpus("mini-answers")
     inside = Fusion(["overlap", "fine"])(topics, answers, WORK)
     parts = [load_system(name)(topics, answers, WORK) for name in ("overlap", "shuffle")]
-    assert same(inside, fuse([parts[0], fuse(parts, f.rrf, "y")], f.rrf, "x"))
+    assert same(inside, fuse([parts[0], fuse(parts, methods.rrf, "y")], methods.rrf, "x"))
 
 
 TWO = ["a.run", "b.run"]
@@ -309,11 +315,11 @@ TWO = ["a.run", "b.run"]
         ({"weights": [1, 2]}, "key 'weights' is of no use to rrf; wibc and interpolation take weights"),
         ({"training_runs": ["a"]}, "key 'training_runs' is ['a'], expected 2 run files, or lists of run files"),
         ({"training_runs": ["a", []]}, "key 'training_runs' is ['a', []], expected 2 run files, or lists of run files"),
-        ({"kk": 3}, "key 'kk' is unknown to harness.systems.fusion.Fusion; did you mean 'k'?"),
+        ({"kk": 3}, "key 'kk' is unknown to harness.systems.fusion.system.Fusion; did you mean 'k'?"),
     ],
 )
 def test_faults_of_a_configuration(how: Mapping[str, object], fault: str) -> None:
-    mapping = {"_target_": "harness.systems.fusion.Fusion", "runs": TWO, **how}
+    mapping = {"_target_": "harness.systems.fusion.system.Fusion", "runs": TWO, **how}
     assert message(lambda: build_system(mapping, "c.yaml")) == f"c.yaml: {fault}"
 
 

@@ -6,11 +6,11 @@ import pytest
 from mathamr_tools import message
 from mathamr_world import World, world
 
-from harness.collections import load_collection
 from harness.collections.corpus import Document
 from harness.collections.judged import Judged, judged
+from harness.collections.load import load_collection
+from harness.data.topics import Formula
 from harness.errors import HarnessError
-from harness.topics import Formula
 
 __all__ = ["world"]
 

@@ -17,11 +17,11 @@ from lexical_tools import found, message
 from test_tangent import LATEX, asking, dice, formula_corpus, operator_trees, read, shuffled
 
 from harness.collections.corpus import Corpus
-from harness.formulas import forest
-from harness.formulas.tree import Tree, parse
-from harness.systems import load_system
-from harness.systems.l2l import L2L, leaf_paths, sequences
-from harness.systems.tangent import Dice, Features, nodes
+from harness.formulas.trees import forest
+from harness.formulas.trees.tree import Tree, parse
+from harness.systems.build import load_system
+from harness.systems.structural.l2l import L2L, leaf_paths, sequences
+from harness.systems.structural.tangent import Dice, Features, nodes
 
 EVERY = 10**9
 

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.collections import load_collection
-from harness.collections.corpus import Corpus, load_corpus
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus
+from harness.collections.load import load_collection
+from harness.data.topics import Topics
+from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
-from harness.produce import check_untrained, produce
-from harness.systems import Pool, System, build_system, fusion, load_system, rerank
-from harness.topics import Topics
-from harness.trec import Qrels, Run
+from harness.experiments.produce import check_untrained, produce
+from harness.systems import rerank
+from harness.systems.base import Pool, System
+from harness.systems.build import build_system, load_system
+from harness.systems.fusion import system as fusion
 
 
 @dataclass

@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lexical_tools import PLAIN, corpus_of, found, message, random_texts, topics_of
 
-from harness import store
 from harness.collections.corpus import Corpus
-from harness.systems import build_system
-from harness.systems.lexical import BM25, Lexical, Sum, TfIdf
-from harness.topics import Topic, Topics
-from harness.trec import write_run
+from harness.data.topics import Topic, Topics
+from harness.data.trec import write_run
+from harness.store import artefacts
+from harness.systems.build import build_system
+from harness.systems.lexical.system import BM25, Lexical, Sum, TfIdf
 
-LEXICAL = "harness.systems.lexical"
+LEXICAL = "harness.systems.lexical.system"
 BODY: dict[str, object] = {"view": PLAIN, "document": {"body": 1}}
 # Lengths 4, 2, 2, 4: their mean is 3.
 DOCUMENTS = {"d1": "a a b c", "d2": "a b", "d3": "c d", "d4": "d d d e"}
@@ -147,8 +147,8 @@ def test_a_sum_is_the_sum_of_its_parts(world: tuple[Corpus, Topics], tmp_path: P
             "parts.x: key 'k1' is -1, expected a number from 0 up",
         ),
         (
-            {"parts": {"x": {"_target_": "harness.systems.simple.Shuffle"}}},
-            "parts.x: harness.systems.simple.Shuffle has no scores that can be summed",
+            {"parts": {"x": {"_target_": "harness.systems.baselines.Shuffle"}}},
+            "parts.x: harness.systems.baselines.Shuffle has no scores that can be summed",
         ),
     ],
 )
@@ -203,7 +203,7 @@ def test_the_same_bytes_twice(world: tuple[Corpus, Topics], tmp_path: Path, name
         write_run(run, tmp_path / f"{number}.run")
         written.append((tmp_path / f"{number}.run").read_bytes())
     assert written[0] == written[1]
-    assert {artefact.kind for artefact in store.artefacts()} == {"tokens"}
+    assert {artefact.kind for artefact in artefacts.artefacts()} == {"tokens"}
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=8), min_size=2, max_size=8), st.sampled_from("abcdef"))
@@ -308,7 +308,7 @@ def test_damaged_tokens_in_the_store_are_made_anew(
     corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = found(bm25(), topics_of(T="a"), corpus, tmp_path)
-    (artefact,) = store.artefacts()
+    (artefact,) = artefacts.artefacts()
     (artefact.path / "words.npy").write_bytes(b"damaged")
     assert found(bm25(), topics_of(T="a"), corpus, tmp_path) == before
     assert capsys.readouterr().err == (

@@ -13,16 +13,17 @@ from hypothesis import given
 from mathamr_tools import POST, graphs, message
 from mathamr_world import THEMES, Words, World, parser, row, rows, topics, world
 
-from harness import store
 from harness.collections.corpus import Corpus
+from harness.data.topics import Formula, Topic, Topics
+from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.systems import build_system, sentences
-from harness.systems.mathamr import parsers
-from harness.systems.mathamr.graph import FORMULA, MODES, OPT, ROOT, SLT, TEXT, Graph, restrict
+from harness.store import artefacts
+from harness.systems.build import build_system
+from harness.systems.dense import sentences
+from harness.systems.dense.sentences import SentenceEncoder
+from harness.systems.mathamr.graphs import parsers
+from harness.systems.mathamr.graphs.graph import FORMULA, MODES, OPT, ROOT, SLT, TEXT, Graph, restrict
 from harness.systems.mathamr.linearised import Linearised, _token, linearise, linearise_formula
-from harness.systems.sentences import SentenceEncoder
-from harness.topics import Formula, Topic, Topics
-from harness.trec import Run
 
 __all__ = ["world"]
 
@@ -183,9 +184,9 @@ def test_vectors_are_made_once_for_each_setting(world: World, words: Words, tmp_
     assert not list((tmp_path / "workspace").iterdir())
     run(corpus, tmp_path, "the subgroup", formulas="none")
     assert len(words.calls) == after + 2  # the same graphs
-    kinds = {path.parent.parent.name for path in store.store_root().glob("*/*/spec.json")}
+    kinds = {path.parent.parent.name for path in artefacts.store_root().glob("*/*/spec.json")}
     assert kinds == {"post-graphs", "linearised-vectors"}
-    assert len(list(store.store_root().glob("linearised-vectors/*/spec.json"))) == 2
+    assert len(list(artefacts.store_root().glob("linearised-vectors/*/spec.json"))) == 2
 
 
 def test_columns_of_a_corpus_matter(world: World, words: Words, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import FormatError, HarnessError
-from harness.systems.mathamr import amr
-from harness.systems.mathamr.graph import Failure, Graph, Sentence, check
+from harness.systems.mathamr.graphs import amr
+from harness.systems.mathamr.graphs.graph import Failure, Graph, Sentence, check
 
 penman = pytest.importorskip("penman", reason="penman is not installed")
 

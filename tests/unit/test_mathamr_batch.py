@@ -8,9 +8,9 @@ import pytest
 from encoder_tools import SMALL, encoded
 
 from harness.errors import HarnessError
-from harness.systems.mathamr.batch import Batch, augment, collate, from_data, to_data
-from harness.systems.mathamr.virtual import UNKNOWN_RELATION
-from harness.systems.mathamr.vocabulary import MASK
+from harness.systems.mathamr.encoder.batch import Batch, augment, collate, from_data, to_data
+from harness.systems.mathamr.encoder.virtual import UNKNOWN_RELATION
+from harness.systems.mathamr.encoder.vocabulary import MASK
 
 if TYPE_CHECKING:
     from torch import Generator

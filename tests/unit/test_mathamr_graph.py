@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
-from harness.systems.mathamr import graph as g
-from harness.systems.mathamr.graph import FormulaNodes, Graph
+from harness.systems.mathamr.graphs import graph as g
+from harness.systems.mathamr.graphs.graph import FormulaNodes, Graph
 
 # "solve x, y": multi-sentence -> solve -> FORMULA_0 (OPT of two nodes, SLT of one), FORMULA_1 (no trees)
 SMALL = Graph(
@@ -128,7 +128,7 @@ def test_inversions_of_amr() -> None:
 @example(Graph(("#",), bytes(1), (), 0, ((0,),), ()))
 def test_penman_says_the_same(graph: Graph) -> None:
     pytest.importorskip("penman", reason="penman is not installed")
-    from harness.systems.mathamr.amr import read_sentence
+    from harness.systems.mathamr.graphs.amr import read_sentence
 
     read = read_sentence(g.to_penman(graph))
     labels = ["".join(" " if c.isspace() else c for c in label) for label in graph.labels]

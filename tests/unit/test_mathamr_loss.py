@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
-from harness.systems.mathamr.batch import Batch, collate
+from harness.systems.mathamr.encoder.batch import Batch, collate
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
-from harness.systems.mathamr import loss  # noqa: E402
+from harness.systems.mathamr.encoder import loss
 
 
 def vectors(*lengths: int, seed: int = 0, padding: float = 0.0, more: int = 0) -> tuple[Tensor, Tensor]:

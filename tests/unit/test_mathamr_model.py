@@ -8,13 +8,13 @@ import pytest
 from encoder_tools import SMALL, encoded
 
 from harness.errors import HarnessError
-from harness.systems.mathamr.batch import Batch, augment, collate
-from harness.systems.mathamr.settings import INITS, Settings
+from harness.systems.mathamr.encoder.batch import Batch, augment, collate
+from harness.systems.mathamr.encoder.settings import INITS, Settings
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
-from harness.systems.mathamr import loss  # noqa: E402
-from harness.systems.mathamr.model import Encoder, parameter_groups  # noqa: E402
+from harness.systems.mathamr.encoder import loss
+from harness.systems.mathamr.encoder.model import Encoder, parameter_groups
 
 
 @pytest.fixture(autouse=True)

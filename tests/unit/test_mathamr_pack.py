@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from mathamr_tools import NAMES, POST, graphs, message, same, text_graph
 
 from harness.errors import HarnessError
-from harness.systems.mathamr.graph import Graph
-from harness.systems.mathamr.pack import Item, Pack, encode_posts, write
-from harness.systems.mathamr.virtual import AUXILIARY, STRUCTURES, Encoded, encode
-from harness.systems.mathamr.vocabulary import Vocabulary
+from harness.systems.mathamr.encoder.pack import Item, Pack, encode_posts, write
+from harness.systems.mathamr.encoder.virtual import AUXILIARY, STRUCTURES, Encoded, encode
+from harness.systems.mathamr.encoder.vocabulary import Vocabulary
+from harness.systems.mathamr.graphs.graph import Graph
 
 VOCABULARY = Vocabulary.learn([POST], size=500)
 ITEM = encode(POST, VOCABULARY)

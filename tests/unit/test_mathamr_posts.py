@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.collections.corpus import Document
-from harness.systems.mathamr import posts
-from harness.systems.mathamr.graph import FORMULA, OPT, SLT, TEXT, FormulaNodes, Sentence, check, connected
-from harness.systems.mathamr.posts import assemble, merge, post_text
-from harness.topics import Formula, Topic
+from harness.data.topics import Formula, Topic
+from harness.systems.mathamr.graphs import posts
+from harness.systems.mathamr.graphs.graph import FORMULA, OPT, SLT, TEXT, FormulaNodes, Sentence, check, connected
+from harness.systems.mathamr.graphs.posts import assemble, merge, post_text
 
 
 def _formulas(*latex: str) -> list[Formula]:

@@ -10,11 +10,11 @@ import pytest
 import yaml
 from mathamr_world import ASKED, Place, Words, kept, place, world
 
-from harness import metadata, store
 from harness.errors import HarnessError
-from harness.meter import Meter, measuring
-from harness.systems.mathamr import build
-from harness.systems.mathamr.posts import Post
+from harness.store import provenance, sidecar
+from harness.store.cost import Meter, measuring
+from harness.systems.mathamr.graphs import build
+from harness.systems.mathamr.graphs.posts import Post
 
 pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
@@ -31,8 +31,8 @@ def test_recall_of_approximate_search_stands_in_the_side_file(place: Place, prec
         with measuring() as meter:
             found = place.run(ASKED, strategy="colbert", precision=precision, depth=6, **keys).to_dict()
         meters.append(meter)
-        made = metadata.Made("", {}, meter, store.provenance({}))
-        side = yaml.safe_load(metadata.text("tiny", "", "trec", "asked", made))["harness"]
+        made = sidecar.Made("", {}, meter, provenance.provenance({}))
+        side = yaml.safe_load(sidecar.text("tiny", "", "trec", "asked", made))["harness"]
         told = side[f"recall of tiny, {precision} against exact"]
         exact = place.run(strategy="colbert", depth=6).to_dict()
         shares = [len(set(found.get(topic, {})) & set(docs)) / len(docs) for topic, docs in exact.items()]

@@ -13,15 +13,17 @@ from encoder_tools import SMALL, encoded
 from test_mathamr_training import trainer
 
 from harness.errors import HarnessError
-from harness.systems.mathamr.batch import augment, collate
+from harness.systems.mathamr.encoder.batch import augment, collate
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
-from harness.systems.mathamr import checkpoint, loss, training  # noqa: E402
-from harness.systems.mathamr.model import Encoder, groups_of, parameter_groups  # noqa: E402
+from harness.systems.mathamr.encoder import loss
+from harness.systems.mathamr.encoder.model import Encoder, groups_of, parameter_groups
+from harness.systems.mathamr.training import checkpoint
+from harness.systems.mathamr.training import trainer as training
 
 
 @pytest.fixture(autouse=True)

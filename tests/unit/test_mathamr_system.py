@@ -27,23 +27,23 @@ from mathamr_world import (
     world,
 )
 
-from harness import store
 from harness.collections.corpus import Corpus
+from harness.data.topics import Topics
 from harness.errors import HarnessError
-from harness.files import sha256_file
-from harness.systems.mathamr import data, parsers
-from harness.systems.mathamr.build import read_graphs
-from harness.systems.mathamr.graph import restrict
-from harness.systems.mathamr.pack import Pack, encode_posts
+from harness.io.files import sha256_file
+from harness.store import artefacts
+from harness.systems.dense.maxsim import Vectors
+from harness.systems.mathamr.encoder.pack import Pack, encode_posts
+from harness.systems.mathamr.encoder.vocabulary import Vocabulary
+from harness.systems.mathamr.graphs import data, parsers
+from harness.systems.mathamr.graphs.build import read_graphs
+from harness.systems.mathamr.graphs.graph import restrict
 from harness.systems.mathamr.system import MathAMR
-from harness.systems.mathamr.vocabulary import Vocabulary
-from harness.systems.maxsim import Vectors
-from harness.topics import Topics
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
-from harness.systems.mathamr import training  # noqa: E402  (needs torch)
-from harness.systems.mathamr.model import Encoder  # noqa: E402
+from harness.systems.mathamr.encoder.model import Encoder
+from harness.systems.mathamr.training import trainer as training
 
 __all__ = ["place", "world"]
 
@@ -228,8 +228,8 @@ def test_cold_stores_give_the_same_bytes(place: Place, monkeypatch: pytest.Monke
     def made(name: str) -> tuple[str, dict[str, str]]:
         monkeypatch.setenv("HARNESS_CACHE", str(place.folder / name))
         found = place.run()
-        root = store.store_root()
-        files = (path for path in root.rglob("*") if path.is_file() and path.name != store.SPEC)
+        root = artefacts.store_root()
+        files = (path for path in root.rglob("*") if path.is_file() and path.name != artefacts.SPEC)
         return found.sha256, {str(path.relative_to(root)): sha256_file(path) for path in files}
 
     run, files = made("one")

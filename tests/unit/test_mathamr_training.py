@@ -15,15 +15,16 @@ import numpy as np
 import pytest
 
 from harness.errors import HarnessError
-from harness.systems.mathamr.graph import TEXT, Graph
-from harness.systems.mathamr.pack import Pack, encode_posts
-from harness.systems.mathamr.schedule import Schedule
-from harness.systems.mathamr.settings import Settings
-from harness.systems.mathamr.vocabulary import Vocabulary
+from harness.systems.mathamr.encoder.pack import Pack, encode_posts
+from harness.systems.mathamr.encoder.settings import Settings
+from harness.systems.mathamr.encoder.vocabulary import Vocabulary
+from harness.systems.mathamr.graphs.graph import TEXT, Graph
+from harness.systems.mathamr.training.schedule import Schedule
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
-from harness.systems.mathamr import checkpoint, training  # noqa: E402
+from harness.systems.mathamr.training import checkpoint
+from harness.systems.mathamr.training import trainer as training
 
 WORDS = tuple(f"word{chr(97 + i)}{chr(97 + j)}" for i in range(10) for j in range(6))
 MANY = 24

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from mathamr_tools import POST, graphs, message, text_graph
 
 from harness.errors import HarnessError
-from harness.systems.mathamr.graph import FORMULA, OPT, TEXT, FormulaNodes, Graph, restrict
-from harness.systems.mathamr.virtual import (
+from harness.systems.mathamr.encoder.virtual import (
     AUXILIARY,
     MOST_NODES,
     STRUCTURES,
@@ -22,7 +21,8 @@ from harness.systems.mathamr.virtual import (
     document_order,
     encode,
 )
-from harness.systems.mathamr.vocabulary import UNK, Vocabulary
+from harness.systems.mathamr.encoder.vocabulary import UNK, Vocabulary
+from harness.systems.mathamr.graphs.graph import FORMULA, OPT, TEXT, FormulaNodes, Graph, restrict
 
 VOCABULARY = Vocabulary.learn([POST], size=500)
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from mathamr_tools import POST, graphs, message, text_graph
 
 from harness.errors import HarnessError
-from harness.systems.mathamr.graph import FORMULA, OPT, SLT, TEXT, Graph
-from harness.systems.mathamr.vocabulary import (
+from harness.systems.mathamr.encoder.vocabulary import (
     MASK,
     MOST,
     SPECIALS,
@@ -27,6 +26,7 @@ from harness.systems.mathamr.vocabulary import (
     normalise,
     number_class,
 )
+from harness.systems.mathamr.graphs.graph import FORMULA, OPT, SLT, TEXT, Graph
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.report import mathml
-from harness.report.mathml import ATTRIBUTES, ELEMENTS, Formula, segments, to_mathml
+from harness.render import formulas
+from harness.render.formulas import ATTRIBUTES, ELEMENTS, Formula, segments, to_mathml
 
 TOKENS = (
     *("{", "}", "^", "_", "&", "$", "'", "[", "]", "<", ">", '"', "\\", "\\\\", "a", "12", "é", "𝔽", "\u202e", "\x00"),
@@ -149,7 +149,7 @@ def test_deep_formulas_are_converted_up_to_a_limit_and_refused_beyond(nest: str)
         return nest.replace("%s", "\0").split("\0")[0] * n + "x" + nest.replace("%s", "\0").split("\0")[1] * n
 
     assert to_mathml(deep(50)) is not None
-    assert to_mathml(deep(mathml.DEEPEST + 1)) is None
+    assert to_mathml(deep(formulas.DEEPEST + 1)) is None
 
 
 @pytest.mark.parametrize("latex", [r"\sqrt" * 900 + "x", r"\mathbf" * 900 + "x", "x" + "^x" * 900])
@@ -160,8 +160,8 @@ def test_depth_without_braces_is_no_way_round_the_limit(latex: str) -> None:
 
 
 def test_long_formulas_are_refused() -> None:
-    assert to_mathml("x" * mathml.LONGEST) is not None
-    assert to_mathml("x" * (mathml.LONGEST + 1)) is None
+    assert to_mathml("x" * formulas.LONGEST) is not None
+    assert to_mathml("x" * (formulas.LONGEST + 1)) is None
 
 
 @settings(max_examples=300, deadline=None)

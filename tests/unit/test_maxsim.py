@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from vector_tools import agree, documents, queries, reference, sorted_rows, unit
 
 from harness.errors import HarnessError
-from harness.systems import maxsim
-from harness.systems.maxsim import Rows, Vectors, quantised, scores_many, stack
-from harness.systems.ragged import SLACK, blocks, padded
-from harness.systems.vector_search import STRATEGIES, Query, as_run, best_among, search, top
+from harness.systems.dense import maxsim
+from harness.systems.dense.maxsim import Rows, Vectors, quantised, scores_many, stack
+from harness.systems.dense.ragged import SLACK, blocks, padded
+from harness.systems.dense.search import STRATEGIES, Query, as_run, best_among, search, top
 
 LENGTHS = st.lists(st.integers(0, 40), min_size=1, max_size=30).filter(any)
 COUNTS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
@@ -420,7 +420,7 @@ def test_query_without_a_single_vector(strategy: str) -> None:
 @given(LENGTHS, COUNTS, st.integers(0, 2**32), st.sampled_from([1 << 16, 20, 1]), st.booleans())
 def test_torch_is_numpy(lengths: list[int], counts: list[int], seed: int, group: int, mean: bool) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
-    from harness.systems import maxsim_torch
+    from harness.systems.dense import maxsim_torch
 
     vectors = documents(lengths, seed=seed)
     asked = [query.values for query in queries(counts, seed=seed + 1)]
@@ -437,7 +437,7 @@ def test_torch_is_numpy(lengths: list[int], counts: list[int], seed: int, group:
 @pytest.mark.parametrize(("precision", "bound"), [("float16", 2e-3), ("int8", 32**0.5 / 254)])
 def test_torch_in_fewer_bits(precision: str, bound: float) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
-    from harness.systems import maxsim_torch
+    from harness.systems.dense import maxsim_torch
 
     vectors = documents([3, 1, 0, 16, 5] * 10, dimensions=32)
     query = queries([6], dimensions=32)[0].values
@@ -455,7 +455,7 @@ def test_torch_in_fewer_bits(precision: str, bound: float) -> None:
 @settings(deadline=None)
 def test_torch_ties(values: list[list[float]], k: int) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    from harness.systems import maxsim_torch
+    from harness.systems.dense import maxsim_torch
 
     place = np.random.default_rng(0).permutation(12)
     scores = np.array(values, np.float32)
@@ -467,7 +467,7 @@ def test_torch_ties(values: list[list[float]], k: int) -> None:
 
 def test_torch_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    from harness.systems import maxsim_torch
+    from harness.systems.dense import maxsim_torch
 
     with pytest.raises(HarnessError, match="'device' is 'cudaa'"):
         maxsim_torch.resident(documents([2]), "cudaa")

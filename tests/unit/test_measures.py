@@ -9,9 +9,9 @@ from math import log2
 import numpy as np
 import pytest
 
-from harness import measures as m
 from harness.errors import HarnessError
-from harness.measures import MEASURES, Judged, Measure, Ranked, label, parse_measure
+from harness.scoring import measures as m
+from harness.scoring.measures import MEASURES, Judged, Measure, Ranked, label, parse_measure
 
 Results = Sequence[float | None]  # a topic's ranking as grades; None is unjudged
 

@@ -16,12 +16,12 @@ from xml.etree import ElementTree
 import pytest
 from latex2mathml.converter import convert
 
-from harness.collections import load_collection
-from harness.collections.corpus import load_corpus
-from harness.files import data_root
-from harness.produce import produce
-from harness.systems import load_system
-from harness.trec import read_qrels, read_run
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
+from harness.data.trec import read_qrels, read_run
+from harness.experiments.produce import produce
+from harness.io.files import data_root
+from harness.systems.build import load_system
 
 Row = dict[str, Any]
 Judgments = dict[str, dict[str, int]]

@@ -10,21 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import config
 from harness.errors import HarnessError
-from harness.files import sha256
-from harness.papers import (
-    HEADER,
-    KINDS,
-    Cell,
-    judge,
-    load_paper,
-    paper_names,
-    pooled,
-    read_cells,
-    reproduce,
-)
-from harness.protocol import Protocol, Scores
+from harness.io import checks
+from harness.io.files import sha256
+from harness.papers.cells import HEADER, KINDS, Cell, judge, read_cells
+from harness.papers.paper import load_paper, paper_names
+from harness.papers.reproduce import reproduce
+from harness.scoring.protocol import Protocol
+from harness.scoring.scores import Scores, pooled
 
 Tiny = Callable[..., str]
 # How many cells of the papers without archived runs need a resource, are not implemented, and are blocked.
@@ -180,7 +173,7 @@ def test_every_cell_of_the_other_papers_has_a_state_with_a_reason(key: str) -> N
     assert found.line.endswith(" exact, " + ", ".join(f"{count} {words}" for count, words in said if count))
     assert paper.files() == []
     assert paper.state() == paper.config["state"]
-    assert config.state(paper.state(), key)[0] in KINDS[-3:]
+    assert checks.state(paper.state(), key)[0] in KINDS[-3:]
 
 
 def test_the_reason_can_depend_on_the_table_and_the_measure() -> None:

@@ -11,17 +11,21 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import config
-from harness.collections import Collection, load_collection
-from harness.collections.corpus import Corpus, load_corpus
+from harness.collections.collection import Collection
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus
+from harness.collections.load import load_collection
+from harness.data.topics import Topics
+from harness.data.trec import Qrels, Run, read_run
 from harness.errors import HarnessError
-from harness.files import sha256_file, write_all
-from harness.metadata import beside, claimed
-from harness.meter import artefact, measuring, phase, queries
-from harness.produce import Produced, judged_pool, present, produce, training_judgments
-from harness.systems import Pool, build_system, load_system
-from harness.topics import Topics
-from harness.trec import Qrels, Run, read_run
+from harness.experiments.produce import Produced, produce
+from harness.experiments.task import judged_pool, present, training_judgments
+from harness.io import config
+from harness.io.files import sha256_file, write_all
+from harness.store.cost import artefact, measuring, phase, queries
+from harness.store.sidecar import beside, claimed
+from harness.systems.base import Pool
+from harness.systems.build import build_system, load_system
 
 Conf = Callable[[str, str, str], Path]
 
@@ -290,7 +294,7 @@ def test_the_run_is_that_of_this_system_whatever_another_process_writes_meanwhil
         path = next(iter(files))
         path.write_text(path.read_text().replace("d1", "d2"))
 
-    monkeypatch.setattr("harness.produce.write_all", overwritten)
+    monkeypatch.setattr("harness.experiments.produce.write_all", overwritten)
     made = produce(Recorder(), mini, None, tmp_path)
     assert set(made.run.doc.tolist()) == {b"d1"}
 

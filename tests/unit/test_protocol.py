@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
-from harness.protocol import Protocol, Scores, scores_from_json, scores_to_json
+from harness.scoring.protocol import Protocol
+from harness.scoring.scores import Scores, scores_from_json, scores_to_json
 
 MINIMAL = {"name": "p", "measures": ["AP"]}
 FULL = {

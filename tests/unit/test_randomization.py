@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import randomization
-from harness.randomization import sign_flips
+from harness.scoring import randomization
+from harness.scoring.randomization import sign_flips
 
 THOUSANDTHS = st.lists(st.integers(-1000, 1000).filter(bool), max_size=9)
 

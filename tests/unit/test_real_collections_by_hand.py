@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from harness.collections import leansearch, load_collection, load_protocol, ntcir
 from harness.collections.accept import CHECKS, accept, by_hand
-from harness.collections.corpus import load_corpus
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection, load_protocol
+from harness.collections.readers import leansearch, ntcir
+from harness.data.topics import Formula, Topic
+from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.scoring import score
-from harness.topics import Formula, Topic
-from harness.trec import Run
+from harness.scoring.scorer import score
 
 Conf = Callable[[str, str, str], Path]
 GROUP: dict[str, Any] = {

@@ -14,11 +14,11 @@ from corpora_tools import corpus, mathml, message, span
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.collections import posts as posts_module
 from harness.collections.corpus import Corpus, Document
-from harness.collections.posts import Question, Questions, check, rows
+from harness.collections.readers import arqmath as posts_module
+from harness.collections.readers.arqmath import Question, Questions, check, rows
+from harness.data.topics import Formula
 from harness.errors import FormatError
-from harness.topics import Formula
 
 # --- pages of Math Stack Exchange ---
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.collections import load_protocol
-from harness.collections.coverage import Coverage, restrict
-from harness.protocol import Protocol
-from harness.scoring import Scorer
-from harness.trec import Qrels, Run
+from harness.collections.load import load_protocol
+from harness.data.trec import Qrels, Run
+from harness.scoring.coverage import Coverage, restrict
+from harness.scoring.protocol import Protocol
+from harness.scoring.scorer import Scorer
 
 JUDGED = {
     "T1": {"a": 3.0, "b": 0.0, "c": 1.0},

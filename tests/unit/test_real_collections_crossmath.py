@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.collections.crossmath import Damage, check_translation, damage
-from harness.topics import Topic, Topics
+from harness.data.topics import Topic, Topics
+from harness.papers.translations import Damage, check_translation, damage
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 from fetch_tools import COMMIT, FOLDER, error_of, isolate, kept, member, mirrored_archive, pack, sha
 
-from harness import archives, folders
-from harness import fetch as module
 from harness.errors import HarnessError
-from harness.fetch import fetch, state
-from harness.folders import Folder
+from harness.sources import archives, cache, resource
+from harness.sources import folder as folders
+from harness.sources.fetch import fetch, state
+from harness.sources.resource import Folder
 
 FILES = {"a.html": b"first", "sub/b.html": b"second" * 5000, "ä.html": b""}
 PLACE = f"folders/{FOLDER}/data/in"
@@ -65,13 +65,13 @@ def test_a_folder_of_the_mirror(archive: Path) -> None:
     assert {path: (WANTED.cached / path).read_bytes() for path in FILES} == FILES
     archive.unlink()
     assert state(WANTED) == "here"
-    module._verified.clear()
+    cache._verified.clear()
     assert fetch([WANTED]) == [WANTED.cached]
 
 
 def test_files_and_folders_together(archive: Path) -> None:
     pack(archive, MEMBERS)
-    file = module.Resource("owner/name", COMMIT, "data/in/a.html", sha(b"first"))
+    file = resource.Resource("owner/name", COMMIT, "data/in/a.html", sha(b"first"))
     assert fetch([WANTED, file]) == [WANTED.cached, file.cached]
     assert kept() == [*ALL, f"{FOLDER}/data/in/a.html"]
 
@@ -156,7 +156,7 @@ def test_damaged_archives_give_the_folder_or_an_error(archive: Path) -> None:
 def test_a_damaged_cache_is_mended(archive: Path, damage: str) -> None:
     pack(archive, MEMBERS)
     fetch([WANTED])
-    module._verified.clear()
+    cache._verified.clear()
     file = WANTED.cached / ("more.html" if damage == "add" else "a.html")
     if damage == "remove":
         file.unlink()
@@ -181,7 +181,7 @@ def test_a_folder_is_hashed_once_a_process(archive: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(folders, "sha256_file", counting)
     fetch([WANTED])
     assert hashed == []
-    module._verified.clear()
+    cache._verified.clear()
     fetch([WANTED])
     fetch([WANTED])
     assert len(hashed) == len(FILES)

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.collections import mathlib
+from harness.collections.readers import mathlib
+from harness.data.topics import Formula, Topic
 from harness.errors import HarnessError
-from harness.files import sha256
-from harness.topics import Formula, Topic
+from harness.io.files import sha256
 
 ROW = {
     "id": "O1",

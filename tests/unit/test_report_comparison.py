@@ -8,18 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from harness.data.topics import Topics
+from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.protocol import Scores
-from harness.report import render_markdown, write_report
-from harness.report.comparison import Evaluation, compare_runs, comparison_report, headline, means_table
-from harness.report.model import Figure, Report, Table, Text
+from harness.experiments.evaluate import Evaluation, compare_runs, evaluate, inputs
+from harness.experiments.task import task
+from harness.render.model import Figure, Report, Table, Text
+from harness.render.write import render_markdown, write_report
+from harness.report.comparison import comparison_report, headline, means_table
 from harness.report.parts import per_topic_table, protocol_text, provenance_section, shown_p
-from harness.scoring import Scorer
-from harness.stats import Comparison, compare
-from harness.store import provenance
-from harness.topics import Topics
-from harness.trec import Run
-from harness.workflow import evaluate, inputs, task
+from harness.scoring.compare import Comparison, compare
+from harness.scoring.scorer import Scorer
+from harness.scoring.scores import Scores
+from harness.store.provenance import provenance
 
 TOPICS = [f"T{n:02}" for n in range(12)]
 GOOD, BAD = ("good", "bad"), ("bad", "good")

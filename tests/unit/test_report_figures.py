@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
-from harness.report import figures, svg
-from harness.report.model import visible
+from harness.render import figures, svg
+from harness.render.model import visible
 
 NAN = float("nan")
 SPACE = f"{{{svg.NAMESPACE}}}"

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
-from harness.report import Cell, Column, Facts, Figure, Report, Section, Table, Text, render_html, svg
-from harness.report.figures import dot_interval, grouped_bars
-from harness.report.model import MARKS, visible
+from harness.render import svg
+from harness.render.figures import dot_interval, grouped_bars
+from harness.render.model import MARKS, visible
+from harness.render.write import Cell, Column, Facts, Figure, Report, Section, Table, Text, render_html
 
 HOSTILE = (
     "<script>alert(1)</script>",

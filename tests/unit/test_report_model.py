@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from harness.errors import HarnessError
-from harness.report.model import (
+from harness.render.model import (
     MARKS,
     Cell,
     Column,

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from harness.papers import load_paper, reproduce
-from harness.report import write_report
-from harness.report.model import Facts, Report, Table, Text
+from harness.papers.paper import load_paper
+from harness.papers.reproduce import reproduce
+from harness.render.model import Facts, Report, Table, Text
+from harness.render.write import write_report
 from harness.report.paper import paper_report
-from harness.store import provenance
+from harness.store.provenance import provenance
 
 Tiny = Callable[..., str]
 BREAKDOWN = """breakdown:

@@ -20,12 +20,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
-from harness.report import render_pdf, svg
-from harness.report.figures import distribution, dot_interval, grouped_bars, p_value_matrix, per_topic_differences
-from harness.report.model import spelled, visible
-from harness.report.pdf import PROPERTIES, WITHOUT_EFFECT
-from harness.report.pdf import _rules as rules
-from harness.report.truetype import font
+from harness.render import svg
+from harness.render.figures import distribution, dot_interval, grouped_bars, p_value_matrix, per_topic_differences
+from harness.render.model import spelled, visible
+from harness.render.pdf import PROPERTIES, WITHOUT_EFFECT
+from harness.render.pdf import _rules as rules
+from harness.render.truetype import font
+from harness.render.write import render_pdf
 
 BLUE, INK, ORANGE = (0x1D, 0x5C, 0x96), (0x1C, 0x21, 0x27), (0xB0, 0x4A, 0x12)
 Pixels = npt.NDArray[np.uint8]
@@ -225,7 +226,7 @@ def test_a_figure_is_one_page_of_vectors_and_text(name: str) -> None:
 
 def test_the_same_drawing_gives_the_same_bytes_in_another_process() -> None:
     code = (
-        "import sys, hashlib; from harness.report import render_pdf\n"
+        "import sys, hashlib; from harness.render.write import render_pdf\n"
         "print(hashlib.sha256(render_pdf(sys.stdin.read(), 'f')).hexdigest())"
     )
     digest = hashlib.sha256(render_pdf(FIGURES["bars"], "f")).hexdigest()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report.shaping import drawn
+from harness.render.shaping import drawn
 
 
 def shown(text: str) -> str:

@@ -14,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
-from harness.report import (
+from harness.render.figures import dot_interval
+from harness.render.model import visible
+from harness.render.write import (
     Cell,
     Column,
     Facts,
@@ -28,8 +30,6 @@ from harness.report import (
     render_json,
     tables_csv,
 )
-from harness.report.figures import dot_interval
-from harness.report.model import visible
 
 COLUMNS = (Column("Run"), Column("P@10", "ARQMath-1", "number"))
 

@@ -12,7 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report import (
+from harness.render.figures import dot_interval
+from harness.render.latex import escape as latex_escape
+from harness.render.markdown import escape as markdown_escape
+from harness.render.model import MARKS, visible
+from harness.render.texchars import ACCENTS, LATIN, TEX
+from harness.render.write import (
     Cell,
     Column,
     Facts,
@@ -25,11 +30,6 @@ from harness.report import (
     render_markdown,
     render_table,
 )
-from harness.report.figures import dot_interval
-from harness.report.latex import escape as latex_escape
-from harness.report.markdown import escape as markdown_escape
-from harness.report.model import MARKS, visible
-from harness.report.texchars import ACCENTS, LATIN, TEX
 
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError
-from harness.report import (
+from harness.render.figures import dot_interval
+from harness.render.write import (
     Cell,
     Column,
     Facts,
@@ -27,7 +28,6 @@ from harness.report import (
     render_table,
     write_report,
 )
-from harness.report.figures import dot_interval
 
 
 def example() -> Report:
@@ -118,7 +118,7 @@ def test_the_same_report_gives_the_same_bytes_in_another_process() -> None:
         f"spec = importlib.util.spec_from_file_location('report_tests', {str(Path(__file__))!r})\n"
         "module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)\n"
         "import hashlib\n"
-        "from harness.report import render_html, render_json, render_latex, render_markdown\n"
+        "from harness.render.write import render_html, render_json, render_latex, render_markdown\n"
         "parts = [r(module.example()) for r in (render_html, render_json, render_latex, render_markdown)]\n"
         "print(hashlib.sha256(''.join(parts).encode()).hexdigest())\n"
     )
@@ -131,7 +131,7 @@ def test_the_same_report_gives_the_same_bytes_in_another_process() -> None:
 
 def test_importing_the_package_loads_no_heavy_library() -> None:
     heavy = {"jinja2", "numpy", "matplotlib", "scipy", "pandas"}
-    code = f"import sys, harness.report; print(sorted({heavy!r} & set(sys.modules)))"
+    code = f"import sys, harness.render.write; print(sorted({heavy!r} & set(sys.modules)))"
     environment = {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import config
-from harness.collections import load_collection
-from harness.collections.corpus import load_corpus
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
-from harness.files import sha256
-from harness.systems import MARK, build_system, load_system, reads
+from harness.io import config
+from harness.io.files import sha256
+from harness.systems.base import MARK, reads
+from harness.systems.baselines import Overlap, Shuffle
+from harness.systems.build import build_system, load_system
 from harness.systems.rerank import RerankPool
-from harness.systems.simple import Overlap, Shuffle
-from harness.topics import Topic, Topics
-from harness.trec import Qrels, Run
 
 Conf = Callable[[str, str, str], Path]
 TOPICS = Topics((Topic("T1", "one"), Topic("T2", "two"), Topic("T3", "three")))
@@ -42,7 +43,7 @@ def test_it_is_the_other_system_on_the_pool() -> None:
     pool = {topic: frozenset(docs) for topic, docs in judged.items()}
     expected = Overlap()(topics, corpus, WORK, pool=pool)
     assert 0 < len(expected) < len(Overlap()(topics, corpus, WORK))
-    given = {"_target_": "harness.systems.simple.Overlap", "depth": 1000}
+    given = {"_target_": "harness.systems.baselines.Overlap", "depth": 1000}
     for system in (RerankPool("overlap"), RerankPool(given)):
         run = system(topics, corpus, WORK, pool=pool)
         assert run.name == "overlap-pool"
@@ -57,7 +58,7 @@ def test_what_is_not_in_the_pool_is_left_out(tmp_path: Path) -> None:
     system = build_system(
         {
             "_target_": "harness.systems.rerank.RerankPool",
-            "system": {"_target_": "harness.systems.simple.External", "path": str(path)},
+            "system": {"_target_": "harness.systems.baselines.External", "path": str(path)},
         },
         "f",
     )
@@ -70,7 +71,7 @@ def test_what_is_not_in_the_pool_is_left_out(tmp_path: Path) -> None:
 def test_a_run_with_nothing_in_the_pool(tmp_path: Path) -> None:
     path = tmp_path / "made.run"
     path.write_text("T1 Q0 d5 1 3.5 made\n")
-    system = RerankPool({"_target_": "harness.systems.simple.External", "path": str(path)})
+    system = RerankPool({"_target_": "harness.systems.baselines.External", "path": str(path)})
     fault = "system rerank-pool: nothing that made returns is in the pool"
     assert message(lambda: system(TOPICS, None, WORK, pool=POOL)) == fault
 
@@ -130,7 +131,7 @@ def test_a_run_that_learnt_from_test_judgments_stays_marked(recorder: dict[str, 
 
 def test_a_named_system_is_read_as_it_is_now() -> None:
     assert reads(RerankPool("overlap")) == {"overlap": config.load("system", "overlap")[0]}
-    assert reads(RerankPool({"_target_": "harness.systems.simple.Shuffle"})) == {}
+    assert reads(RerankPool({"_target_": "harness.systems.baselines.Shuffle"})) == {}
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_a_named_system_is_read_as_it_is_now() -> None:
     [
         ("overlp", "system 'overlp' is unknown; did you mean 'overlap'?"),
         (3, "key 'system' is 3, expected the name of a system, or a configuration with '_target_'"),
-        ({"_target_": "harness.systems.simple.Shuffle", "sed": 3}, "system: key 'sed' is unknown to"),
+        ({"_target_": "harness.systems.baselines.Shuffle", "sed": 3}, "system: key 'sed' is unknown to"),
         ({}, "system: key '_target_' is ''"),
         ("rerank-pool", f"{config.names('system')['rerank-pool']}: key 'system' is missing"),
     ],

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.protocol import Protocol
-from harness.report.comparison import Evaluation
-from harness.scoring import Scorer
-from harness.trec import Qrels, Run, parse_run, read_run
-from harness.workflow import evaluate, task
+from harness.data.trec import Qrels, Run, parse_run, read_run
+from harness.experiments.evaluate import Evaluation, evaluate
+from harness.experiments.task import task
+from harness.scoring.protocol import Protocol
+from harness.scoring.scorer import Scorer
 
 HOW = Protocol("p", ("nDCG", "AP", "P@10", "Bpref", "Judged@5"), prime=True)
 

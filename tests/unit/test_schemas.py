@@ -17,16 +17,19 @@ import pytest
 from referencing import Registry, Resource
 
 import harness
-from harness import protocol, stats, trec, workflow
-from harness.collections import load_collection
+from harness.collections.load import load_collection
+from harness.data import trec
+from harness.data.trec import parse_run, run_from_json, run_to_json
 from harness.errors import HarnessError
-from harness.protocol import Protocol, Scores, scores_from_json, scores_to_json
-from harness.report.comparison import Evaluation
-from harness.stats import Comparison, Row, compare
-from harness.trec import parse_run, run_from_json, run_to_json
-from harness.workflow import evaluation_to_json
+from harness.experiments import evaluate as workflow
+from harness.experiments.evaluate import Evaluation, evaluation_to_json
+from harness.scoring import compare as stats
+from harness.scoring import protocol
+from harness.scoring.compare import Comparison, Row, compare
+from harness.scoring.protocol import Protocol
+from harness.scoring.scores import Scores, scores_from_json, scores_to_json
 
-FOLDER = Path(harness.__file__).parent / "schemas"
+FOLDER = Path(harness.__file__).parent / "data" / "schemas"
 TWO = b"1 Q0 a 1 2.0 t\n1 Q0 b 2 1.0 t\n"
 RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
 NOT_A_NUMBER = "float() argument must be a string or a real number, not 'NoneType'"

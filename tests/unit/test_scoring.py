@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from scoring_tools import ALL, PLAIN, expected, one, random_case, random_protocol, random_ranking, ranking_of, run_of
 
-from harness import scoring, trec
-from harness.columns import Index, Words
+from harness.data import trec
+from harness.data.columns import Index, Words
+from harness.data.trec import Qrels
 from harness.errors import HarnessError
-from harness.scoring import Scorer, score
-from harness.trec import Qrels
+from harness.scoring import lookup
+from harness.scoring.scorer import Scorer, score
 
 
 def test_scores_are_those_of_the_definitions_under_any_protocol() -> None:
@@ -177,14 +178,14 @@ def _same_slot(self: object, key: Words) -> Index:
     return np.zeros(len(key), dtype=np.int64)
 
 
-def _last_slots(self: scoring._Lookup, key: Words) -> Index:
+def _last_slots(self: lookup._Lookup, key: Words) -> Index:
     """Slots at the end of the table, so that probing runs over its edge."""
     return ((1 << self._bits) - 1 - (key & np.uint64(1))).astype(np.int64)
 
 
 @pytest.mark.parametrize(
     ("where", "name", "collide"),
-    [(trec, "hashes", _same_hash), (scoring._Lookup, "_place", _same_slot), (scoring._Lookup, "_place", _last_slots)],
+    [(trec, "hashes", _same_hash), (lookup._Lookup, "_place", _same_slot), (lookup._Lookup, "_place", _last_slots)],
 )
 def test_colliding_hashes_change_nothing(
     monkeypatch: pytest.MonkeyPatch, where: object, name: str, collide: object

@@ -11,7 +11,7 @@ HEAVY = ("scipy.stats", "scipy.optimize", "pandas", "matplotlib", "hydra", "jinj
 HELP = """
 import sys
 sys.argv = ["harness", "--help"]
-from harness.cli import main
+from harness.cli.main import main
 try:
     main()
 except SystemExit as end:
@@ -25,8 +25,11 @@ except SystemExit as end:
         ("import harness", (*HEAVY, "numpy", "yaml", "typer", "scipy")),
         (HELP, (*HEAVY, "numpy", "yaml", "scipy")),
         # What `harness score` needs to read and score runs.
-        ("import harness.trec, harness.scoring, harness.collections", HEAVY),
-        ("import harness.workflow, harness.stats, harness.papers", ("scipy.stats", "pandas", "matplotlib")),
+        ("import harness.data.trec, harness.scoring.scorer, harness.collections.collection", HEAVY),
+        (
+            "import harness.experiments.evaluate, harness.scoring.compare, harness.papers.paper",
+            ("scipy.stats", "pandas", "matplotlib"),
+        ),
     ],
 )
 def test_what_is_not_loaded(code: str, kept_out: tuple[str, ...]) -> None:

@@ -15,10 +15,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from harness import stats
 from harness.errors import HarnessError
-from harness.protocol import Protocol, Scores
-from harness.stats import Comparison, Row, aggregate_seeds, compare, from_json, groups_not_different, to_json
+from harness.scoring import compare as stats
+from harness.scoring.compare import Comparison, Row, compare, from_json, groups_not_different, to_json
+from harness.scoring.protocol import Protocol
+from harness.scoring.scores import Scores
+from harness.scoring.seeds import aggregate_seeds
 
 NAN = float("nan")
 TASK1 = Protocol("arqmath-task1", ("AP",), prime=True)
@@ -486,6 +488,6 @@ def test_letters_need_all_pairs() -> None:
 
 
 def test_import_is_light() -> None:
-    code = "import sys, harness.stats; print([m for m in ('scipy.stats', 'scipy', 'pandas') if m in sys.modules])"
+    code = "import sys, harness.scoring.compare; print([m for m in ('scipy.stats', 'scipy', 'pandas') if m in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout == "[]\n"

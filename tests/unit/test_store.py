@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError
-from harness.store import artefacts, collect, get_or_build, key, provenance, store_root
+from harness.store.artefacts import artefacts, collect, get_or_build, key, store_root
+from harness.store.provenance import provenance
 
 
 def writes(text: str, calls: list[str] | None = None) -> Callable[[Path], None]:

@@ -18,14 +18,15 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import config, metadata, store
-from harness.collections import load_collection
-from harness.collections.corpus import load_corpus
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
 from harness.errors import HarnessError
-from harness.meter import Meter
-from harness.produce import Produced, produce
-from harness.systems import load_system
-from harness.systems.mathamr import parsers
+from harness.experiments.produce import Produced, produce
+from harness.io import config
+from harness.store import artefacts, provenance, sidecar
+from harness.store.cost import Meter
+from harness.systems.build import load_system
+from harness.systems.mathamr.graphs import parsers
 
 TASKS = {
     "bm25": ("mini-task1", "mini-answers"),
@@ -78,7 +79,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def whole() -> dict[Path, dict[str, bytes]]:
-    return {found.path: content(found.path) for found in store.artefacts()}
+    return {found.path: content(found.path) for found in artefacts.artefacts()}
 
 
 @pytest.mark.parametrize("name", ["bm25", "l2l", "structural"])
@@ -105,22 +106,22 @@ def test_damage_is_found_in_whatever_the_systems_keep(tmp_path: Path) -> None:
         run(name, tmp_path, reuse=False)
     chance = random.Random(1)
     tried = 0
-    for found in store.artefacts():
-        assert store.damage(found.path, found.kind) == ""
+    for found in artefacts.artefacts():
+        assert artefacts.damage(found.path, found.kind) == ""
         for path in sorted(found.path.iterdir()):
             kept = path.read_bytes()
             for fault in FAULTS:
                 fault(path)
-                assert store.damage(found.path, found.kind).startswith("damaged: "), (path, fault)
+                assert artefacts.damage(found.path, found.kind).startswith("damaged: "), (path, fault)
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
                 (found.path / "more").unlink(missing_ok=True)
                 path.write_bytes(kept)
                 tried += 1
             for _ in range(10):
                 flip(path, chance.random())
-                assert store.damage(found.path, found.kind).startswith("damaged: ")
+                assert artefacts.damage(found.path, found.kind).startswith("damaged: ")
                 path.write_bytes(kept)
-        assert store.damage(found.path, found.kind) == ""
+        assert artefacts.damage(found.path, found.kind) == ""
     assert tried > 200
 
 
@@ -130,8 +131,8 @@ def small(folder: Path) -> None:
 
 
 def test_each_byte_of_the_list_of_files_counts() -> None:
-    made = store.get_or_build("index", {"a": [1, {"b": None}], "c": "ü"}, small)
-    spec = made / store.SPEC
+    made = artefacts.get_or_build("index", {"a": [1, {"b": None}], "c": "ü"}, small)
+    spec = made / artefacts.SPEC
     kept = spec.read_bytes()
     entry = json.loads(kept)["files"]["part/data"]
     assert entry["size"] == 5
@@ -139,57 +140,57 @@ def test_each_byte_of_the_list_of_files_counts() -> None:
     for at in range(len(kept)):
         for bit in (1, 32):
             spec.write_bytes(kept[:at] + bytes([kept[at] ^ bit]) + kept[at + 1 :])
-            assert store.damage(made, "index").startswith("damaged: "), at
+            assert artefacts.damage(made, "index").startswith("damaged: "), at
     spec.write_bytes(kept)
-    assert store.damage(made, "index") == ""
-    assert store.damage(made, "graphs").startswith("damaged: ")  # another kind of artefact lies there
-    other = store.get_or_build("index", {"a": 2}, small)
-    shutil.copy(other / store.SPEC, spec)
-    assert store.damage(made, "index").startswith("damaged: ")
+    assert artefacts.damage(made, "index") == ""
+    assert artefacts.damage(made, "graphs").startswith("damaged: ")  # another kind of artefact lies there
+    other = artefacts.get_or_build("index", {"a": 2}, small)
+    shutil.copy(other / artefacts.SPEC, spec)
+    assert artefacts.damage(made, "index").startswith("damaged: ")
 
 
 @pytest.mark.parametrize("there", ["a file", "an empty folder", "an old artefact"])
 def test_what_is_no_artefact_is_replaced(there: str, capsys: pytest.CaptureFixture[str]) -> None:
-    place = store.store_root() / "index" / store.key({"a": 1})
+    place = artefacts.store_root() / "index" / artefacts.key({"a": 1})
     place.parent.mkdir(parents=True)
     if there == "a file":
         place.write_text("x")
     else:
         place.mkdir()
     if there == "an old artefact":
-        (place / store.SPEC).write_text(json.dumps({"kind": "index", "spec": {"a": 1}}))
-    assert (store.get_or_build("index", {"a": 1}, small) / "part" / "data").read_text() == "12345"
+        (place / artefacts.SPEC).write_text(json.dumps({"kind": "index", "spec": {"a": 1}}))
+    assert (artefacts.get_or_build("index", {"a": 1}, small) / "part" / "data").read_text() == "12345"
     assert capsys.readouterr().err.count("building it anew") == 1
-    assert store.damage(place, "index") == ""
+    assert artefacts.damage(place, "index") == ""
 
 
 def test_large_files_are_read_once_unless_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    fast = store._fast
+    fast = artefacts._fast
 
     def counted(path: Path) -> str:
         read.append(path.name)
         return fast(path)
 
-    monkeypatch.setattr(store, "_fast", counted)
+    monkeypatch.setattr(artefacts, "_fast", counted)
 
     def build(folder: Path) -> None:
-        (folder / "large").write_bytes(bytes(store.LARGE + 1))
+        (folder / "large").write_bytes(bytes(artefacts.LARGE + 1))
         (folder / "small").write_bytes(b"x")
 
-    made = store.get_or_build("index", {"a": 1}, build)
+    made = artefacts.get_or_build("index", {"a": 1}, build)
     read.clear()
     for _ in range(3):
-        store.get_or_build("index", {"a": 1}, build)
+        artefacts.get_or_build("index", {"a": 1}, build)
     assert sorted(read) == ["large", "small", "small", "small"]
     flip(made / "large")
-    assert store.damage(made, "index").startswith("damaged: 'large'")
+    assert artefacts.damage(made, "index").startswith("damaged: 'large'")
 
 
 def test_keys_of_specifications_that_hold_numbers_as_names_are_found_again() -> None:
     spec = {"weights": {10: 1, 2: (1, 2)}}
-    made = store.get_or_build("index", spec, small)
-    assert store.damage(made, "index") == ""
+    made = artefacts.get_or_build("index", spec, small)
+    assert artefacts.damage(made, "index") == ""
 
 
 # ---- runs -------------------------------------------------------------------------------------------------------
@@ -197,7 +198,7 @@ def test_keys_of_specifications_that_hold_numbers_as_names_are_found_again() -> 
 
 def test_damage_to_a_run_or_its_side_file_makes_the_run_again(tmp_path: Path) -> None:
     path = run("bm25", tmp_path).path
-    side = metadata.beside(path)
+    side = sidecar.beside(path)
     expected = path.read_bytes()
     chance = random.Random(2)
     flips = [partial(flip, at=chance.random()) for _ in range(12)]
@@ -222,7 +223,7 @@ def test_damage_to_a_run_or_its_side_file_makes_the_run_again(tmp_path: Path) ->
 
 def test_every_value_of_a_side_file_counts_but_for_the_actor(tmp_path: Path) -> None:
     path = run("bm25", tmp_path).path
-    side = metadata.beside(path)
+    side = sidecar.beside(path)
     text = side.read_text(encoding="utf-8")
     for old, new in (
         ("k1: 1.2", "k1: 1.3"),
@@ -232,23 +233,23 @@ def test_every_value_of_a_side_file_counts_but_for_the_actor(tmp_path: Path) -> 
     ):
         assert text.count(old) == 1
         side.write_text(text.replace(old, new), encoding="utf-8")
-        assert metadata.claimed(side) == ("", "", "")
+        assert sidecar.claimed(side) == ("", "", "")
     bomb = "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 9)}]\n" for n in range(12))
     side.write_text(f"{text}a0: &a0 x\n{bomb}", encoding="utf-8")
-    assert metadata.claimed(side) == ("", "", "")
+    assert sidecar.claimed(side) == ("", "", "")
     side.write_text(text.replace("team: null", "team: ours"), encoding="utf-8")
     assert run("bm25", tmp_path).reused
     assert "team: ours" in side.read_text(encoding="utf-8")
 
 
 def test_the_side_file_names_the_gpus_that_were_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = metadata.Made("k", {}, Meter(), store.provenance({}))
+    made = sidecar.Made("k", {}, Meter(), provenance.provenance({}))
 
     def gpu(torch: object) -> list[str]:
         monkeypatch.setitem(sys.modules, "torch", torch)
-        found = metadata.text("x", "y", "trec", "z", made)
-        assert ("gpu:" in found) == bool(metadata.used_gpus())
-        return metadata.used_gpus()
+        found = sidecar.text("x", "y", "trec", "z", made)
+        assert ("gpu:" in found) == bool(sidecar.used_gpus())
+        return sidecar.used_gpus()
 
     cuda = SimpleNamespace(is_initialized=lambda: True, device_count=lambda: 2, get_device_name=lambda n: f"GPU {n}")
     assert gpu(SimpleNamespace(cuda=cuda)) == ["GPU 0", "GPU 1"]
@@ -258,7 +259,7 @@ def test_the_side_file_names_the_gpus_that_were_used(monkeypatch: pytest.MonkeyP
 
 def test_arithmetic_tells_device_and_precision() -> None:
     kinds = [parsers.arithmetic(device, half) for device in ("cpu", "cuda") for half in (False, True)]
-    assert len({store.key({"arithmetic": kind}) for kind in kinds}) == 4
+    assert len({artefacts.key({"arithmetic": kind}) for kind in kinds}) == 4
 
 
 # ---- a cache that may not be written ----------------------------------------------------------------------------
@@ -266,15 +267,15 @@ def test_arithmetic_tells_device_and_precision() -> None:
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.EPERM])
 def test_an_artefact_is_used_where_nothing_can_be_written(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = store.get_or_build("index", {"a": 1}, small)
+    made = artefacts.get_or_build("index", {"a": 1}, small)
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(code, os.strerror(code))
 
     for name in ("utime", "mkdir", "rename", "replace", "unlink"):
         monkeypatch.setattr(os, name, refuse)
-    monkeypatch.setattr("harness.store._locked", refuse)
-    assert store.get_or_build("index", {"a": 1}, small) == made
+    monkeypatch.setattr("harness.store.artefacts._locked", refuse)
+    assert artefacts.get_or_build("index", {"a": 1}, small) == made
 
 
 @pytest.fixture
@@ -317,7 +318,7 @@ def test_a_cache_mounted_read_only_works_like_another(sealed: list[str], tmp_pat
 
 
 def test_damage_where_nothing_can_be_written_says_both(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = store.get_or_build("index", {"a": 1}, small)
+    made = artefacts.get_or_build("index", {"a": 1}, small)
     flip(made / "part" / "data")
 
     def refuse(*_: object) -> int:
@@ -325,7 +326,7 @@ def test_damage_where_nothing_can_be_written_says_both(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(HarnessError) as caught:
-        store.get_or_build("index", {"a": 1}, small)
+        artefacts.get_or_build("index", {"a": 1}, small)
     assert str(caught.value) == (
         f"{made.parent}: cannot be written: Read-only file system; {made.name} there is damaged: 'part/data' is not as "
         "it was written, and has to be built anew"

@@ -17,15 +17,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lexical_tools import message
 
-from harness import topics as topic_files
-from harness.collections import tangent
-from harness.collections.corpus import Corpus, Document, load_corpus
-from harness.formulas import forest
-from harness.formulas.counts import Counts
-from harness.formulas.tree import Nested, Tree, build, children, parse, place, sizes
-from harness.systems import formulas, load_system, paths, structural
-from harness.systems.structural import Index, Query, Structural, parts
-from harness.topics import Formula, Topic, Topics
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus, Document
+from harness.collections.readers import tangent
+from harness.data import topic_files as topic_files
+from harness.data.topics import Formula, Topic, Topics
+from harness.formulas.trees import forest
+from harness.formulas.trees.reading import Counts
+from harness.formulas.trees.tree import Nested, Tree, build, children, parse, place, sizes
+from harness.systems.build import load_system
+from harness.systems.structural import formulas, paths
+from harness.systems.structural import tree as structural
+from harness.systems.structural.tree import Index, Query, Structural, parts
 
 WHOLE = 1 << 40  # a budget that reads every list
 INNER = ("U!plus", "U!times", "O!divide", "O!SUP", "F!sin")

@@ -7,10 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from harness.report import Report
-from harness.report.model import Figure
-from harness.store import provenance
-from harness.sweep import Point, read_points, sweep_report, write_point
+from harness.experiments.sweep import Point, read_points, write_point
+from harness.render.model import Figure
+from harness.render.write import Report
+from harness.report.sweep import sweep_report
+from harness.store.provenance import provenance
 
 
 def point(value: float, system: str = "bm25", collection: str = "mini-task1", **overrides: str) -> Point:

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from harness import config
-from harness.collections import load_collection
-from harness.collections.corpus import Corpus, load_corpus
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus
+from harness.collections.load import load_collection
+from harness.data.topics import Topic, Topics
 from harness.errors import FormatError, HarnessError, system_raised
-from harness.systems import System, build_system, load_system
-from harness.systems.simple import External, Overlap, Shuffle, tokens
-from harness.topics import Topic, Topics
+from harness.io import config
+from harness.systems.base import System
+from harness.systems.baselines import External, Overlap, Shuffle, tokens
+from harness.systems.build import build_system, load_system
 
-SIMPLE = "harness.systems.simple"
+SIMPLE = "harness.systems.baselines"
 
 
 def message(call: Callable[[], object]) -> str:
@@ -184,7 +186,7 @@ def ranks(topics: object, corpus: object, workspace: object) -> None:
 @pytest.mark.parametrize(
     ("mapping", "fault"),
     [
-        ({}, "f: key '_target_' is '', expected a class such as harness.systems.simple.Overlap"),
+        ({}, "f: key '_target_' is '', expected a class such as harness.systems.baselines.Overlap"),
         ({"_target_": "Overlap"}, "f: key '_target_' is 'Overlap', expected a class such as "),
         ({"_target_": f"{SIMPLE}.Overlp"}, f"f: key '_target_': {SIMPLE} has no 'Overlp'"),
         (

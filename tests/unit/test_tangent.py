@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from lexical_tools import found, message
 
 from harness.collections.corpus import Corpus, Document
-from harness.formulas import forest
-from harness.formulas.tree import Nested, Tree, build, children, parse, show
-from harness.formulas.tuples import tuples
-from harness.systems import formulas, load_system, tangent
-from harness.systems.tangent import Candidates, Dice, Tangent, View, aligned, common, nodes, pairs, wildcards
-from harness.topics import Formula, Topic, Topics
+from harness.data.topics import Formula, Topic, Topics
+from harness.formulas.trees import forest
+from harness.formulas.trees.tree import Nested, Tree, build, children, parse, show
+from harness.formulas.trees.tuples import tuples
+from harness.systems.build import load_system
+from harness.systems.structural import formulas, tangent
+from harness.systems.structural.tangent import Candidates, Dice, Tangent, View, aligned, common, nodes, pairs, wildcards
 
 LABELS = ("V!x", "V!y", "V!z", "N!2", "U!plus", "O!minus", "O!SUP")
 
@@ -202,7 +203,7 @@ def test_many_trees_are_aligned_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     some = operator_trees(20, seed=4)
     packed = forest.pack(some)
     at_once = [aligned(tree, packed, nodes(packed), np.arange(20), 0.8) for tree in some]
-    monkeypatch.setattr("harness.systems.tangent._CELLS", 100)
+    monkeypatch.setattr("harness.systems.structural.tangent._CELLS", 100)
     for tree, expected in zip(some, at_once, strict=True):
         assert aligned(tree, packed, nodes(packed), np.arange(20), 0.8).tolist() == expected.tolist()
 

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.collections import Collection, load_collection, load_protocol, local_collection, read_topics
-from harness.collections.corpus import load_corpus
+from harness.collections.collection import Collection
+from harness.collections.corpora import load_corpus
+from harness.collections.files import read_topics
+from harness.collections.load import load_collection, load_protocol, local_collection
+from harness.data.trec import Run
 from harness.errors import FormatError, HarnessError
-from harness.files import data_root
-from harness.trec import Run
-from harness.workflow import cautions, compare, evaluate, evaluation_to_json, read_runs, task
+from harness.experiments.evaluate import cautions, compare, evaluate, evaluation_to_json, read_runs
+from harness.experiments.task import task
+from harness.io.files import data_root
 
 Conf = Callable[[str, str, str], Path]
 

@@ -11,10 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from lexical_tools import message
 
-from harness import code
-from harness.systems import text
-from harness.systems.symbols import ENGLISH
-from harness.systems.text import VIEWS, configured, latex_tokens, split_formulas, view, words
+from harness.store import code
+from harness.systems.lexical import text
+from harness.systems.lexical.symbols import ENGLISH
+from harness.systems.lexical.text import VIEWS, configured, latex_tokens, split_formulas, view, words
 
 
 def shout(latex: str) -> Iterable[str]:

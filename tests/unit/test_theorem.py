@@ -15,12 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lexical_tools import found, message, topics_of
 
-from harness import config, store
-from harness.collections import load_collection
-from harness.collections.corpus import Corpus, load_corpus
-from harness.systems import build_system, load_system
-from harness.systems.theorem import Declarations, mentions, mentions_of
-from harness.trec import write_run
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus
+from harness.collections.load import load_collection
+from harness.data.trec import write_run
+from harness.io import config
+from harness.store import artefacts
+from harness.systems.build import build_system, load_system
+from harness.systems.theorems.declarations import Declarations, mentions, mentions_of
 
 FIELDS = ("name", "doc", "signature", "module")
 WORDS = {"name": "declarations"}
@@ -181,7 +183,7 @@ def test_the_same_bytes_twice_and_from_the_store(tmp_path: Path) -> None:
         write_run(system(mini.topics(), corpus, tmp_path), tmp_path / name)
         written.append((tmp_path / name).read_bytes())
     assert written[0] == written[1]
-    assert {artefact.kind for artefact in store.artefacts()} == {"tokens", "mentions"}
+    assert {artefact.kind for artefact in artefacts.artefacts()} == {"tokens", "mentions"}
 
 
 def shipped_for_mini() -> Declarations:
@@ -248,7 +250,7 @@ def test_a_corpus_without_the_fields_is_one_line(tmp_path: Path) -> None:
 def test_damaged_mentions_in_the_store_are_counted_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     corpus = library(tmp_path, LIBRARY)
     before = mentions_of(corpus, "signature").tolist()
-    (kept,) = [artefact.path for artefact in store.artefacts() if artefact.kind == "mentions"]
+    (kept,) = [artefact.path for artefact in artefacts.artefacts() if artefact.kind == "mentions"]
     (kept / "mentions.npy").write_bytes(b"damaged")
     assert mentions_of(corpus, "signature").tolist() == before
     assert capsys.readouterr().err == f"{kept}: damaged: 'mentions.npy' is not as it was written; building it anew\n"

@@ -26,9 +26,9 @@ from scoring_tools import (
     run_of,
 )
 
-from harness.protocol import Protocol
-from harness.scoring import Scorer, score
-from harness.trec import Qrels, Run, parse_run
+from harness.data.trec import Qrels, Run, parse_run
+from harness.scoring.protocol import Protocol
+from harness.scoring.scorer import Scorer, score
 
 # Ties.
 

@@ -8,18 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from harness.data.markup import plain
+from harness.data.topic_files import READERS, arqmath_xml, attributes_csv, crossmath_tsv, jsonl
+from harness.data.topics import Formula, Topic, Topics
 from harness.errors import FormatError
-from harness.topics import (
-    READERS,
-    Formula,
-    Topic,
-    Topics,
-    arqmath_xml,
-    attributes_csv,
-    crossmath_tsv,
-    jsonl,
-    plain,
-)
 
 TWO = b"""<?xml version="1.0" encoding="utf-8"?>
 <Topics>

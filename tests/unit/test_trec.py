@@ -15,16 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trec_tools import lines, message, same
 
+from harness.data.trec import FORMATS, Qrels, Run, parse_qrels, parse_run, read_qrels, read_run
 from harness.errors import HarnessError
-from harness.trec import (
-    FORMATS,
-    Qrels,
-    Run,
-    parse_qrels,
-    parse_run,
-    read_qrels,
-    read_run,
-)
 
 TWO = b"1 Q0 a 1 2.0 t\n1 Q0 b 2 1.0 t\n"
 JUDGED = b"1 0 a 1\n1 0 b 0\n"

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trec_tools import lines, message, same
 
-from harness.trec import (
+from harness.data.trec import (
     FORMATS,
     Qrels,
     Run,

@@ -11,9 +11,9 @@ import pytest
 from vector_tools import agree, documents, queries, reference, unit
 
 from harness.errors import HarnessError
-from harness.systems import vectors as adapters
-from harness.systems.maxsim import Floats32, Vectors, scores_many, stack
-from harness.systems.vector_search import STRATEGIES, Hits, Query, first_stage, recall, search
+from harness.systems.dense import ann as adapters
+from harness.systems.dense.maxsim import Floats32, Vectors, scores_many, stack
+from harness.systems.dense.search import STRATEGIES, Hits, Query, first_stage, recall, search
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from harness import __version__, config, doctor
-from harness.collections import load_collection
+from harness import __version__
+from harness.cli import doctor
+from harness.collections.load import load_collection
+from harness.data.trec import Run
 from harness.errors import FormatError, HarnessError
-from harness.stats import compare
-from harness.store import provenance
-from harness.systems.fusion import fuse, rrf
-from harness.trec import Run
-from harness.workflow import demonstrate, evaluate, inputs, read_runs, task
+from harness.experiments.demo import demonstrate
+from harness.experiments.evaluate import evaluate, inputs, read_runs
+from harness.experiments.task import task
+from harness.io import config
+from harness.scoring.compare import compare
+from harness.store.provenance import provenance
+from harness.systems.fusion.candidates import fuse
+from harness.systems.fusion.methods import rrf
 
 Conf = Callable[[str, str, str], Path]
 
@@ -230,7 +235,7 @@ def test_a_cache_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch,
 def test_systems_whose_extra_is_missing_are_told(conf: Conf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
     for name, module in (("lacks", "no_such_module"), ("deep", "no_such.module"), ("has", "json")):
-        conf("system", name, f"title: x\n_target_: harness.systems.simple.Shuffle\nextra: dense\nneeds: {module}\n")
+        conf("system", name, f"title: x\n_target_: harness.systems.baselines.Shuffle\nextra: dense\nneeds: {module}\n")
     rows = rows_of()
     assert rows["system lacks"] == ("no_such_module is not installed", "pip install 'mathir-harness[dense]'")
     assert rows["system deep"] == ("no_such.module is not installed", "pip install 'mathir-harness[dense]'")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.trec import Run
 
 
 def message(call: Callable[[], object]) -> str:

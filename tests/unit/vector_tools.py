@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from harness.systems.maxsim import Floats32, Vectors, stack
-from harness.systems.vector_search import Hits, Query
+from harness.systems.dense.maxsim import Floats32, Vectors, stack
+from harness.systems.dense.search import Hits, Query
 
 
 def unit(generator: np.random.Generator, count: int, dimensions: int) -> Floats32:

@@ -13,21 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from harness import code, store
-from harness.collections.corpus import Corpus, load_corpus
-from harness.console import say
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
-from harness.meter import phase, queries
-from harness.systems import Pool, parameters, sentences
-from harness.systems.lexical import needed
-from harness.systems.mathamr import data, parsers
-from harness.systems.mathamr.build import read_graphs
-from harness.systems.mathamr.data import Parser
-from harness.systems.mathamr.graph import FORMULA, MODES, ROOT, TEXT, Graph, restrict
-from harness.systems.maxsim import Vectors, stack
-from harness.systems.vector_search import Query, as_run, best_among, search
-from harness.topics import Topic, Topics
-from harness.trec import Qrels, Run
+from harness.io import checks
+from harness.io.console import say
+from harness.store import artefacts, code
+from harness.store.cost import phase, queries
+from harness.systems.base import Pool
+from harness.systems.dense import sentences
+from harness.systems.dense.maxsim import Vectors, stack
+from harness.systems.dense.search import Query, as_run, best_among, search
+from harness.systems.lexical.system import needed
+from harness.systems.mathamr.graphs import data, parsers
+from harness.systems.mathamr.graphs.build import read_graphs
+from harness.systems.mathamr.graphs.data import Parser
+from harness.systems.mathamr.graphs.graph import FORMULA, MODES, ROOT, TEXT, Graph, restrict
 
 
 def missing() -> list[str]:
@@ -116,11 +119,11 @@ class Linearised:
     workers: int = 1
 
     def __post_init__(self) -> None:
-        parameters.choice("formulas", self.formulas, MODES)
+        checks.choice("formulas", self.formulas, MODES)
         data.check_task(self.task, self.posts, self.formulas)
-        parameters.choice("device", self.device, parsers.DEVICES)
-        parameters.whole("depth", self.depth, low=1)
-        parameters.whole("workers", self.workers, low=1)
+        checks.choice("device", self.device, parsers.DEVICES)
+        checks.whole("depth", self.depth, low=1)
+        checks.whole("workers", self.workers, low=1)
 
     def reads(self) -> dict[str, Any]:
         """What decides vectors besides the corpus and the code: parser, weights, device, and the posts of formulas."""
@@ -184,7 +187,7 @@ class Linearised:
             context = [post[name] for name in texts] if post else None
             stack(((name, row[None], 0) for name, row in zip(texts, rows, strict=True)), context).save(folder)
 
-        return Vectors.load(store.get_or_build("linearised-vectors", spec, make))
+        return Vectors.load(artefacts.get_or_build("linearised-vectors", spec, make))
 
     def _documents(self, corpus: Corpus, parser: Parser, workspace: Path) -> tuple[dict[str, str], dict[str, str]]:
         """The text of each document, and the post that it stands in if it is a formula."""

@@ -15,34 +15,37 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness import code, config, store
-from harness.collections.corpus import Corpus, load_corpus
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus
 from harness.collections.judged import Judged, judged
-from harness.console import say
+from harness.data.topics import Topics
+from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError, suggestion
-from harness.meter import note, phase, queries
-from harness.systems import Pool, maxsim, parameters, vector_search
-from harness.systems import vectors as adapters
-from harness.systems.lexical import needed
-from harness.systems.mathamr import build, data, parsers
-from harness.systems.mathamr.data import PairGraphs
-from harness.systems.mathamr.graph import MODES, Graph, restrict
-from harness.systems.mathamr.pack import Pack, encode_posts, write
-from harness.systems.mathamr.schedule import Schedule
-from harness.systems.mathamr.settings import Settings
-from harness.systems.mathamr.virtual import AUXILIARY, STRUCTURES, check_options
-from harness.systems.mathamr.vocabulary import LEAST_NUMBER, SIZE, Vocabulary
-from harness.systems.maxsim import Vectors
-from harness.systems.vector_search import Query
-from harness.topics import Topics
-from harness.trec import Qrels, Run
+from harness.io import checks, config
+from harness.io.console import say
+from harness.store import artefacts, code
+from harness.store.cost import note, phase, queries
+from harness.systems.base import Pool
+from harness.systems.dense import ann as adapters
+from harness.systems.dense import maxsim, search
+from harness.systems.dense.maxsim import Vectors
+from harness.systems.dense.search import Query
+from harness.systems.lexical.system import needed
+from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write
+from harness.systems.mathamr.encoder.settings import Settings
+from harness.systems.mathamr.encoder.virtual import AUXILIARY, STRUCTURES, check_options
+from harness.systems.mathamr.encoder.vocabulary import LEAST_NUMBER, SIZE, Vocabulary
+from harness.systems.mathamr.graphs import build, data, parsers
+from harness.systems.mathamr.graphs.data import PairGraphs
+from harness.systems.mathamr.graphs.graph import MODES, Graph, restrict
+from harness.systems.mathamr.training.schedule import Schedule
 
 if TYPE_CHECKING:
-    from harness.systems.mathamr.model import Encoder
-    from harness.systems.mathamr.training import Pairs
-    from harness.systems.mathamr.virtual import Encoded
+    from harness.systems.mathamr.encoder.model import Encoder
+    from harness.systems.mathamr.encoder.virtual import Encoded
+    from harness.systems.mathamr.training.trainer import Pairs
 
-PRECISIONS = (*vector_search.SEARCHES, "qdrant")
+PRECISIONS = (*search.SEARCHES, "qdrant")
 SAMPLE = 20  # topics at most, on which approximate search is compared with exact
 
 
@@ -106,16 +109,16 @@ class MathAMR:
     workers: int = 1
 
     def __post_init__(self) -> None:
-        parameters.choice("formulas", self.formulas, MODES)
-        parameters.choice("structure", self.structure, STRUCTURES)
-        parameters.choice("auxiliary", self.auxiliary, AUXILIARY)
+        checks.choice("formulas", self.formulas, MODES)
+        checks.choice("structure", self.structure, STRUCTURES)
+        checks.choice("auxiliary", self.auxiliary, AUXILIARY)
         data.check_task(self.task, self.posts, self.formulas)
-        parameters.choice("strategy", self.strategy, vector_search.STRATEGIES)
-        parameters.choice("precision", self.precision, PRECISIONS)
-        parameters.choice("device", self.device, parsers.DEVICES)
+        checks.choice("strategy", self.strategy, search.STRATEGIES)
+        checks.choice("precision", self.precision, PRECISIONS)
+        checks.choice("device", self.device, parsers.DEVICES)
         for key in ("candidates", "ef", "depth", "workers", "least_number", "vocabulary"):
             if key not in ("candidates", "ef") or getattr(self, key) is not None:
-                parameters.whole(key, getattr(self, key), low=1)
+                checks.whole(key, getattr(self, key), low=1)
         check_options(self.structure, self.auxiliary)
         self._check_vectors()
         self._check_names()
@@ -170,7 +173,7 @@ class MathAMR:
     def reads(self) -> dict[str, Any]:
         """What decides the model, and the posts of formulas."""
         posts = data.identity(load_corpus(self.posts)) if self.task == "formulas" else None
-        return {"model": store.key(self._model_spec()), "posts": posts}
+        return {"model": artefacts.key(self._model_spec()), "posts": posts}
 
     def __call__(
         self,
@@ -206,16 +209,17 @@ class MathAMR:
                 found.append(self._search(asked[topic.id], vectors, index, among))
         if index is not None and pool is None:
             self._note_recall([asked[name] for name in ids], found, vectors)
-        return vector_search.as_run(self.name, ids, found, vectors)
+        return search.as_run(self.name, ids, found, vectors)
 
     # ---- the model ----------------------------------------------------------------------------------------------
 
     def trained(self, workspace: Path) -> Trained:
         """The model, trained if the store has none; a training that was stopped goes on."""
-        from harness.systems.mathamr import checkpoint, training
+        from harness.systems.mathamr.training import checkpoint
+        from harness.systems.mathamr.training import trainer as training
 
         spec = self._model_spec()
-        key = store.key(spec)
+        key = artefacts.key(spec)
         work = workspace / f"training-{key[:16]}"
 
         def make(folder: Path) -> None:
@@ -234,7 +238,7 @@ class MathAMR:
             for name in (training.BEST, training.LOG):
                 shutil.copy(work / name, folder / name)
 
-        folder = store.get_or_build("mathamr-model", spec, make)
+        folder = artefacts.get_or_build("mathamr-model", spec, make)
         shutil.rmtree(work, ignore_errors=True)
         vocabulary = Vocabulary.load(folder / "vocabulary.json")
         model = checkpoint.load_model(folder / training.BEST, {"vocabulary": vocabulary.digest})
@@ -244,7 +248,7 @@ class MathAMR:
 
     def _trainer(self, found: PairGraphs, work: Path) -> tuple[Any, Vocabulary]:
         """A training of the pairs, and the vocabulary of those that are trained on."""
-        from harness.systems.mathamr import training
+        from harness.systems.mathamr.training import trainer as training
 
         schedule = self._schedule()
         pairs = training.Pairs(found.query, found.document, found.group)
@@ -336,11 +340,11 @@ class MathAMR:
                 maxsim.stack(((name, row, 0) for name, row, _ in rows), [post for _, _, post in rows]).save(folder)
             (folder / "graphs.pack").unlink()
 
-        return store.get_or_build("mathamr-vectors", spec, make)
+        return artefacts.get_or_build("mathamr-vectors", spec, make)
 
     def _encoded(self, items: Iterator[tuple[str, Graph]], trained: Trained, folder: Path) -> tuple[Pack, list[Any]]:
         """A pack of graphs, and the vectors of each: float32, shape (vectors, out)."""
-        from harness.systems.mathamr import training
+        from harness.systems.mathamr.training import trainer as training
 
         restricted = ((name, restrict(graph, self.formulas)) for name, graph in items)
         encoded = encode_posts(restricted, trained.vocabulary, self.structure, self.auxiliary)
@@ -375,7 +379,7 @@ class MathAMR:
 
     def _queries(self, topics: Topics, trained: Trained) -> tuple[dict[str, Query], list[str]]:
         """The vectors of each topic that has any, and their ids in order."""
-        from harness.systems.mathamr import training
+        from harness.systems.mathamr.training import trainer as training
 
         asked = [data.asked(topic, self.task) for topic in topics if self.task == "posts" or topic.formulas]
         graphs = data.graphs_of(asked, self._parser)
@@ -399,40 +403,40 @@ class MathAMR:
             say(f"{len(without)} of {len(topics)} topics have no vectors, such as {without[0]}")
         return out, [topic.id for topic in topics if topic.id in out]
 
-    def _index(self, vectors: Vectors, folder: Path) -> vector_search.Index | adapters.Qdrant | None:
+    def _index(self, vectors: Vectors, folder: Path) -> search.Index | adapters.Qdrant | None:
         """What searches the vectors that are kept in a folder; FAISS's comes from the store if it was made before."""
         if self.precision == "exact":
             return None
         if self.precision == "qdrant":
             return adapters.upload(adapters.connect(), "documents", vectors, formulas=self.task == "formulas")
         spec = {"vectors": folder.name, "faiss": adapters.version()}
-        made = store.get_or_build("faiss-index", spec, lambda at: adapters.faiss_index(vectors).save(at))
+        made = artefacts.get_or_build("faiss-index", spec, lambda at: adapters.faiss_index(vectors).save(at))
         return adapters.Faiss.load(made, vectors)
 
     def _search(
         self,
         query: Query,
         vectors: Vectors,
-        index: vector_search.Index | adapters.Qdrant | None,
+        index: search.Index | adapters.Qdrant | None,
         among: maxsim.Rows | None = None,
-    ) -> vector_search.Hits:
+    ) -> search.Hits:
         mean = bool(self.model.get("normalise", True))
         if among is not None:  # a pool is small: all of it is scored
-            return vector_search.best_among(query, vectors, among, self.depth, self.strategy, mean=mean)
+            return search.best_among(query, vectors, among, self.depth, self.strategy, mean=mean)
         # A formula has one vector, so that all strategies are one; only by it an index can be asked for documents.
         strategy = "single" if self.task == "formulas" and index is not None else self.strategy
         more: dict[str, Any] = {"k": self.depth, "depth": self.candidates, "ef": self.ef, "mean": mean}
         if isinstance(index, adapters.Qdrant):
             return adapters.qdrant_search([query], index, strategy, **more)[0]
         precision = "exact" if index is None else "approximate"
-        return vector_search.search([query], vectors, strategy, precision, index=index, **more)[0]
+        return search.search([query], vectors, strategy, precision, index=index, **more)[0]
 
-    def _note_recall(self, asked: Sequence[Query], found: Sequence[vector_search.Hits], vectors: Vectors) -> None:
+    def _note_recall(self, asked: Sequence[Query], found: Sequence[search.Hits], vectors: Vectors) -> None:
         """Say and note how much of what exact search finds was found, on a sample of the topics."""
         with phase("recall"):
             sample = range(0, len(asked), -(-len(asked) // SAMPLE) or 1)
             exact = [self._search(asked[number], vectors, None) for number in sample]
-            shares = vector_search.recall([found[number] for number in sample], exact)
+            shares = search.recall([found[number] for number in sample], exact)
         if not len(shares):
             return
         note(

@@ -1,0 +1,56 @@
+"""The command `list`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.cli.main import app
+from harness.io.console import out
+
+
+@app.command(name="list")
+def list_() -> None:
+    """What exists: collections, corpora, papers, systems, with licence and state."""
+    from harness.collections.corpora import load_corpus
+    from harness.collections.load import load_collection
+    from harness.io import config
+    from harness.papers.paper import load_paper, paper_names
+    from harness.systems.build import system_state
+
+    collections = [(name, load_collection(name)) for name in config.names("collection")]
+    corpora = [(name, load_corpus(name)) for name in config.names("corpus")]
+    papers = [(name, load_paper(name)) for name in paper_names()]
+    systems = [(name, config.load("system", name)[0]) for name in config.names("system")]
+    sources = [(name, config.load("source", name)[0]) for name in config.names("source")]
+    # Everything is read before anything is printed: half a list looks like a whole one.
+    tables = {
+        "collections": [
+            ["  name", "state", "licence", "editions"],
+            *([f"  {name}", c.state(), c.licence, "/".join(c.editions)] for name, c in collections),
+        ],
+        "corpora": [
+            ["  name", "state", "licence", "title"],
+            *([f"  {name}", c.state(), c.licence, c.title] for name, c in corpora),
+        ],
+        "papers": [
+            ["  name", "state", "licence of its runs", "published", "title"],
+            *([f"  {name}", p.state(), p.licence(), f"{len(p.cells)} cells", p.title] for name, p in papers),
+        ],
+        "systems": [
+            ["  name", "title", "state"],
+            *([f"  {name}", str(s.get("title", "")), system_state(s, f"system {name}")] for name, s in systems),
+        ],
+        "sources": [
+            ["  name", "licence", "title"],
+            *([f"  {name}", str(s.get("licence", "")), str(s.get("title", ""))] for name, s in sources),
+        ],
+    }
+    for heading, rows in tables.items():
+        out(heading)
+        _print_left(rows)
+
+
+def _print_left(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        out("  ".join(field.ljust(width) for field, width in zip(row, widths, strict=True)).rstrip())

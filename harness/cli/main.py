@@ -1,0 +1,97 @@
+"""The commands. Thin: they read arguments, call the workflow and print."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from harness.cli.score import register
+from harness.errors import HarnessError, SystemRaisedError
+from harness.io import interrupt
+from harness.io.console import leave_pipe, out, say, tell
+from harness.version import __version__
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Evaluate mathematical information retrieval: reproduce papers, score and compare runs.",
+)
+HYDRA_COMMANDS = ("reproduce", "run")
+register(app)
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []})
+def reproduce() -> None:
+    """Recompute a paper's tables: paper=crossmath, or paper=all; without a paper, the embedded demonstration."""
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []})
+def run() -> None:
+    """Produce, score and report one run: collection=... corpus=... system=...; -m sweeps."""
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    context: typer.Context,
+    show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Print the version when asked, and what there is to ask without a command."""
+    if show:
+        out(f"mathir-harness {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        out(context.get_help())
+        raise typer.Exit
+
+
+def main() -> None:
+    """The program `harness`: exit code 0, or 2 after one clear line (a line a fault) on standard error.
+
+    What a system raises is shown with the traceback of its own frames; with HYDRA_FULL_ERROR=1, any fault with all.
+    """
+    full = os.environ.get("HYDRA_FULL_ERROR") == "1"  # Hydra's commands set it
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that lacks a character (such as the prime of nDCG′) gets its escape, not a traceback.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        if len(sys.argv) > 1 and sys.argv[1] in HYDRA_COMMANDS:
+            from harness.cli.compose import main as hydra_main
+
+            hydra_main(sys.argv[1], sys.argv[2:])
+            return
+        code = app(standalone_mode=False)
+        if code == interrupt.CODE:  # Typer has caught it
+            interrupt.tell()
+        sys.exit(code if isinstance(code, int) else 0)
+    except (HarnessError, typer.TyperException) as error:
+        if interrupt.stopping():  # only what some library made of it
+            interrupt.leave()
+        _tell(error, full)
+        sys.exit(2)
+    except (KeyboardInterrupt, typer.Abort):
+        interrupt.tell()
+        sys.exit(interrupt.CODE)
+    except BrokenPipeError:
+        leave_pipe(sys.stdout)
+
+
+def _tell(error: HarnessError | typer.TyperException, full: bool) -> None:
+    if full:
+        import traceback
+
+        tell("".join(traceback.format_exception(error)))
+    elif isinstance(error, SystemRaisedError):
+        tell(error.trace)
+    lines = error.lines if isinstance(error, HarnessError) else (" ".join(error.format_message().split()),)
+    for line in lines:
+        say(f"harness: {line}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""The command `reproduce`: a paper's tables, or the demonstration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.cli.settings import _settings
+from harness.io.console import out, out_table, say, track
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from harness.scoring.compare import Comparison
+    from harness.scoring.scores import Scores
+
+
+def _reproduce(cfg: DictConfig) -> None:
+    from harness.papers import paper, reproduce
+    from harness.render.write import first_page, write_report
+    from harness.report.paper import paper_report
+    from harness.store.provenance import provenance
+
+    settings = _settings(cfg, "reproduce")
+    paper_key = settings["paper"].get("key")
+    output = Path(settings["output"])
+    if paper_key == "demo":
+        _demonstrate(settings, output)
+        return
+    for key in paper.paper_names() if paper_key == "all" else [str(paper_key)]:
+        reproduction = reproduce.reproduce(paper.load_paper(key), say, track)
+        files = {file.name: file.sha256 for file in reproduction.paper.files()}
+        report = paper_report(reproduction, provenance(files), settings["alpha"], settings["seed"])
+        written = write_report(report, output / key, settings["formats"])
+        out(reproduction.line)
+        if paper_key != "all":
+            out(f"report: {first_page(written)}")
+    if paper_key == "all":
+        out(f"reports: {output}")
+
+
+def _demonstrate(settings: dict[str, Any], output: Path) -> None:
+    from harness.experiments.demo import demonstrate
+    from harness.experiments.evaluate import compare, evaluate, inputs
+    from harness.render.write import first_page, write_report
+    from harness.report.comparison import comparison_report, headline
+
+    for made in demonstrate(Path(settings["runs"]), say):
+        evaluation = replace(evaluate(made.task, list(made.runs.values())), seconds=made.seconds)
+        comparison = compare(evaluation, made.baseline, alpha=settings["alpha"], seed=settings["seed"])
+        report = comparison_report(evaluation, comparison, inputs(made.task, made.runs))
+        out(headline(evaluation))
+        _out_means(evaluation.scores, comparison)
+        written = write_report(report, output / evaluation.collection.name, settings["formats"])
+        out(f"report: {first_page(written)}\n")
+
+
+def _out_means(scores: Sequence[Scores], comparison: Comparison) -> None:
+    """The means of every run, the best first, with the marks of its tests against the baseline."""
+    from harness.render.model import MARKS
+    from harness.report.comparison import marks_of
+
+    first = scores[0]
+    tests = {(row.a, row.measure): row for row in comparison.rows}
+    measures = [measure for measure in first.measures if not measure.startswith("Judged")]
+    rows = [["run", *(f"{first.protocol.label(measure)} " for measure in measures)]]
+    for score in sorted(scores, key=lambda s: (-s.mean(measures[0]), s.run)):
+        name = f"{score.run} {MARKS['baseline'].symbol}" if score.run == comparison.baseline else score.run
+        # A blank where there is no mark, so that digits stand below each other.
+        signs = ["".join(MARKS[m].symbol for m in marks_of(tests.get((score.run, one)))) or " " for one in measures]
+        rows.append([name, *(f"{score.mean(one):.3f}{sign}" for one, sign in zip(measures, signs, strict=True))])
+    out_table(rows)
+    legend = "; ".join(f"{MARKS[name].symbol} {MARKS[name].meaning}" for name in ("baseline", "significant", "nominal"))
+    out(f"{legend}. Tests: {comparison.correction}; marks after Bonferroni's.")

@@ -1,0 +1,340 @@
+"""The commands `score` and `compare`: run files that anyone made, scored and tested. Thin, as `harness.cli.main` is."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from harness.errors import HarnessError
+from harness.io.console import hide_progress, out, out_table, say
+
+if TYPE_CHECKING:
+    from harness.experiments.evaluate import Evaluation
+    from harness.scoring.compare import Comparison
+    from harness.scoring.scores import Scores
+    from harness.store.provenance import Provenance
+
+
+def _path(text: str) -> Path:
+    if not text:
+        raise typer.BadParameter("'' names no file or folder")
+    return Path(text)
+
+
+Runs = Annotated[
+    list[str],
+    typer.Argument(
+        help="Run files (TREC or ARQMath; plain, gzip, xz or zstd). NAME=FILE names a run; else its tag does.",
+        metavar="[NAME=]FILE",
+    ),
+]
+CollectionName = Annotated[str | None, typer.Option("--collection", "-c", help="Collection; see 'harness list'.")]
+Judgments = Annotated[
+    Path | None,
+    typer.Option("--qrels", parser=_path, metavar="FILE", help="Judgments (TREC) in place of a collection."),
+]
+TopicFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--topics", parser=_path, metavar="FILE", help="With --qrels: the topics; a run may answer no other ones."
+    ),
+]
+Edition = Annotated[str | None, typer.Option(help="Edition of the judgments; default: the collection's.")]
+ProtocolName = Annotated[
+    str | None, typer.Option("--protocol", help="Protocol; default: the collection's, with --qrels trec_eval.")
+]
+Format = Annotated[str | None, typer.Option(help="Layout of the run files: trec, arqmath-task1, arqmath-task2.")]
+Measures = Annotated[str | None, typer.Option(help="Measures instead of the protocol's, such as nDCG@10,AP.")]
+Keys = Annotated[
+    str | None,
+    typer.Option(
+        help="Tab-separated file 'id key' with a header (formula to visual id); 'none': ids are keys already."
+    ),
+]
+CorpusName = Annotated[
+    str | None, typer.Option("--corpus", help="Cut the judgments to the documents of this corpus; see 'harness list'.")
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", parser=_path, metavar="FOLDER", help="Folder for a report; none is written without it."
+    ),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document (schema mathir-harness/evaluation) and nothing else.")
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors: no notes, warnings, progress.")
+]
+
+
+class _Command(TyperCommand):
+    """A command whose `--topics FILE` was a flag once, and would swallow what stands behind the flag."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  (its type is private to typer)
+        """Read the arguments; see the class."""
+        given = args[: args.index("--")] if "--" in args else args
+        named = {arg.partition("=")[0] for arg in given}
+        behind = [given[at + 1 : at + 2] for at, arg in enumerate(given) if arg == "--topics"]
+        alone = any(not following or following[0].startswith("-") for following in behind)
+        if "--topics" in named and (alone or "--qrels" not in named):
+            hint = "; to print every topic, say --per-topic" if self.name == "score" else ""
+            raise HarnessError(f"--topics: takes a file of topics, and goes with --qrels{hint}")
+        return super().parse_args(ctx, args)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The options that both commands have."""
+
+    runs: Sequence[str]
+    collection: str | None
+    qrels: Path | None
+    topics: Path | None
+    edition: str | None
+    protocol: str | None
+    format: str | None
+    measures: str | None
+    keys: str | None
+    corpus: str | None
+    json: bool
+    note: Callable[[str], None]
+
+
+def score(
+    runs: Runs,
+    collection: CollectionName = None,
+    qrels: Judgments = None,
+    topics: TopicFile = None,
+    edition: Edition = None,
+    protocol: ProtocolName = None,
+    format: Format = None,
+    measures: Measures = None,
+    keys: Keys = None,
+    corpus: CorpusName = None,
+    output: Output = None,
+    per_topic: Annotated[bool, typer.Option("--per-topic", help="Print every topic instead of means.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Score run files that anyone made."""
+    note = _note(quiet)
+    asked = _Asked(runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, note)
+    evaluation, files = _evaluate(asked)
+    if per_topic and not as_json:
+        out("\t".join(("run", "topic", *evaluation.scores[0].measures)))
+        for scores in evaluation.scores:
+            for topic, row in zip(scores.topics, scores.values.tolist(), strict=True):
+                out("\t".join((scores.run, topic, *(repr(value) for value in row))))
+    elif not as_json:
+        _print_means(evaluation.scores, asked)
+    label = evaluation.scores[0].protocol.label
+    for run, found in evaluation.bounds.items():
+        spans = ", ".join(f"{label(m)} {low:.4f} to {high:.4f}" for m, (low, high) in found.items())
+        note(f"ties: {run}: {spans}, depending on the order of tied results")
+    _finish(asked, evaluation, None, files, output)
+
+
+def compare(
+    runs: Runs,
+    collection: CollectionName = None,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", "-b", help="Run to compare with; default: all pairs.")
+    ] = None,
+    qrels: Judgments = None,
+    topics: TopicFile = None,
+    edition: Edition = None,
+    protocol: ProtocolName = None,
+    format: Format = None,
+    measures: Measures = None,
+    keys: Keys = None,
+    corpus: CorpusName = None,
+    output: Output = None,
+    alpha: Annotated[float, typer.Option(help="Level of significance.")] = 0.05,
+    family: Annotated[
+        int | None, typer.Option(help="Number of tests to correct for; default: those made here.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the randomization test.")] = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Significance tables: paired t-tests, Bonferroni and Holm, randomization tests."""
+    from harness.experiments import evaluate as workflow
+
+    note = _note(quiet)
+    asked = _Asked(runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, note)
+    evaluation, files = _evaluate(asked)
+    comparison = workflow.compare(evaluation, baseline, alpha=alpha, family=family, seed=seed)
+    if not as_json:
+        _print_means(evaluation.scores, asked)
+        out("")
+        _print_tests(comparison, evaluation.scores[0].protocol.label)
+    _finish(asked, evaluation, comparison, files, output)
+
+
+def register(app: typer.Typer) -> None:
+    """Add both commands to the program."""
+    for command in (score, compare):
+        app.command(cls=_Command)(command)
+
+
+def _note(quiet: bool) -> Callable[[str], None]:
+    """What becomes of a line that is neither a result nor an error; `--quiet` hides it, and progress with it."""
+    if not quiet:
+        return say
+    hide_progress()
+    return lambda _: None
+
+
+def _evaluate(asked: _Asked) -> tuple[Evaluation, Provenance]:
+    """Runs read, checked and scored, and where they come from; what must be said of them before any number is said."""
+    from harness.collections.corpora import load_corpus
+    from harness.collections.keys import read_keys
+    from harness.collections.load import load_collection, local_collection
+    from harness.experiments.evaluate import cautions, evaluate, inputs, read_runs
+    from harness.experiments.task import task
+    from harness.io import config
+    from harness.store.sidecar import beside, made_on
+
+    if asked.collection is not None and asked.qrels is not None:
+        raise HarnessError("--collection and --qrels: say one of them; both name the judgments")
+    if asked.qrels is not None:
+        if asked.edition is not None:
+            raise HarnessError("--edition: names judgments of a collection; those of --qrels have no editions")
+        collection = local_collection(asked.qrels, asked.topics)
+    elif asked.collection is not None:
+        collection = load_collection(asked.collection)
+    else:
+        raise HarnessError("no judgments: name a collection with --collection NAME, or a file with --qrels FILE")
+    names, paths = _labelled(asked.runs)
+    wanted = None if asked.measures is None else _measures(asked.measures)
+    mapping = None
+    if asked.keys not in (None, "none"):
+        mapping = read_keys(Path(str(asked.keys)), *_key_columns(Path(str(asked.keys))))
+    if asked.corpus is None:
+        for path in paths:
+            name = made_on(beside(path))
+            if name in config.names("corpus") and load_corpus(name).files():
+                asked.note(f"{path}: was made on corpus {name}; --corpus {name} cuts the judgments to what that holds")
+    found = task(
+        collection,
+        asked.corpus,
+        asked.edition,
+        asked.protocol,
+        wanted,
+        mapping,
+        ids_are_keys=asked.keys == "none",
+    )
+    runs = read_runs(paths, names=names, format=asked.format, known_topics=collection.known_topics())
+    evaluation = evaluate(found, runs)
+    if (said := evaluation.coverage_sentence()) and not asked.json:
+        out(said)
+    for caution in cautions(evaluation):
+        asked.note(f"warning: {caution}")
+    if asked.qrels is not None and asked.topics is None:
+        for scores in evaluation.scores:
+            if unjudged := scores.counts["topics without judgments"]:
+                asked.note(f"{scores.run}: {unjudged} topics have no judgments and do not count")
+    files = {str(path): run for path, run in zip(paths, runs, strict=True)}
+    return evaluation, inputs(found, files)
+
+
+def _labelled(texts: Sequence[str]) -> tuple[list[str], list[Path]]:
+    """Names (empty: the file's own) and paths of arguments `[NAME=]FILE`; an existing file is itself, `=` and all."""
+    from harness.data.trec import TAG, TAG_RULE
+
+    names: list[str] = []
+    paths: list[Path] = []
+    for text in texts:
+        name, labelled, file = text.partition("=")
+        if not labelled or _exists(text):
+            name, file = "", text
+        elif not _exists(file):
+            raise HarnessError(f"{text}: no such file, nor {file or 'an empty name'!r} (as NAME=FILE)")
+        elif not TAG.fullmatch(name):
+            raise HarnessError(f"{text}: run name {name!r} does not fit a file name: {TAG_RULE}")
+        elif name in names:
+            raise HarnessError(f"{text}: another run is named {name!r} already")
+        names.append(name)
+        paths.append(_path(file))
+    return names, paths
+
+
+def _exists(path: str) -> bool:
+    return os.path.exists(path)  # noqa: PTH110  (Path's raises for what is too long to be a file's name)
+
+
+def _measures(text: str) -> tuple[str, ...]:
+    from harness.scoring.measures import parse_measures
+
+    wanted = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not wanted:
+        raise HarnessError(f"--measures {text!r}: names no measure; expected a list such as nDCG@10,AP")
+    return tuple(str(measure) for measure in parse_measures(wanted))
+
+
+def _key_columns(path: Path) -> tuple[str, str]:
+    from harness.io.files import read_bytes
+
+    header = read_bytes(path).partition(b"\n")[0].decode("utf-8", "replace").rstrip("\r").split("\t")
+    if len(header) != 2:
+        raise HarnessError(f"{path}:1: expected a header of two tab-separated columns, such as 'id' and 'visual_id'")
+    return header[0], header[1]
+
+
+def _print_means(scores: Sequence[Scores], asked: _Asked) -> None:
+    first = scores[0]
+    rows = [["run", *(first.protocol.label(m) for m in first.measures), "n", "missing"]]
+    for score in sorted(scores, key=lambda s: (-s.mean(first.measures[0]), s.run)):
+        means = [f"{score.mean(m):.4f}" for m in score.measures]
+        counted = [str(score.n(m)) for m in score.measures]
+        # One n if all measures stand on the same topics, else one for each.
+        n = counted[0] if len(set(counted)) == 1 else "/".join(counted)
+        rows.append([score.run, *means, n, str(score.counts["topics missing"])])
+    out_table(rows)
+    named = first.collection if asked.qrels is not None else f"{first.collection}, edition {first.edition}"
+    default = ", the default with --qrels" if asked.qrels is not None and asked.protocol is None else ""
+    out(f"{named} (judgments {first.qrels_sha256[:12]}), protocol {first.protocol.name}{default}")
+
+
+def _print_tests(comparison: Comparison, label: Callable[[str], str]) -> None:
+    rows = [["a", "b", "measure", "n", "a - b", "95% interval", "d", "p", "Bonferroni", "Holm", "random."]]
+    for row in comparison.rows:
+        effect = "n/a" if row.effect_size is None else f"{row.effect_size:.2f}"
+        drawn = "" if row.p_randomization_error is None else f" ± {row.p_randomization_error:.4f}"
+        ps = [_p(row.p), _p(row.p_bonferroni), _p(row.p_holm), f"{_p(row.p_randomization)}{drawn}"]
+        mark = "*" if row.significant_bonferroni else ""
+        interval = f"[{row.ci_low:+.4f}, {row.ci_high:+.4f}]"
+        rows.append(
+            [row.a, row.b, label(row.measure), str(row.n), f"{row.difference:+.4f}{mark}", interval, effect, *ps]
+        )
+    out_table(rows)
+    out(f"* {comparison.correction}")
+
+
+def _p(value: float | None) -> str:
+    return "undefined" if value is None else "<.0001" if value < 0.0001 else f"{value:.4f}"
+
+
+def _finish(
+    asked: _Asked, evaluation: Evaluation, comparison: Comparison | None, files: Provenance, output: Path | None
+) -> None:
+    """The report, if one is asked for; then the JSON document."""
+    if output is not None:
+        from harness.render.write import write_report
+        from harness.report.comparison import comparison_report
+
+        written = write_report(comparison_report(evaluation, comparison, files), output)
+        (asked.note if asked.json else out)(f"report: {written['html']}")
+    if asked.json:
+        from harness.experiments.evaluate import evaluation_to_json
+
+        # ASCII alone, so that no terminal's encoding can make the document another one.
+        out(json.dumps(evaluation_to_json(evaluation, comparison), allow_nan=False, indent=1))

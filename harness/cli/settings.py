@@ -1,0 +1,69 @@
+"""What a composed configuration says, checked; and where the points of a sweep are kept."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import HarnessError
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+SWITCHES = ("rerank", "reuse", "allow_test_judgments")
+
+
+def _import_from_here() -> None:
+    """Let `_target_` name modules of the current folder, as `python -m` has it; also in the processes of a launcher.
+
+    Called when all that a run always needs is imported, so that nothing in that folder stands in its place.
+    """
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+
+def _settings(cfg: DictConfig, command: str) -> dict[str, Any]:
+    """The configuration as plain values, checked before any work is done."""
+    from omegaconf import OmegaConf
+
+    from harness.render.write import FORMATS
+
+    value = OmegaConf.to_container(cfg, resolve=True)
+    assert isinstance(value, dict)  # noqa: S101
+    settings = {str(key): item for key, item in value.items()}
+    formats = settings["formats"]
+    alpha = settings["alpha"]
+    for key, right, expected in (
+        ("alpha", type(alpha) is float and 0 < alpha < 1, "a number between 0 and 1"),
+        ("seed", type(settings["seed"]) is int, "a whole number"),
+        *((key, type(settings[key]) is bool, "true or false") for key in SWITCHES if key in settings),
+        ("output", isinstance(settings["output"], str) and settings["output"], "a folder's name"),
+        ("runs", isinstance(settings["runs"], str) and settings["runs"], "a folder's name"),
+        (
+            "formats",
+            isinstance(formats, list) and formats and all(name in FORMATS for name in formats),
+            f"a list of {', '.join(FORMATS)}",
+        ),
+    ):
+        if not right:
+            raise HarnessError(f"{command}: key {key!r} is {settings[key]!r}, expected {expected}")
+    return settings
+
+
+def _swept() -> dict[str, str]:
+    """The overrides of this point of a sweep; empty outside of one."""
+    from hydra.core.hydra_config import HydraConfig
+
+    config_ = HydraConfig.get()
+    if config_.mode is None or config_.mode.name != "MULTIRUN":
+        return {}
+    pairs = (override.partition("=") for override in config_.overrides.task)
+    return {name.lstrip("+"): value for name, _, value in pairs if name != "sweep"}
+
+
+def _sweep_folder(output: str) -> Path:
+    """Where the points of this sweep are kept: a folder of its own for every command line."""
+    return Path(output) / "sweeps" / os.environ["HARNESS_SWEEP"]

@@ -1,0 +1,183 @@
+"""Collections: topics, judgments in editions, and the protocol by which runs are scored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.collections.files import JUDGMENTS, local, read_topics
+from harness.collections.keys import read_keys
+from harness.collections.load import load_protocol
+from harness.data import topic_files
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Qrels
+from harness.errors import HarnessError, suggestion
+from harness.io.files import read_bytes
+from harness.scoring.protocol import Protocol
+from harness.scoring.scorer import Scorer
+from harness.sources.fetch import state
+from harness.sources.resource import Resource
+
+
+@dataclass(frozen=True)
+class Edition:
+    """One set of judgments: how many topics and judgments it must have, so that a wrong file is noticed.
+
+    Attributes
+    ----------
+    topics, judgments : how many there must be; 0 if nobody could count them when the configuration was written.
+    reader : which of `JUDGMENTS` reads the file.
+    """
+
+    name: str
+    title: str
+    file: Resource | Path
+    topics: int
+    judgments: int
+    reader: str = "trec"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of a collection beside its judgments, and how it is read: `reader` and `language`, or its columns."""
+
+    file: Resource | Path
+    how: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What a collection's configuration says; files are fetched when they are asked for.
+
+    Attributes
+    ----------
+    protocol : name of the protocol runs are scored by unless another is asked for.
+    notes : what a reader of its numbers must know.
+    where : the configuration's file, as messages name it.
+    parts : the files of `topics`, `attributes` and `keys`, as far as it has them.
+    """
+
+    name: str
+    title: str
+    licence: str
+    protocol: str
+    editions: Mapping[str, Edition]
+    default_edition: str
+    notes: tuple[str, ...]
+    where: str
+    config: Mapping[str, Any]
+    parts: Mapping[str, Part]
+
+    @property
+    def link(self) -> str:
+        """The address of a document, with `{id}` in place of its id; empty if documents have none."""
+        return str(self.config.get("link", ""))
+
+    def edition(self, name: str | None = None) -> Edition:
+        """An edition by name, or the default one."""
+        chosen = self.default_edition if name is None else name
+        if chosen not in self.editions:
+            raise HarnessError(
+                f"collection {self.name}: edition {chosen!r} is unknown; {suggestion(chosen, self.editions)}"
+            )
+        return self.editions[chosen]
+
+    def files(self) -> list[Resource]:
+        """Every fetched file that the collection names."""
+        entries = [edition.file for edition in self.editions.values()]
+        entries += [part.file for part in self.parts.values()]
+        return [entry for entry in entries if isinstance(entry, Resource)]
+
+    def state(self) -> str:
+        """`here`, `fetchable` or `manual download: ...`: the worst of its files."""
+        states = [state(entry) for entry in self.files()]
+        by_hand = [entry for entry in states if entry.startswith("manual download")]
+        return by_hand[0] if by_hand else "fetchable" if "fetchable" in states else "here"
+
+    def qrels(self, edition: str | None = None) -> Qrels:
+        """The judgments of an edition, counted against what the configuration says."""
+        chosen = self.edition(edition)
+        path = local(chosen.file)
+        qrels = JUDGMENTS[chosen.reader](read_bytes(path), str(path), chosen.name)
+        counted = (chosen.topics or len(qrels.topics), chosen.judgments or len(qrels))
+        if (len(qrels.topics), len(qrels)) != counted:
+            raise HarnessError(
+                f"{path}: {len(qrels.topics)} topics and {len(qrels)} judgments; "
+                f"{self.where} says {chosen.topics} and {chosen.judgments}"
+            )
+        return qrels
+
+    def topics(self) -> Topics:
+        """The topics with all attributes, read once; without a file of topics, the ids of the judged."""
+        return self._topics
+
+    @cached_property
+    def _topics(self) -> Topics:
+        if "topics" not in self.parts:
+            return Topics(tuple(Topic(name, "") for name in self.qrels().topics))
+        part = self.parts["topics"]
+        path = local(part.file)
+        out = read_topics(path, part.how["reader"], part.how["language"])
+        if "attributes" in self.parts:
+            part = self.parts["attributes"]
+            path = local(part.file)
+            found = topic_files.attributes_csv(read_bytes(path), str(path), part.how["key"], part.how["columns"])
+            out = out.with_attributes(found)
+        return out
+
+    def known_topics(self) -> frozenset[str] | None:
+        """The topics that a run may answer; None if nothing says which there are."""
+        return self.topics().ids() if "topics" in self.parts else None
+
+    def clusters(self) -> dict[str, str] | None:
+        """Topic -> what it shares with topics that are no independent sample of it; None if topics are independent."""
+        name = self.config.get("cluster")
+        if name is None:
+            return None
+        found = {topic.id: topic.attributes.get(str(name)) for topic in self.topics()}
+        if lacking := [topic for topic, value in found.items() if value is None]:
+            raise HarnessError(f"{self.where}: key 'cluster': topic {lacking[0]} has no attribute {name!r}")
+        return {topic: str(value) for topic, value in found.items()}
+
+    def keys(self) -> dict[str, str] | None:
+        """Document -> key of de-duplication, or None if the collection needs none."""
+        if "keys" not in self.parts:
+            return None
+        part = self.parts["keys"]
+        return read_keys(local(part.file), part.how["id_column"], part.how["key_column"])
+
+    def scorer(
+        self,
+        edition: str | None = None,
+        protocol: Protocol | str | None = None,
+        *,
+        measures: tuple[str, ...] | None = None,
+        keys: Mapping[str, str] | None = None,
+        ids_are_keys: bool = False,
+    ) -> Scorer:
+        """Judgments and protocol ready to score runs.
+
+        Parameters
+        ----------
+        keys : stands in for the collection's own map of documents to keys.
+        ids_are_keys : runs name keys (visual ids) already.
+
+        Raises
+        ------
+        HarnessError
+            The protocol de-duplicates and there is no map: ids and keys may be numbers of one range, so that
+            without it scores would be wrong and nobody would notice.
+        """
+        chosen = protocol if isinstance(protocol, Protocol) else load_protocol(protocol or self.protocol)
+        if keys is None and chosen.deduplicate and not ids_are_keys:
+            keys = self.keys()
+            if keys is None:
+                raise HarnessError(
+                    f"collection {self.name}: protocol {chosen.name} maps documents to keys, and the collection has no "
+                    "map; give it with --keys FILE, or say --keys none if the runs name keys; "
+                    "'harness run' needs a corpus whose ids are keys or that has keys"
+                )
+        return Scorer(self.qrels(edition), chosen, collection=self.name, keys=keys, measures=measures)

@@ -1,0 +1,75 @@
+"""Topics and judgments of collections: which reader a file needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from harness.collections.readers import leansearch, mathlib, ntcir
+from harness.collections.readers.streams import json_items
+from harness.data import topic_files
+from harness.data.topics import Topics
+from harness.data.trec import Qrels, parse_qrels
+from harness.errors import format_error
+from harness.io.files import read_bytes
+from harness.sources.fetch import fetch
+from harness.sources.resource import Resource
+
+
+def _trec(data: bytes, path: str, edition: str) -> Qrels:
+    return parse_qrels(data, path, edition=edition)
+
+
+JUDGMENTS: Mapping[str, Callable[[bytes, str, str], Qrels]] = {
+    "trec": _trec,
+    "mathlib-qr": mathlib.qr_qrels,
+    "mathlib-names": mathlib.names_qrels,
+    "leansearch": leansearch.read_qrels,
+}
+TOPICS: Mapping[str, Callable[[bytes, str, str], Topics]] = {
+    **topic_files.READERS,
+    "mathlib-qr": mathlib.qr_topics,
+    "mathlib-names": mathlib.names_topics,
+    "leansearch": leansearch.read_topics,
+    "ntcir-12": ntcir.read_topics,
+}
+
+
+def read_topics(path: Path, reader: str = "", language: str = "eng") -> Topics:
+    """The topics of a file.
+
+    Parameters
+    ----------
+    reader : one of `TOPICS`; default: recognised by the beginning of the file.
+    language : ISO 639-3 code, of topics that do not say theirs.
+
+    Raises
+    ------
+    FormatError
+        The file is in none of the forms, or has faults; with its lines.
+    """
+    data = read_bytes(path)
+    return TOPICS[reader or _topics_form(data, path)](data, str(path), language)
+
+
+def _topics_form(data: bytes, path: Path) -> str:
+    """Which of `TOPICS` reads a file, recognised by its first item or line."""
+    text = data[:65536].decode("utf-8-sig", "replace").lstrip()
+    if text.startswith("<"):
+        return "arqmath-xml"
+    if text.startswith("{"):
+        return "jsonl"
+    if text.startswith("["):
+        _, first = next(json_items(data, str(path)), (1, {}))
+        return "leansearch" if "queries" in first else "mathlib-qr"
+    columns = text.partition("\n")[0].rstrip("\r").split("\t")
+    if set(mathlib.NAMES) <= set(columns):
+        return "mathlib-names"
+    if len(columns) in (2, 4):
+        return {2: "ntcir-12", 4: "crossmath-tsv"}[len(columns)]
+    raise format_error(path, 1, f"no form of topics that is known here ({', '.join(sorted(TOPICS))})")
+
+
+def local(file: Resource | Path) -> Path:
+    """The path of a file, fetched if it must be."""
+    return file if isinstance(file, Path) else fetch([file])[0]

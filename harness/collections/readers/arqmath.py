@@ -1,0 +1,250 @@
+"""The posts of ARQMath: the organisers' XML of Math Stack Exchange, one `row` a question or answer.
+
+    <posts>
+      <row Id="5" PostTypeId="1" Title="..." Tags="&lt;calculus&gt;&lt;limits&gt;" Body="..." />
+      <row Id="9" PostTypeId="2" ParentId="5" Body="..." />
+
+Documents are the answers, with the title and tags of their question. The file is read twice: first for the titles,
+which wait in a temporary file, then for the answers. What stays in memory is 8 bytes a post and 24 a question.
+
+A corpus may `keep` more of the question: its text `question`, its id `question_id`, and `accepted`, which is `yes` for
+the answer that the question's AcceptedAnswerId names and `no` for others. Texts wait, compressed, in the same temporary
+file: about half the size of the questions' bodies. Where `question` is kept, a document's formulas are those of title,
+question and answer, in this order, as in `harness.collections.readers.mse`.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zlib
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import numpy as np
+
+from harness.collections.corpus import Corpus, Document, Documents, Remarks
+from harness.collections.readers.streams import BLOCK, LONGEST_LINE, opened
+from harness.data.markup import Marked, read_markup
+from harness.errors import HarnessError, format_error, suggestion
+
+VERSION = 2
+QUESTION, ANSWER = "1", "2"
+LARGEST_ID = 1 << 62
+COLUMNS = ("question", "question_id", "accepted")
+Row = tuple[int, dict[str, str]]
+
+
+def rows(path: Path, wanted: Callable[[dict[str, str]], bool] = lambda _: True) -> Iterator[Row]:
+    """Line and attributes of each wanted `row`, in order; memory for one block of the file at a time.
+
+    Document types and entities are refused: they have no place in such a file and can be made to explode.
+
+    Raises
+    ------
+    FormatError
+        The file is not XML, is cut short, or declares a document type.
+    """
+    from xml.parsers import expat
+
+    parser = expat.ParserCreate()
+    found: list[Row] = []
+    fed = begun = 0  # bytes of the file given to the parser, and those given before the last tag began
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal begun
+        begun = fed
+        if name == "row" and wanted(attributes):
+            found.append((parser.CurrentLineNumber, attributes))
+
+    def refuse(*_: object) -> None:
+        raise format_error(path, parser.CurrentLineNumber, "DOCTYPE is not allowed in a file of posts")
+
+    parser.StartElementHandler = start
+    parser.StartDoctypeDeclHandler = refuse
+    parser.EntityDeclHandler = refuse
+    with opened(path) as stream:
+        try:
+            while block := stream.read(BLOCK):
+                parser.Parse(block, False)
+                fed += len(block)
+                if fed - begun > LONGEST_LINE:
+                    raise format_error(path, parser.CurrentLineNumber, f"a post of more than {LONGEST_LINE} bytes")
+                yield from found
+                found.clear()
+            parser.Parse(b"", True)
+        except (LookupError, ValueError) as error:
+            raise format_error(path, 1, f"encoding that is not known here: {error}; expected UTF-8") from None
+        except expat.ExpatError as error:
+            raise format_error(path, error.lineno, f"not valid XML: {expat.ErrorString(error.code)}") from None
+    yield from found
+
+
+def number(attributes: dict[str, str], key: str, path: Path, line: int) -> int:
+    """A post id from an attribute that must be there."""
+    text = attributes.get(key)
+    if text is None:
+        raise format_error(path, line, f"post {attributes.get('Id', '?')} has no {key}")
+    if not (text.isascii() and text.isdigit() and int(text[:20]) < LARGEST_ID):
+        raise format_error(path, line, f"{key} {text[:30]!r} is not a whole number")
+    return int(text)
+
+
+class Question(NamedTuple):
+    """What answers take of their question.
+
+    Attributes
+    ----------
+    title, tags, body : as they stand in the file; the body is "" if it is not kept.
+    accepted : the id of the accepted answer, "" if there is none or it is not kept.
+    """
+
+    title: str
+    tags: str
+    accepted: str = ""
+    body: str = ""
+
+
+class Questions:
+    """The questions by id, kept in a temporary file."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  (closed when collected)
+        self._ids = array("q")
+        self._ends = array("q")
+        self._order = array("q")
+        self._length = 0
+
+    def add(self, post: int, question: Question) -> None:
+        """Remember a question. Raises `HarnessError` if the temporary file cannot be written."""
+        record = "\0".join((*question[:3], "")).encode()  # XML has no NUL
+        if question.body:
+            record += zlib.compress(question.body.encode(), 1)
+        try:
+            self._length += self._file.write(record)
+        except OSError as error:
+            raise HarnessError(f"temporary file of titles: cannot be written: {error.strerror or error}") from None
+        self._ids.append(post)
+        self._ends.append(self._length)
+
+    def close(self) -> None:
+        """No more are added; from now on they can be looked up."""
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise HarnessError(f"temporary file of titles: cannot be written: {error.strerror or error}") from None
+        order = np.argsort(np.frombuffer(self._ids, dtype=np.int64), kind="stable") if self._ids else np.zeros(0)
+        self._order = array("q", order.astype(np.int64).tobytes())
+        self._ids = array("q", (self._ids[i] for i in self._order))
+
+    def get(self, post: int) -> Question | None:
+        """The question of an id, or None."""
+        at = bisect_left(self._ids, post)
+        if at == len(self._ids) or self._ids[at] != post:
+            return None
+        place = self._order[at]
+        start = self._ends[place - 1] if place else 0
+        record = os.pread(self._file.fileno(), self._ends[place] - start, start)
+        title, tags, accepted, packed = record.split(b"\0", 3)
+        body = zlib.decompress(packed) if packed else b""
+        return Question(title.decode(), tags.decode(), accepted.decode(), body.decode())
+
+
+def read(corpus: Corpus, remarks: Remarks) -> Documents:
+    """The answers in the order of the file, with the columns that the corpus keeps.
+
+    An answer whose question is not there has an empty `question` and is not accepted.
+
+    Raises
+    ------
+    HarnessError
+        The corpus keeps a column that is none of `COLUMNS`, or the temporary file cannot be written.
+    FormatError
+        The file is damaged, or a post lacks what it must have.
+    """
+    for column in corpus.keep:
+        if column not in COLUMNS:
+            raise HarnessError(f"corpus {corpus.name}: keep: {column!r} is unknown; {suggestion(column, COLUMNS)}")
+    path = corpus.path
+    questions = _questions(path, remarks, corpus.keep)
+    for line, attributes in rows(path, lambda row: row.get("PostTypeId") == ANSWER):
+        parent = number(attributes, "ParentId", path, line)
+        found = questions.get(parent)
+        if found is None:
+            remarks["answers without their question"] += 1
+        if "Body" not in attributes:
+            raise format_error(path, line, f"post {attributes['Id']} has no Body")
+        yield (path, line), _document(attributes, parent, found or Question("", ""), corpus.keep, remarks)
+
+
+def _document(
+    attributes: dict[str, str], parent: int, question: Question, keep: tuple[str, ...], remarks: Remarks
+) -> Document:
+    """An answer; its question's body is read only if it is kept, since that takes as long as the answer's."""
+    head, body = read_markup(question.title), read_markup(attributes["Body"])
+    asked = read_markup(question.body) if "question" in keep else Marked("", (), 0)
+    formulas = head.formulas + asked.formulas + body.formulas
+    answer = str(int(attributes["Id"]))
+    accepted = question.accepted == answer
+    remarks["answers"] += 1
+    if "accepted" in keep:
+        remarks["accepted answers"] += accepted
+    remarks["formulas"] += len(formulas)
+    remarks["formulas without LaTeX"] += sum(not formula.latex for formula in formulas)
+    remarks["formula spans around others"] += head.nested + asked.nested + body.nested
+    words = tuple(question.tags.replace("<", " ").replace(">", " ").replace("|", " ").split())
+    known = {"question": asked.text, "question_id": str(parent), "accepted": "yes" if accepted else "no"}
+    return Document(answer, head.text, body.text, words, formulas, {column: known[column] for column in keep})
+
+
+def _questions(path: Path, remarks: Remarks, keep: tuple[str, ...]) -> Questions:
+    """The first reading: the questions, and a check that no post id comes twice."""
+    questions = Questions()
+    ids = array("q")
+    for line, attributes in rows(path):
+        post = number(attributes, "Id", path, line)
+        ids.append(post)
+        kind = attributes.get("PostTypeId")
+        if kind is None:
+            raise format_error(path, line, f"post {post} has no PostTypeId")
+        if kind == QUESTION:
+            questions.add(post, _question(attributes, path, line, keep, remarks))
+        elif kind != ANSWER:
+            remarks["posts of other kinds"] += 1
+    if not ids:
+        raise format_error(path, 0, "no posts found")
+    _check_unique(ids, path)
+    questions.close()
+    return questions
+
+
+def _question(attributes: dict[str, str], path: Path, line: int, keep: tuple[str, ...], remarks: Remarks) -> Question:
+    """What is kept of a question; one without a body is counted, one without a title is a fault."""
+    if "Title" not in attributes:
+        raise format_error(path, line, f"post {attributes['Id']} has no Title")
+    accepted = body = ""
+    if "question" in keep:
+        body = attributes.get("Body", "")
+        remarks["questions without text"] += not body
+    if "accepted" in keep and "AcceptedAnswerId" in attributes:
+        accepted = str(number(attributes, "AcceptedAnswerId", path, line))
+        remarks["questions with an accepted answer"] += 1
+    return Question(attributes["Title"], attributes.get("Tags", ""), accepted, body)
+
+
+def _check_unique(ids: array[int], path: Path) -> None:
+    ordered = np.sort(np.frombuffer(ids, dtype=np.int64))
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if twice.size:
+        post = str(twice[0])
+        places = [line for line, _ in rows(path, lambda row: row.get("Id", "").lstrip("0") == post.lstrip("0"))]
+        raise format_error(path, places[1], f"post {post} is on line {places[0]} already")
+
+
+def check(path: Path) -> None:
+    """Raise `FormatError` unless the whole file can be read; a file cut short is found here, not after an index."""
+    if not sum(1 for _ in Corpus("arqmath-posts", "", "", path, keep=COLUMNS, reader="arqmath-posts")):
+        raise format_error(path, 0, "no answers found")

@@ -1,0 +1,110 @@
+"""Search for declarations of Mathlib: queries with the declaration that is meant.
+
+`mathlib-qr`: MathlibQR of LeanSearch v2, 200 declarations, each asked for in up to six styles.
+`mathlib-names`: the names under which Mathlib's own lists of well-known theorems and concepts have declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from harness.collections.readers.streams import json_items
+from harness.data import markup, topic_files
+from harness.data.topics import Formula, Topic, Topics
+from harness.data.trec import Qrels
+from harness.errors import format_error
+from harness.io.files import sha256
+
+# Column of the file -> style, in the order in which they become topics.
+STYLES = {
+    "q1a_lean": "lean",
+    "q1b_latex": "latex",
+    "q1c_natural": "natural",
+    "q2_slogan": "slogan",
+    "q3_nickname": "nickname",
+    "q4_special_case": "special-case",
+}
+NAMES = ("source", "path_or_id", "query", "gold")
+
+
+def qr_topics(data: bytes, path: str, language: str = "eng") -> Topics:
+    """A topic for each query that is not empty: id `O1.latex`, attributes style, kind, difficulty, and `item` O1.
+
+    The queries of one item have one gold declaration: tests of significance take `item` as their cluster.
+    """
+    found = []
+    for line, row in _qr(data, path):
+        known = {key: str(row[key]) for key in ("kind", "difficulty") if row.get(key)}
+        for column, style in STYLES.items():
+            if query := str(row[column]).strip():
+                name = f"{row['id']}.{style}"
+                attributes = {"style": style, **known, "item": str(row["id"])}
+                found.append((line, Topic(name, query, "", (), _formulas(name, query), language, attributes)))
+    return topic_files.unique(found, path)
+
+
+def qr_qrels(data: bytes, path: str, edition: str) -> Qrels:
+    """Grade 1 for the one declaration that each query means."""
+    judgments: dict[str, dict[str, float]] = {}
+    for _, row in _qr(data, path):
+        for column, style in STYLES.items():
+            if str(row[column]).strip():
+                judgments[f"{row['id']}.{style}"] = {str(row["full_name"]): 1.0}
+    return replace(Qrels.from_dict(edition, judgments), sha256=sha256(data))
+
+
+def _qr(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    for line, row in json_items(data, path):
+        for key in ("id", "full_name", *STYLES):
+            if not isinstance(row.get(key), str):
+                raise format_error(path, line, f"key {key!r} is {row.get(key)!r:.40}, expected text")
+        if row["full_name"].split() != [row["full_name"]]:
+            raise format_error(path, line, f"full_name {row['full_name']!r:.60} is no name of a declaration")
+        yield line, row
+
+
+def names_topics(data: bytes, path: str, language: str = "eng") -> Topics:
+    """A topic for each name: id `undergrad-012` (the list and the row in it), attributes `list` and `section`.
+
+    The section is where the name stands in its list, if that has sections: it is no part of the query.
+    """
+    found = []
+    for line, name, row in _names(data, path):
+        attributes = {"list": row["source"]}
+        if not row["source"].isdigit():
+            attributes["section"] = row["path_or_id"].split(" / ")[0]
+        query = row["query"]
+        found.append((line, Topic(name, query, "", (), _formulas(name, query), language, attributes)))
+    return topic_files.unique(found, path)
+
+
+def names_qrels(data: bytes, path: str, edition: str) -> Qrels:
+    """Grade 1 for each declaration of a name; some names have several."""
+    judgments = {name: dict.fromkeys(row["gold"].split(), 1.0) for _, name, row in _names(data, path)}
+    return replace(Qrels.from_dict(edition, judgments), sha256=sha256(data))
+
+
+def _names(data: bytes, path: str) -> Iterator[tuple[int, str, dict[str, str]]]:
+    """Line, topic id and columns of each row."""
+    (first, header), *rest = topic_files.numbered_lines(data, path) or [(1, "")]
+    columns = header.split("\t")
+    for column in NAMES:
+        if column not in columns:
+            raise format_error(path, first, f"column {column!r} is missing; found {', '.join(columns)}")
+    count: dict[str, int] = {}
+    for line, text in rest:
+        fields = text.split("\t")
+        if len(fields) != len(columns):
+            raise format_error(path, line, f"{len(fields)} columns, expected {len(columns)}")
+        row = dict(zip(columns, fields, strict=True))
+        for column in ("source", "query", "gold"):
+            if not row[column].strip():
+                raise format_error(path, line, f"column {column!r} is empty")
+        count[row["source"]] = count.get(row["source"], 0) + 1
+        yield line, f"{row['source']}-{count[row['source']]:03d}", row
+
+
+def _formulas(name: str, text: str) -> tuple[Formula, ...]:
+    return tuple(Formula(f"{name}.{n}", latex) for n, latex in enumerate(markup.formulas_in(text), 1))

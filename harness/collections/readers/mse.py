@@ -1,0 +1,125 @@
+"""Math Stack Exchange pages as MathDowsers rendered them: one HTML file for each answer, `QUESTION_ANSWER.html`.
+
+Formulas are Presentation MathML whose `alttext` is LaTeX, in spans with the `id` and `visual_id` of ARQMath. A page is
+a document with its formulas, or each formula is one.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.collections.corpus import Corpus, Document, Documents, Remarks
+from harness.data.markup import read_markup
+from harness.data.topics import Formula
+from harness.errors import format_error
+
+VERSION = 2
+_NAME = re.compile(r"(\d+)_(\d+)\.html")
+# The parts of a page in their order; each ends where the next one begins.
+_PARTS = ("question-title", "question", "tags", "question-comments", "answer", "answer-comments")
+_DIVISION = {part: re.compile(rf'<div\b[^>]*\sid="{part}"[^>]*>') for part in _PARTS}
+
+# Where the organisers took the text between two formulas for one.
+_TAG = re.compile(r"</?(?:p|em|strong|li|ul|ol|h\d|blockquote)>")
+# Some pages were escaped once more than they are read.
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|#\d{1,7});")
+# The parts that formulas are taken from, and whether those belong to the question.
+_HOLDERS = (("question-title", True), ("question", True), ("answer", False))
+
+
+def read(corpus: Corpus, remarks: Remarks) -> Documents:
+    """The answers by question and answer id; columns `question`, the question's text, and `question_id`."""
+    for question, answer, path in _pages(corpus):
+        yield (path, 0), _document(path, question, answer, remarks)
+
+
+def read_formulas(corpus: Corpus, remarks: Remarks) -> Documents:
+    """The formulas of titles, questions and answers by their ids; the column `post` is the post where each stands.
+
+    Every page of a question repeats the question's formulas: the first of an id is taken, and the others are compared
+    with it. Formulas without an id are left out. Comments are not read.
+    """
+    known: dict[str, tuple[str, Formula]] = {}
+    for question, answer, path in _pages(corpus):
+        for post, found in _occurrences(path, question, answer):
+            formula = Formula(found.id, _unescaped(found.latex), found.visual_id)
+            remarks["formulas"] += 1
+            remarks["formulas without an id (left out)"] += not formula.id
+            if not formula.id:
+                continue
+            first_post, first = known.setdefault(formula.id, (post, formula))
+            if first is not formula:
+                remarks["repeats of formulas (the first is kept)"] += 1
+                remarks["repeats in another post"] += first_post != post
+                remarks["repeats with other LaTeX or visual id"] += first != formula
+                continue
+            remarks["formulas without LaTeX"] += not formula.latex
+            remarks["formulas without a visual id"] += not formula.visual_id
+            remarks["formulas escaped twice"] += formula.latex != found.latex
+            body = f"${formula.latex}$" if formula.latex else ""
+            yield (path, 0), Document(formula.id, body=body, formulas=(formula,), columns={"post": post})
+
+
+def _pages(corpus: Corpus) -> list[tuple[str, str, Path]]:
+    """Question, answer and file of each page, by the numbers of the first two."""
+    pages = []
+    for path in corpus.path.iterdir():
+        name = _NAME.fullmatch(path.name)
+        if name is None:
+            raise format_error(path, 0, "the file's name is not QUESTION_ANSWER.html")
+        pages.append((int(name[1]), int(name[2]), path))
+    return [(str(question), str(answer), path) for question, answer, path in sorted(pages)]
+
+
+def _occurrences(path: Path, question: str, answer: str) -> Iterator[tuple[str, Formula]]:
+    """Each formula of a page with its post."""
+    parts = _parts(path, question, answer)
+    for part, of_question in _HOLDERS:
+        for formula in read_markup(parts[part]).formulas:
+            yield question if of_question else answer, formula
+
+
+def _unescaped(latex: str) -> str:
+    return html.unescape(latex) if _ENTITY.search(latex) else latex
+
+
+def _document(path: Path, question: str, answer: str, remarks: Remarks) -> Document:
+    parts = _parts(path, question, answer)
+    title, asked, body = (read_markup(parts[part]) for part in ("question-title", "question", "answer"))
+    formulas = title.formulas + asked.formulas + body.formulas
+    remarks["answers"] += 1
+    remarks["answers with formula spans around others"] += bool(body.nested)
+    remarks["formula spans around others"] += title.nested + asked.nested + body.nested
+    remarks["formulas"] += len(formulas)
+    remarks["formulas without LaTeX"] += sum(not formula.latex for formula in formulas)
+    remarks["formulas without a visual id"] += sum(not formula.visual_id for formula in formulas)
+    remarks["formulas with tags of HTML in their LaTeX"] += sum(bool(_TAG.search(f.latex)) for f in formulas)
+    tags = tuple(read_markup(parts["tags"]).text.split())
+    return Document(answer, title.text, body.text, tags, formulas, {"question": asked.text, "question_id": question})
+
+
+def _parts(path: Path, question: str, answer: str) -> dict[str, str]:
+    """The markup of each part of a page."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise format_error(path, line, f"byte 0x{error.object[error.start]:02x} is not UTF-8 text") from None
+    except OSError as error:
+        raise format_error(path, 0, f"cannot be read: {error.strerror or error}") from None
+    begins, ends, at = [], [], 0
+    for part in _PARTS:
+        tag = _DIVISION[part].search(text, at)
+        if tag is None:
+            raise format_error(path, 0, f"the page has no part {part!r} where it should be, or is cut short")
+        for key, expected in (("question", question), ("answer", answer)):
+            if part == key and f'{key}_id="{expected}"' not in tag[0]:
+                line = text.count("\n", 0, tag.start()) + 1
+                raise format_error(path, line, f"the {key} is not {expected}, which the file's name says")
+        at = tag.end()
+        begins.append(at)
+        ends.append(tag.start())
+    return {part: text[begins[i] : ends[i + 1]] for i, part in enumerate(_PARTS[:-1])}

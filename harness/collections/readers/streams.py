@@ -1,0 +1,80 @@
+"""Files too large for the memory: their lines and blocks one after the other, unpacked on the way."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, cast
+
+from harness.errors import format_error
+from harness.io import compression
+
+Place = tuple[Path, int]  # file, line from 1 (0: the file as a whole)
+BLOCK = 1 << 18  # bytes
+LONGEST_LINE = 1 << 26  # bytes
+_BLANK = re.compile(r"[ \t\r\n]*")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file to read from, unpacked if it is compressed; faults as in `harness.io.compression.opened`."""
+    with compression.opened(path) as raw:
+        yield cast("IO[bytes]", io.BufferedReader(compression.Unpacked(raw.read), compression.CHUNK))
+
+
+def lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file with their numbers, without their ends."""
+    with opened(path) as stream:
+        number = 0
+        while line := stream.readline(LONGEST_LINE):
+            number += 1
+            if len(line) == LONGEST_LINE:
+                raise format_error(path, number, f"longer than {LONGEST_LINE} bytes")
+            yield number, line.rstrip(b"\r\n")
+
+
+def json_items(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a JSON list, each with the line on which it begins.
+
+    Raises
+    ------
+    FormatError
+        Not UTF-8, not a list of objects, or not JSON; with its line.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise format_error(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8 text") from None
+    decoder, line, counted = json.JSONDecoder(), 1, 0
+    at, sign = _skip(text, 0), "["
+    while text[at : at + 1] == sign:
+        at = _skip(text, at + 1)
+        if sign == "[" and text[at : at + 1] == "]":
+            break
+        line, counted = line + text.count("\n", counted, at), at
+        try:
+            item, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            # Both know where: the decoder counts lines of the whole text.
+            reason = getattr(error, "msg", "too deep")
+            raise format_error(path, getattr(error, "lineno", line), f"not valid JSON: {reason}") from None
+        if not isinstance(item, dict):
+            raise format_error(path, line, f"expected an object, found {item!r:.40}")
+        yield line, item
+        at, sign = _skip(text, at), ","
+    line += text.count("\n", counted, at)
+    if text[at : at + 1] != "]":
+        raise format_error(path, line, "expected a JSON list of objects" if sign == "[" else "expected , or ]")
+    if text[at + 1 :].strip():
+        raise format_error(path, line, "there is more after the end of the list")
+
+
+def _skip(text: str, at: int) -> int:
+    """Where the next thing that is no blank stands."""
+    blank = _BLANK.match(text, at)
+    return blank.end() if blank else at

@@ -1,0 +1,87 @@
+"""Judged formulas of ARQMath-1 Task 2 as Tangent-S writes trees: files of re-ranked results, one for each topic.
+
+    Q <TAB> B.1                                                topic
+    E <TAB> [U!eq,0[V!x],1[N!2]]                               its own tree
+    R <TAB> 2981284 <TAB> 0 <TAB> [U!eq,...] <TAB> [1.0,...]   visual id, position, tree, scores
+
+The scores are Tangent-S's and no data. A tree that holds a quotation mark is quoted, and its marks are doubled:
+`\\"[V!x,0[V!\\"\\"]]\\"`. The first file holds operator trees (OPT), the second symbol layout trees (SLT).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.collections.corpus import Corpus, Document, Documents, Remarks
+from harness.collections.readers.streams import lines
+from harness.errors import format_error
+
+VERSION = 1
+QUOTE = '\\"'
+
+
+def trees(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Line, visual id and tree of each result.
+
+    Raises
+    ------
+    FormatError
+        A line of another form.
+    """
+    for number, line in lines(path):
+        try:
+            kind, *fields = line.decode("utf-8").split("\t")
+        except UnicodeDecodeError:
+            raise format_error(path, number, "not UTF-8 text") from None
+        if kind == "R" and len(fields) == 4 and (tree := _unquoted(fields[2])).startswith("["):
+            yield number, fields[0], tree
+        elif kind not in ("", "Q", "E") or (kind and len(fields) != 1):
+            raise format_error(path, number, "expected Q and a topic, E and a tree, or R, visual id, 0, tree, scores")
+
+
+def queries(path: Path) -> dict[str, str]:
+    """Topic -> its own tree; topics whose `E` is missing are left out."""
+    out: dict[str, str] = {}
+    topic = ""
+    for _, line in lines(path):
+        kind, _, text = line.decode("utf-8", "replace").partition("\t")
+        if kind == "Q":
+            topic = text
+        elif kind == "E" and (tree := _unquoted(text)).startswith("["):
+            out.setdefault(topic, tree)
+    return out
+
+
+def _unquoted(tree: str) -> str:
+    if len(tree) > 3 and tree.startswith(QUOTE) and tree.endswith(QUOTE):
+        return tree[2:-2].replace(QUOTE * 2, '"')
+    return tree
+
+
+def read(corpus: Corpus, remarks: Remarks) -> Documents:
+    """A document for each visual id, in the order of the operator trees; body: both trees, columns `opt` and `slt`."""
+    if len(corpus.paths) != 2:
+        raise format_error(corpus.name, 0, f"{len(corpus.paths)} files, expected those of OPT and SLT")
+    first, second = corpus.paths
+    layouts = _distinct(second, remarks)
+    for tree, (number, operators) in _distinct(first, remarks).items():
+        _, layout = layouts.pop(tree, (0, ""))
+        remarks["formulas"] += 1
+        remarks["formulas without a symbol layout tree"] += not layout
+        columns = {"opt": operators, "slt": layout} if layout else {"opt": operators}
+        yield (first, number), Document(tree, body=f"{operators} {layout}".strip(), columns=columns)
+    for tree, (number, layout) in layouts.items():
+        remarks["formulas"] += 1
+        remarks["formulas without an operator tree"] += 1
+        yield (second, number), Document(tree, body=layout, columns={"slt": layout})
+
+
+def _distinct(path: Path, remarks: Remarks) -> dict[str, tuple[int, str]]:
+    """Visual id -> line and tree where it stands first."""
+    out: dict[str, tuple[int, str]] = {}
+    for number, name, tree in trees(path):
+        if out.setdefault(name, (number, tree))[1] != tree:
+            remarks["visual ids with more than one tree (the first is kept)"] += 1
+        remarks["trees whose brackets do not match"] += tree.count("[") != tree.count("]")
+    return out

@@ -1,0 +1,1 @@
+"""Runs, judgments and topics, and the text formats they stand in."""

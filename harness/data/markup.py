@@ -1,0 +1,150 @@
+"""Posts in HTML as plain text and formulas."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.data.topics import Formula
+
+_BLOCKS = frozenset({"p", "br", "li", "ul", "ol", "blockquote", "div", "pre", "tr", "h1", "h2", "h3", "h4", "hr"})
+_DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
+# Possessive and bounded, so that markup made to be slow is not.
+_TAG = re.compile(
+    r"""<(?P<close>/?)(?P<name>[a-zA-Z][^\s/>]*)(?P<rest>(?:[^>"']|"[^"]{0,65536}"|'[^']{0,65536}'){0,2048}+)>"""
+    r"""|<(?P<close_>/?)(?P<name_>[a-zA-Z][^\s/>]*)(?P<rest_>[^>]*)>|<!--|<[!?][^>]*>"""
+)
+_ATTRIBUTE = re.compile(r"""([^\s=/"'>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
+_HIDDEN = {"script": "</script", "style": "</style"}  # and what ends their content
+_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)%\s+")
+
+
+@dataclass(frozen=True)
+class Marked:
+    """What was read from markup: its text, its formulas, and how many formula spans held other ones."""
+
+    text: str
+    formulas: tuple[Formula, ...]
+    nested: int
+
+
+class _Span:
+    """An open span: of a formula, or an ordinary one that only has to be closed again."""
+
+    def __init__(self, attributes: Mapping[str, str], start: int) -> None:
+        self.is_formula = "math-container" in attributes.get("class", "").split()
+        self.attributes = attributes
+        self.start = start  # index into the pieces of text
+        self.inner: list[Formula] = []
+
+
+class _Markup:
+    """The text of a post and its formulas; broken markup is read as far as it goes."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.formulas: list[Formula] = []
+        self.nested = 0
+        self._spans: list[_Span] = []
+        self._open: list[_Span] = []  # those of formulas among them
+
+    def read(self, markup: str) -> None:
+        at, last_tag, last_math = 0, markup.rfind(">") + 1, markup.rfind("</math")
+        while tag := _TAG.search(markup, at, last_tag):
+            self._data(markup[at : tag.start()])
+            at = tag.end()
+            name = (tag["name"] or tag["name_"] or "").lower()
+            if tag[0] == "<!--" or (name in _HIDDEN and not tag["close"]):
+                end = markup.find("-->" if not name else _HIDDEN[name], at)
+                at = len(markup) if end < 0 else end + (3 if not name else 0)
+            elif name == "span":
+                self._span(tag)
+            elif name == "math" and not tag["close"] and at <= last_math:
+                self._mathml(_attributes(tag).get("alttext", ""))
+                at = markup.find("</math", at)
+            elif name in _BLOCKS:
+                self.pieces.append(" ")
+        self._data(markup[at:])
+        while self._spans:
+            self._close(self._spans.pop())
+
+    def _data(self, data: str) -> None:
+        if data:
+            self.pieces.append(html.unescape(data) if "&" in data else data)
+
+    def _span(self, tag: re.Match[str]) -> None:
+        if not (tag["close"] or tag["close_"]):
+            self._spans.append(span := _Span(_attributes(tag), len(self.pieces)))
+            if span.is_formula:
+                self._open.append(span)
+        elif self._spans:
+            self._close(self._spans.pop())
+
+    def _mathml(self, latex: str) -> None:
+        latex = unwrapped(latex)
+        self.pieces.append(f"${latex}$" if latex else "")
+        if not self._open:
+            self.formulas.append(Formula("", latex))
+
+    def _close(self, span: _Span) -> None:
+        """End a span. One without an id that holds others was put around them by mistake."""
+        if not span.is_formula:
+            return
+        self._open.pop()
+        self.nested += bool(span.inner)
+        if span.inner and not span.attributes.get("id"):
+            found = span.inner
+        else:
+            latex = "".join(self.pieces[span.start :]).strip()
+            for opening, closing in _DELIMITERS:
+                if latex.startswith(opening):
+                    latex = latex.removeprefix(opening).removesuffix(closing).strip()
+                    break
+            found = [Formula(span.attributes.get("id", ""), latex, span.attributes.get("visual_id", ""))]
+        (self._open[-1].inner if self._open else self.formulas).extend(found)
+
+
+def _attributes(tag: re.Match[str]) -> dict[str, str]:
+    found = _ATTRIBUTE.findall(tag["rest"] or tag["rest_"] or "")
+    return {name.lower(): html.unescape(double or single or bare) for name, double, single, bare in found}
+
+
+def unwrapped(latex: str) -> str:
+    """LaTeX without the line breaks (`%` and a blank) that LaTeXML puts into its `alttext`."""
+    if "%" not in latex:
+        return latex.strip()
+
+    def join(broken: re.Match[str]) -> str:
+        before, after = latex[max(0, broken.start() - 40) : broken.start()], latex[broken.end() : broken.end() + 1]
+        command = re.search(r"\\[a-zA-Z]+$", before)
+        return broken[1] + (" " if command and after.isalpha() else "")
+
+    return _CONTINUED.sub(join, latex).strip()
+
+
+_FORMULA = re.compile(
+    r"\$\$(.*?)\$\$|\$(.*?)\$|\\\((.*?)\\\)|\\\[(.*?)\\\]|(\\begin\{(\w+\*?)\}.*?\\end\{\6\})", re.DOTALL
+)
+
+
+def formulas_in(text: str) -> tuple[str, ...]:
+    """The LaTeX of the formulas in a text, without delimiters; an environment is kept with its begin and end."""
+    return tuple(next((part for part in found[:5] if part), "").strip() for found in _FORMULA.findall(text))
+
+
+def read_markup(markup: str) -> Marked:
+    """What HTML says, with formulas in place as LaTeX: spans of the class `math-container`, MathML by its `alttext`.
+
+    Of nested formula spans the outer one is the formula if it has an id, else the inner ones are.
+    """
+    reader = _Markup()
+    reader.read(markup)
+    return Marked(" ".join("".join(reader.pieces).split()), tuple(reader.formulas), reader.nested)
+
+
+def plain(markup: str) -> tuple[str, tuple[Formula, ...]]:
+    """The text of HTML with its formulas left in place as LaTeX, and those formulas."""
+    marked = read_markup(markup)
+    return marked.text, marked.formulas

@@ -1,0 +1,222 @@
+"""Text tables, line by line checked: every fault of a file is collected, then shown together."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.columns import (
+    BOM,
+    Bools,
+    Floats,
+    Index,
+    Lines,
+    Text,
+    Words,
+    decimals,
+    equals,
+    pieces,
+    split,
+    strings,
+    words_of,
+)
+from harness.errors import FormatError, Problem, format_error
+from harness.io.ids import LONGEST_ID
+
+PROBLEM_LIMIT = 20
+
+
+class Faults:
+    """Collects the problems of one file; `close` raises if there were any."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.problems: list[Problem] = []
+        self.hidden = 0  # faults counted but not shown
+
+    def add(self, line: int, reason: str) -> None:
+        """One fault of one line."""
+        self.problems.append(Problem(self.path, line, reason))
+
+    def each(self, rows: Bools, lines: Index, reason: Callable[[int], str]) -> None:
+        """One problem for every marked row (no more than are shown, but all are counted)."""
+        marked = np.flatnonzero(rows)
+        self.problems += [Problem(self.path, int(lines[row]), reason(int(row))) for row in marked[:PROBLEM_LIMIT]]
+        self.hidden += max(0, marked.size - PROBLEM_LIMIT)
+
+    def close(self) -> None:
+        """Raise FormatError if anything was added."""
+        if not self.problems:
+            return
+        ordered = sorted(self.problems, key=lambda problem: problem.line)
+        shown = ordered[:PROBLEM_LIMIT]
+        more = len(ordered) - len(shown) + self.hidden
+        if more:
+            shown.append(Problem(self.path, 0, f"and {more} more problem{'s' if more > 1 else ''}"))
+        raise FormatError(shown)
+
+
+def check_text(data: bytes, path: str) -> None:
+    """Raise FormatError unless a text table's bytes are text and not empty."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise format_error(path, 0, "is UTF-16 text, expected UTF-8")
+    if not data[: 1 << 16].removeprefix(BOM).strip() and not data.removeprefix(BOM).strip():
+        raise format_error(path, 0, "empty file, expected at least one line")
+    zero = data.find(b"\0")
+    if zero >= 0:
+        at = data.count(b"\n", 0, zero) + 1
+        raise format_error(path, at, "binary file: byte 0x00, expected a text table")
+    if not data.isascii():
+        faults = Faults(path)
+        for piece in pieces(data):
+            content = piece.cut(0, piece.size)
+            try:
+                content.decode()
+            except UnicodeDecodeError:
+                _not_text(content, piece.line, faults)
+        faults.close()
+
+
+def _not_text(content: bytes, before: int, faults: Faults) -> None:
+    for number, line in enumerate(content.split(b"\n"), before + 1):
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            faults.add(number, f"byte 0x{line[error.start]:02x} is not UTF-8 text")
+
+
+@dataclass(frozen=True)
+class Table:
+    """The lines of a block that have the right number of columns.
+
+    start, length : int64, shape (columns, rows); line : int64, shape (rows,).
+    """
+
+    source: Text
+    start: Index
+    length: Index
+    line: Index
+    faults: Faults
+
+    def text(self, row: int, column: int) -> str:
+        """One field, for a message."""
+        return self.source.field(int(self.start[column, row]), int(self.length[column, row]))
+
+    def words(self, column: int) -> Words:
+        """A column as words; fields longer than `LONGEST_ID` are cut."""
+        return words_of(self.source, self.start[column], np.minimum(self.length[column], LONGEST_ID))
+
+    def equals(self, column: int, value: bytes) -> Bools:
+        """Which fields of a column are exactly `value`."""
+        return equals(self.source, self.start[column], self.length[column], value)
+
+    def ids(self, column: int, what: str) -> Words:
+        """A column of ids as words."""
+        length = self.length[column]
+        self.each(length > LONGEST_ID, lambda row: f"{what} id of {length[row]} bytes, at most {LONGEST_ID}")
+        return self.words(column)
+
+    def numbers(self, column: int, what: str) -> Floats:
+        """A column of finite numbers."""
+        values, ok = decimals(self.source, self.start[column], self.length[column])
+        self.each(~ok, lambda row: f"{what} {self.text(row, column)!r} is not a finite number")
+        values[~ok] = np.nan  # whatever they were read as, it is no reason for a second problem
+        return values
+
+    def each(self, rows: Bools, reason: Callable[[int], str]) -> None:
+        """One problem for every marked row."""
+        if rows.any():
+            self.faults.each(rows, self.line, reason)
+
+
+def tables(data: bytes, names: tuple[str, ...], faults: Faults) -> Iterator[Table]:
+    """The text block by block, without those that have no good line; other numbers of columns are problems."""
+    for source in pieces(data):
+        lines = split(source)
+        refuse_binary(source, lines, faults.path)
+        right = lines.count == len(names)
+        if not right.all():
+            _report_columns(faults, lines, names)
+        if not right.any():
+            continue
+        # Column by column, so that each is one stretch of memory.
+        if right.all():
+            start, length = (part.reshape(-1, len(names)).T.copy() for part in (lines.start, lines.length))
+            yield Table(source, start, length, lines.line, faults)
+        else:
+            grid = np.arange(len(names))[:, None] + lines.first[right]
+            yield Table(source, lines.start[grid], lines.length[grid], lines.line[right], faults)
+
+
+def refuse_binary(source: Text, lines: Lines, path: str) -> None:
+    """Raise FormatError if a block has control characters that have no place in a text table."""
+    if lines.controls.size:
+        at = int(lines.controls[0])
+        raise format_error(
+            path, source.line_of(at), f"binary file: byte 0x{source.bytes_[at]:02x}, expected a text table"
+        )
+
+
+def _report_columns(faults: Faults, lines: Lines, names: tuple[str, ...]) -> None:
+    expected = f"expected {len(names)} ({' '.join(names)})"
+    faults.each(lines.count != len(names), lines.line, lambda row: f"{lines.count[row]} columns, {expected}")
+
+
+class IdColumn:
+    """A column of ids that is filled block by block, as wide as the longest one needs; no second copy is made."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self.words: Words = np.zeros((0, 1), dtype=np.uint64)
+
+    def put(self, at: int, part: Words) -> None:
+        """Put the ids of one block at a row."""
+        if part.shape[1] > self.words.shape[1] or not at:
+            wider = np.zeros((self.rows, part.shape[1]), dtype=np.uint64)
+            wider[:at, : self.words.shape[1]] = self.words[:at]
+            self.words = wider
+        self.words[at : at + len(part), : part.shape[1]] = part
+
+
+class LineNumbers:
+    """The line of each row, kept block by block; lines without a gap between them take no memory."""
+
+    def __init__(self) -> None:
+        self._first: list[int] = []
+        self._lines: list[range | npt.NDArray[np.int32]] = []
+
+    def put(self, at: int, line: Index) -> None:
+        """Put the lines of one block, which is not empty, at a row."""
+        begin, size = int(line[0]), len(line)
+        whole = int(line[-1]) == begin + size - 1
+        self._first.append(at)
+        self._lines.append(range(begin, begin + size) if whole else line.astype(np.int32))
+
+    def __getitem__(self, row: int) -> int:
+        """The line of one row."""
+        block = bisect_right(self._first, row) - 1
+        return int(self._lines[block][row - self._first[block]])
+
+
+class Groups:
+    """A column of ids that repeat, as indices into the distinct ones, in order of first appearance."""
+
+    def __init__(self, rows: int) -> None:
+        self.index: npt.NDArray[np.int32] = np.zeros(rows, dtype=np.int32)
+        self._known: dict[bytes, int] = {}
+
+    def put(self, at: int, part: Words) -> None:
+        """Put the ids of one block at a row."""
+        ids = strings(part)
+        heads = np.flatnonzero(np.concatenate(([True], (part[1:] != part[:-1]).any(axis=1))))
+        known = self._known
+        index = np.array([known.setdefault(head, len(known)) for head in ids[heads].tolist()], dtype=np.int32)
+        self.index[at : at + ids.size] = np.repeat(index, np.diff(np.append(heads, ids.size)))
+
+    def names(self) -> tuple[str, ...]:
+        """The distinct ids."""
+        return tuple(name.decode("utf-8", "replace") for name in self._known)

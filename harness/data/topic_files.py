@@ -1,0 +1,156 @@
+"""Topics read from files: ARQMath's XML, CrossMath's tables, JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, cast
+
+from harness.data.markup import plain
+from harness.data.topics import Formula, Topic, Topics
+from harness.errors import format_error
+from harness.io.ids import check_id, check_length
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+
+def unique(topics: list[tuple[int, Topic]], path: str) -> Topics:
+    """Topics in order, after a check that each id (of a line and topic) is one, and that none stands twice."""
+    if not topics:
+        raise format_error(path, 0, "no topics found")
+    seen: dict[str, int] = {}
+    for line, topic in topics:
+        check_id(topic.id, "topic", path, line)
+        for formula in topic.formulas:
+            check_length(formula.id, "formula", path, line)
+        if topic.id in seen:
+            raise format_error(path, line, f"topic {topic.id!r} is on line {seen[topic.id]} already")
+        seen[topic.id] = line
+    return Topics(tuple(topic for _, topic in topics))
+
+
+def arqmath_xml(data: bytes, path: str, language: str = "eng") -> Topics:
+    """Topics in the organisers' XML: `Topic` with `number`, `Title`, `Question`, `Tags`; of Task 2 also the formula.
+
+    Document types and entities are refused: they have no place in a topics file and can be made to explode.
+    """
+    from xml.etree import ElementTree
+
+    for word in (b"<!DOCTYPE", b"<!ENTITY"):
+        if word in data:
+            at = data.count(b"\n", 0, data.index(word)) + 1
+            raise format_error(path, at, f"{word.decode()[2:]} is not allowed in a topics file")
+    if b"\x00" in data:
+        # Above all UTF-16, in which the words above would not be found.
+        raise format_error(path, data.count(b"\n", 0, data.index(b"\x00")) + 1, "byte 0x00 is not UTF-8 text")
+    topics: list[tuple[int, Topic]] = []
+    parser: ElementTree.XMLPullParser[Element] = ElementTree.XMLPullParser(["end"])
+    try:
+        # Fed line by line, so that the line on which each topic ends is known.
+        for number, line in enumerate(data.splitlines(keepends=True), 1):
+            parser.feed(line)
+            for _, element in cast("Iterator[tuple[str, Element]]", parser.read_events()):
+                if element.tag == "Topic":
+                    topics.append((number, _from_xml(element, language)))
+        parser.close()
+    except (LookupError, ValueError) as error:
+        raise format_error(path, 1, f"encoding that is not known here: {error}; expected UTF-8") from None
+    except ElementTree.ParseError as error:
+        raise format_error(path, error.position[0], f"not valid XML: {str(error).partition(':')[0]}") from None
+    return unique(topics, path)
+
+
+def _from_xml(element: Element, language: str) -> Topic:
+    parts = {child.tag: "".join(child.itertext()) for child in element}
+    title, in_title = plain(parts.get("Title", ""))
+    body, in_body = plain(parts.get("Question", ""))
+    tags = tuple(tag.strip() for tag in parts.get("Tags", "").split(",") if tag.strip())
+    formulas = in_title + in_body
+    if asked := parts.get("Formula_Id", "").strip():  # of Task 2: the one formula that is searched for
+        formulas = (Formula(asked, parts.get("Latex", "").strip()),)
+    return Topic(element.get("number", ""), title, body, tags, formulas, language)
+
+
+def crossmath_tsv(data: bytes, path: str, language: str) -> Topics:
+    """CrossMath's translated topics: id, title, body, tags, tab-separated, one topic a line."""
+    topics = []
+    for number, line in numbered_lines(data, path):
+        fields = line.split("\t")
+        if len(fields) != 4:
+            raise format_error(path, number, f"{len(fields)} columns, expected 4 (id title body tags)")
+        tags = tuple(tag.strip() for tag in fields[3].split(",") if tag.strip())
+        topics.append((number, Topic(fields[0], fields[1], fields[2], tags, (), language)))
+    return unique(topics, path)
+
+
+def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:
+    """Topics in our own form: a JSON object a line with the fields of `Topic`; `id` and `title` are required."""
+    topics = []
+    known = ("id", "title", "body", "tags", "formulas", "language", "attributes")
+    for number, line in numbered_lines(data, path):
+        try:
+            row = json.loads(line)
+            if not isinstance(row, dict) or not {"id", "title"} <= set(row) <= set(known):
+                raise ValueError(f"expected an object with the keys {', '.join(known)}")
+            if not all(isinstance(row.get(key, ""), str) for key in ("id", "title", "body", "language")):
+                raise ValueError("id, title, body and language must be text")
+            if not isinstance(row.get("tags", []), list):
+                raise ValueError("tags must be a list")
+            tags = tuple(str(tag) for tag in row.get("tags", ()))
+            formulas = tuple(Formula(str(f["id"]), str(f["latex"])) for f in row.get("formulas", ()))
+            attributes = {str(k): str(v) for k, v in row.get("attributes", {}).items()}
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise format_error(path, number, f"not a topic: {error}") from None
+        words = (row["id"], row["title"], row.get("body", ""))
+        topics.append((number, Topic(*words, tags, formulas, row.get("language", language), attributes)))
+    return unique(topics, path)
+
+
+def _text(data: bytes, path: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise format_error(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8 text") from None
+
+
+def numbered_lines(data: bytes, path: str) -> list[tuple[int, str]]:
+    """The lines that are not blank, each with its number."""
+    # Not splitlines(): questions may hold other line separators than the line feed.
+    lines = enumerate(_text(data, path).split("\n"), 1)
+    return [(number, line.rstrip("\r")) for number, line in lines if line.strip()]
+
+
+READERS: Mapping[str, Callable[[bytes, str, str], Topics]] = {
+    "arqmath-xml": arqmath_xml,
+    "crossmath-tsv": crossmath_tsv,
+    "jsonl": jsonl,
+}
+
+
+def attributes_csv(data: bytes, path: str, key: str, columns: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Attributes of topics from a CSV file with a header.
+
+    Parameters
+    ----------
+    key : the column of topic ids.
+    columns : attribute -> column.
+    """
+    rows = csv.DictReader(io.StringIO(_text(data, path), newline=""))
+    out: dict[str, dict[str, str]] = {}
+    try:
+        found = rows.fieldnames or ()
+        for column in (key, *columns.values()):
+            if column not in found:
+                raise format_error(path, 1, f"column {column!r} is missing; found {', '.join(found) or 'nothing'}")
+        for row in rows:
+            topic = (row[key] or "").strip()
+            if topic in out:
+                raise format_error(path, rows.line_num, f"topic {topic!r} is on an earlier line already")
+            out[topic] = {name: row[column].strip() for name, column in columns.items() if row[column]}
+    except csv.Error as error:
+        raise format_error(path, rows.reader.line_num, f"not CSV: {error}") from None
+    return out

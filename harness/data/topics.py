@@ -1,0 +1,63 @@
+"""Topics: what is asked, in which language, and what is known about each question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A formula: its id in the collection, its LaTeX without delimiters, and the id shared by all that look alike."""
+
+    id: str
+    latex: str
+    visual_id: str = ""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One question.
+
+    Attributes
+    ----------
+    id : as in the judgments.
+    title, body : text with LaTeX in `$...$`; markup removed.
+    tags : subject tags.
+    formulas : in order of appearance, title first; of a topic that asks for a formula, that one alone.
+    language : ISO 639-3 code.
+    attributes : what slices are made of, such as category, difficulty, dependency.
+    """
+
+    id: str
+    title: str
+    body: str = ""
+    tags: tuple[str, ...] = ()
+    formulas: tuple[Formula, ...] = ()
+    language: str = "eng"
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topics of a collection, in the order of their file; ids are unique."""
+
+    topics: tuple[Topic, ...]
+
+    def __len__(self) -> int:
+        return len(self.topics)
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self.topics)
+
+    def ids(self) -> frozenset[str]:
+        """All topic ids."""
+        return frozenset(topic.id for topic in self.topics)
+
+    def by_id(self) -> dict[str, Topic]:
+        """Topic id -> topic."""
+        return {topic.id: topic for topic in self.topics}
+
+    def with_attributes(self, attributes: Mapping[str, Mapping[str, str]]) -> Topics:
+        """The same topics with further attributes, by topic id."""
+        return Topics(tuple(replace(t, attributes={**t.attributes, **attributes.get(t.id, {})}) for t in self.topics))

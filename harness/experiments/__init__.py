@@ -1,0 +1,1 @@
+"""Tasks, runs made for them, evaluations, sweeps."""

@@ -1,0 +1,51 @@
+"""The demonstration: the systems of `conf/paper/demo.yaml` on the embedded collections."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
+from harness.data.trec import Run
+from harness.experiments.produce import Produced, Say, produce, quiet
+from harness.experiments.task import Task, task
+from harness.io import config
+from harness.systems.build import build_system
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """The demonstration on one collection: run file -> run, the run to compare with, run -> CPU seconds a topic."""
+
+    task: Task
+    runs: Mapping[str, Run]
+    baseline: str
+    seconds: Mapping[str, float]
+
+
+def demonstrate(output: Path, say: Say = quiet) -> Iterator[Demonstration]:
+    """The systems of `conf/paper/demo.yaml` on the embedded collections, one collection after the other.
+
+    Runs are always made, as their times are reported; those of a fusion include the runs that it reads.
+    """
+    mapping, where = config.load("paper", "demo")
+    for name, entry in mapping["collections"].items():
+        collection = load_collection(name)
+        corpus = load_corpus(str(collection.config["corpus"]))
+        made: dict[str, Produced] = {}
+        seconds: dict[str, float] = {}
+        for system, changes in entry["systems"].items():
+            settings = config.load("system", system)[0] | changes
+            read = settings.get("runs") or []
+            if read:
+                settings["runs"] = [str(made[run].path) for run in read]
+            begin = time.process_time()
+            built = build_system(settings, f"{where}: {name}: {system}")
+            made[system] = produce(built, collection, corpus, output, configuration=settings, reuse=False, say=say)
+            seconds[system] = time.process_time() - begin + sum(seconds[run] for run in read)
+        runs = {str(produced.path): produced.run for produced in made.values()}
+        a_topic = {produced.run.name: seconds[at] / len(produced.run.topics) for at, produced in made.items()}
+        yield Demonstration(task(collection), runs, str(entry["baseline"]), a_topic)

@@ -1,0 +1,210 @@
+"""Operator trees from the elements of Content MathML, labelled as Tangent-S labels them.
+
+========  ==========================================================================================================
+`V!` `N!`  variable, number; `C!` a constant such as `C!infinity`; `T!` text
+`F!`       function: a named one (`F!sin`) or a variable that is applied to something
+`U!` `O!`  operator whose arguments have no order (`U!plus`), or have one (`O!divide`, `O!SUP`)
+`+!`       operator that is itself an expression: its first argument; named after the inmost base of scripts
+`M!`       set `M!S-n`, list `M!L-n`, vector `M!V-n`, matrix `M!M-rxc` of rows `M!R!`, in delimiters `M!D-`
+`E!` `-!`  a part that was not understood, and a symbol in it of unknown role; `W!` nothing where something could stand
+========  ==========================================================================================================
+"""
+
+from __future__ import annotations
+
+from harness.formulas.mathml.walk import Element
+from harness.formulas.slt.rows import BLANK, clean
+from harness.formulas.trees.reading import ERROR
+from harness.formulas.trees.tree import Tree, place
+
+_WIDEST = 62  # arguments of one operator; more are halved, as Tangent-S has no more places
+_TRIGONOMETRIC = ("sin", "cos", "tan", "cot", "sec", "csc")
+_FUNCTIONS = frozenset(
+    [f"{arc}{name}{h}" for arc in ("", "arc") for name in _TRIGONOMETRIC for h in ("", "h")]
+    + ["abs", "exp", "log", "ln", "min", "max", "ceiling", "floor", "arg", "gcd", "real", "imaginary"]
+)
+_UNORDERED = frozenset(("approx", "eq", "neq", "equivalent", "union", "intersect", "plus", "times", "and", "or"))
+_CONSTANTS = frozenset(("infinity", "emptyset", "imaginaryi"))
+_QUALIFIERS = frozenset(("degree", "bvar", "lowlimit", "uplimit"))
+_LEAVES = {"ci": "V!", "cn": "N!", "mtext": "T!"}
+_COLLECTIONS = {"set": "S", "list": "L", "vector": "V"}
+_CLOSURES = {"open": "O-O", "closed": "C-C", "open-closed": "O-C", "closed-open": "C-O"}
+_NAMES = {
+    "absent": BLANK,
+    "missing-subexpression": BLANK,
+    "for-all": "O!forall",
+    "hyperbolic-cotangent": "F!coth",
+    "modulo": "O!rem",
+    "planck-constant-over-2-pi": "C!hbar",
+    "square-root": "O!root",
+    "differential-d": "F!d",
+    "formulae-sequence": "O!form-seq",
+    "subscript": "O!SUB",
+    "superscript": "O!SUP",
+}
+
+
+class Operator:
+    """A label and arguments."""
+
+    __slots__ = ("label", "parts")
+
+    def __init__(self, label: str, parts: list[Operator] | None = None) -> None:
+        self.label = label
+        self.parts: list[Operator] = [] if parts is None else parts
+
+
+def operator_tree(root: Operator, most: int) -> Tree | None:
+    """The tree of an operator and its arguments; None if it has more than `most` nodes, by references repeated."""
+    labels: list[str] = []
+    parents: list[int] = []
+    edges: list[str] = []
+    waiting = [(root, -1, "")]
+    while waiting:
+        here, parent, edge = waiting.pop()
+        number = len(labels)
+        if number == most:
+            return None
+        labels.append(here.label)
+        parents.append(parent)
+        edges.append(edge)
+        waiting.extend([(here.parts[i], number, place(i)) for i in range(len(here.parts) - 1, -1, -1)])
+    return Tree(tuple(labels), tuple(parents), tuple(edges))
+
+
+def operator(element: Element[Operator], above: list[Element[Operator]]) -> Operator:
+    """What an element of Content MathML stands for; `above` are the elements around it."""
+    name, parts = element.name, element.parts
+    if name in _LEAVES:
+        text = clean(element.text)
+        # Text within an identifier is no name: Tangent-S leaves it out.
+        return Operator(_LEAVES[name] + text if text else BLANK)
+    if name == "apply":
+        return _applied(element)
+    if name == "csymbol":
+        return Operator(_symbol(clean(element.text).lower(), element.attribute("cd")))
+    if name in _COLLECTIONS:
+        return Operator(f"M!{_COLLECTIONS[name]}-{len(parts)}", parts)
+    if name == "interval":
+        closure = _CLOSURES.get(element.attribute("closure").strip().lower(), "C-C")
+        return Operator(f"O!interval({closure})", parts)
+    if name == "matrix":
+        columns = max((len(row.parts) for row in parts), default=0)
+        for row in parts:
+            row.parts = row.parts + [Operator(ERROR) for _ in range(columns - len(row.parts))]
+        return Operator(f"M!M-{len(parts)}x{columns}", parts)
+    if name == "matrixrow":
+        return Operator("M!R!", parts)
+    if name in _QUALIFIERS:
+        return Operator(f"$!{name}", parts)
+    if name == "cerror":
+        return _halved(Operator(ERROR, _words(parts)))
+    if name == "share":
+        return _shared(above)
+    if name == "math":
+        return _whole(element)
+    if name == "semantics":
+        return _meant(element)
+    if name == "annotation-xml":
+        return parts[0] if parts else Operator(BLANK)
+    if not parts and not clean(element.text):
+        return Operator(_operator_name(name))
+    # Presentation within an identifier is left out with its text.
+    if not any(around.name in _LEAVES for around in above):
+        element.reason = element.reason or f"unknown element {name[:20]}"
+    return Operator(ERROR, parts)
+
+
+def _operator_name(name: str) -> str:
+    if name in _FUNCTIONS:
+        return f"F!{name}"
+    if name == "determinant":
+        return "F!det"
+    if name in _UNORDERED:
+        return f"U!{name}"
+    return f"C!{name}" if name in _CONSTANTS else f"O!{name}"
+
+
+def _symbol(name: str, dictionary: str) -> str:
+    if name.startswith("delimited-"):
+        # Tangent-S cuts one character off what it has written as `&lsqb;`.
+        return "M!D-" + (name[10:].replace("[", "lsqb;", 1) if name[10:11] == "[" else name[11:])
+    if dictionary not in ("latexml", "ambiguous"):
+        return f"-!{name}"
+    return _NAMES.get(name, f"O!{name}")
+
+
+def _applied(element: Element[Operator]) -> Operator:
+    """The head of an application with its arguments."""
+    if not element.parts:
+        element.reason = element.reason or "an application of nothing"
+        return Operator(ERROR)
+    head, *arguments = element.parts
+    if head.label.startswith("V!"):
+        head.label = "F!" + head.label[2:]
+    if head.parts:
+        base = head.parts[0].label if head.label in ("O!SUB", "O!SUP") else ""
+        return _halved(Operator(f"+!{base}", [head, *arguments]))
+    if head.label == "O!root":
+        arguments = _root(element, arguments)
+    elif head.label == "O!int" and len(arguments) == 1:
+        # Places of the interval and the variable, which LaTeXML never fills.
+        arguments += [Operator(BLANK), Operator(BLANK)]
+    head.parts = arguments
+    return _halved(head)
+
+
+def _root(element: Element[Operator], arguments: list[Operator]) -> list[Operator]:
+    degrees = [part.parts[0] for part in arguments if part.label == "$!degree" and part.parts]
+    operands = [part for part in arguments if part.label != "$!degree"]
+    if len(operands) != 1 or len(degrees) > 1:
+        element.reason = element.reason or "a root of several operands or of none"
+    return operands[:1] + (degrees or [Operator("N!2")]) + operands[1:]
+
+
+def _words(parts: list[Operator]) -> list[Operator]:
+    """The parts of an error, symbols of unknown role side by side put together as text."""
+    out: list[Operator] = []
+    for part in parts:
+        if out and part.label.startswith("-!") and out[-1].label[:2] in ("-!", "T!"):
+            out[-1] = Operator("T!" + out[-1].label[2:] + part.label[2:])
+        else:
+            out.append(part)
+    return out
+
+
+def _halved(node: Operator) -> Operator:
+    """An error or unordered operator with too many arguments as two of its kind, and so on."""
+    waiting = [node]
+    while waiting:
+        here = waiting.pop()
+        if len(here.parts) > _WIDEST and here.label[:2] in (ERROR, "U!"):
+            middle = (len(here.parts) + 1) // 2
+            here.parts = [Operator(here.label, here.parts[:middle]), Operator(here.label, here.parts[middle:])]
+            waiting += here.parts
+    return node
+
+
+def _shared(above: list[Element[Operator]]) -> Operator:
+    """In a chain of relations: the last argument of the relation before."""
+    if len(above) > 1 and len(above[-2].parts) > 1 and above[-2].parts[-1].parts:
+        return above[-2].parts[-1].parts[-1]
+    if above:
+        above[-1].reason = above[-1].reason or "a reference to nothing"
+    return Operator(ERROR)
+
+
+def _meant(element: Element[Operator]) -> Operator:
+    """Of several annotations the one that is not for show; else the first part."""
+    for name, part in zip(element.names, element.parts, strict=True):
+        if name == "annotation-xml":
+            element.reason = ""
+            return part
+    return element.parts[0] if element.parts else Operator(BLANK)
+
+
+def _whole(element: Element[Operator]) -> Operator:
+    if len(element.parts) == 1:
+        return element.parts[0]
+    element.reason = element.reason or ("more than one formula" if element.parts else "no formula")
+    return Operator(ERROR, element.parts)

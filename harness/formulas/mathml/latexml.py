@@ -1,0 +1,389 @@
+"""LaTeXML as the faithful route from LaTeX to trees: the program that made the official formulas of ARQMath.
+
+Needs Perl and LaTeXML (`apt-get install latexml`). One process reads a batch of formulas: it loads LaTeXML once and
+converts each formula in a copy of itself (fork), so that no formula can harm another. A formula that takes too long is
+ended alone. LaTeX is not trusted: commands that read, write or load files mean nothing in it, LaTeXML may open only the
+definitions of packages that it brings itself, and memory is limited. What was converted is kept in the cache folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+
+from harness.errors import HarnessError
+from harness.formulas.mathml.read import read_content, read_presentation
+from harness.formulas.trees.reading import ERROR, Reading, failed
+from harness.io.console import progress
+from harness.io.files import cache_root, sha256
+
+INSTALL = "apt-get install latexml"
+PRELOAD = ("LaTeX.pool", "article.cls", "amsmath.sty", "amssymb.sty")
+# They also reach files that LaTeXML may open, and its definitions of packages.
+REFUSED = (
+    *("input", "@input", "@@input", "@iinput", "ltx@input", "InputIfFileExists", "IfFileExists", "include", "@include"),
+    *("openin", "openout", "read", "write", "usepackage", "RequirePackage", "documentclass", "LoadClass", "special"),
+    *("includegraphics", "bibliography", "lx@bibliography", "verbatiminput", "lstinputlisting"),
+)
+SECONDS = 10  # for one formula
+BATCH = 100  # formulas for one process
+_START = 120  # seconds until LaTeXML is loaded, on a machine with much to do
+_MEMORY = 2 << 30  # bytes of address space for one process
+_DEPTH = 200  # braces and \left in each other
+_LENGTH = 100_000  # characters
+_READERS = {"slt": read_presentation, "opt": read_content}
+# Characters that newer versions write for those of the official formulas: minus, double bar.
+_SIGNS = str.maketrans({"\u2212": "-", "\u2016": "\u2225"})
+_SHARE = re.compile(r"<m:share\b[^>]*/>")  # the official formulas do not say the middle of `a = b = c` twice
+# Environments that stand within a formula; LaTeXML takes one at its beginning for a display of its own.
+_WITHIN = re.compile(r"\A\s*\\begin\s*\{(?:aligned|alignedat|gathered)\}")
+# What depends on the machine and on the moment; it is tried again the next time.
+_PASSING = frozenset(("timeout", "crash"))
+_DRIVER = r"""
+use strict;
+use warnings;
+use JSON::PP;
+use LaTeXML;
+use LaTeXML::Core;
+use LaTeXML::Common::Error;
+use LaTeXML::Package;
+use LaTeXML::Post;
+use LaTeXML::Post::MathML::Presentation;
+use LaTeXML::Post::MathML::Content;
+
+my $json = JSON::PP->new->ascii;
+my $work = $json->decode(do { local $/; <STDIN> });
+$| = 1;
+SetVerbosity(-9);
+my $core = LaTeXML::Core->new(preload => $$work{preload}, verbosity => -9, includecomments => 0, searchpaths => []);
+
+sub once {    # The grammar of formulas takes longer to make than most formulas to parse.
+  my ($name) = @_;
+  no strict 'refs';
+  no warnings 'redefine';
+  my $make = \&{$name};
+  my $made;
+  *{$name} = sub { $made ||= $make->(@_) };
+  return; }
+
+sub together {    # The lines of an alignment are formulas of their own.
+  my ($kind, @math) = @_;
+  my @lines = map { join('', map { $_->toString(0) } $_->childNodes) } @math;
+  return '<m:math><m:mtable>' . join('', map { "<m:mtr><m:mtd>$_</m:mtd></m:mtr>" } @lines) . '</m:mtable></m:math>'
+    if $kind eq 'Presentation';
+  return '<m:math><m:apply><m:csymbol cd="ambiguous">formulae-sequence</m:csymbol>' . join('', @lines)
+    . '</m:apply></m:math>'; }
+
+sub convert {
+  my ($latex) = @_;
+  my $log = '';
+  UseLog(\$log);
+  my ($document, @markup);
+  my $done = eval {
+    my $digested = $core->digestFile("literal:$latex", noinitialize => 1, mode => 'TeX',
+      preamble  => 'literal:\begin{document}\ensuremathfollows ',
+      postamble => 'literal:\ensuremathpreceeds\end{document}');
+    $document = LaTeXML::Post::Document->new($core->convertDocument($digested), nocache => 1);
+    for my $kind ('Presentation', 'Content') {
+      my $copy = $document->new($document->getDocumentElement->cloneNode(1));
+      my ($made) = LaTeXML::Post->new(verbosity => -9)->ProcessChain($copy, "LaTeXML::Post::MathML::$kind"->new());
+      my @math = $made->findnodes('//m:math[not(ancestor::m:math) and not(ancestor::ltx:MathBranch)]');
+      die "no formula\n" unless @math;
+      push(@markup, @math == 1 ? $math[0]->toString(0) : together($kind, @math)); }
+    1; };
+  my $why = $@;
+  UseLog(undef);
+  my ($reason) = $log =~ /^\W*(?:Fatal|Error):(\w+)/m;
+  $reason ||= $core->getStatusCode > 1 ? 'error' : '';
+  return [$done ? @markup : ('', ''), $reason || ($done ? '' : $why =~ /^no formula/ ? 'no formula' : 'fault')]; }
+
+sub apart {
+  my ($latex) = @_;
+  $core->withState(sub { $_[0]{status} = {}; $_[0]->pushDaemonFrame; });
+  my $made = convert($latex);
+  $core->withState(sub { $_[0]->popDaemonFrame; });
+  return $made; }
+
+# What all formulas share is made once: the parser's grammar, the document's model, modules loaded when first needed.
+once('LaTeXML::MathGrammar::new');
+once('LaTeXML::Core::Document::computeIndirectModel');
+$core->withState(sub { $core->initializeState('TeX.pool', @{ $$work{preload} }); });
+apart('\frac{x^2}{y}');
+$core->withState(sub { Let(T_CS("\\$_"), T_CS('\lx@refused'), 'global') for @{ $$work{refused} }; });
+# Formulas may load LaTeXML's own definitions of packages, and no other file.
+my $home = $INC{'LaTeXML.pm'} =~ s/\.pm$/\//r;
+for my $package ('LaTeXML::Package', 'LaTeXML::Package::Pool', 'main') {
+  no strict 'refs';
+  no warnings 'redefine';
+  my $find = \&{"${package}::FindFile"};
+  *{"${package}::FindFile"} = sub {
+    return $_[0] if $_[0] =~ /^literal:/;
+    my $path = $find->(@_);
+    return defined $path && index($path, $home) == 0 && index($path, '..') < 0 ? $path : undef; }; }
+print "ready\n";
+
+# A process converts formulas until one has an error, which may have spoilt its state; then another one takes over.
+my $number = 0;
+my $last   = $#{ $$work{latex} };
+while ($number <= $last) {
+  pipe(my $receive, my $send) or die "no pipe: $!\n";
+  my $child = fork;
+  die "no process: $!\n" unless defined $child;
+  if (!$child) {
+    close $receive;
+    $send->autoflush(1);
+    for my $at ($number .. $last) {
+      my $made = apart($$work{latex}[$at]);
+      print $send $json->encode($made) . "\n";
+      last if $$made[2]; }
+    exec 'true'; }    # without taking the process apart
+  close $send;
+  my ($line, $why, $before) = ('', '', $number);
+  while (!$why && $number <= $last) {
+    $why = 'timeout' unless eval {
+      local $SIG{ALRM} = sub { die "late\n" };
+      alarm $$work{seconds};
+      $line = <$receive>;
+      alarm 0;
+      1; };
+    last if !$why && !defined $line && $number > $before;
+    $why ||= defined $line && $line =~ /\]$/ ? '' : 'crash';
+    chomp($line = $why ? $json->encode(['', '', $why]) : $line);
+    print "[$number,$line]\n";
+    $number++; }
+  kill 'KILL', $child;
+  waitpid $child, 0; }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Markup:
+    """A formula as LaTeXML wrote it.
+
+    Attributes
+    ----------
+    presentation, content : Presentation and Content MathML, one `math` element each; "" where there is none. The lines
+        of an alignment are put together as the rows of a table, and as a sequence of formulas.
+    reason : LaTeXML's first error; "" if it had none.
+    """
+
+    presentation: str
+    content: str
+    reason: str = ""
+
+
+def missing() -> list[str]:
+    """What is not installed, as `what: command`; empty if LaTeXML can be called."""
+    try:
+        version()
+    except HarnessError as error:
+        return [str(error)]
+    return []
+
+
+def version() -> str:
+    """LaTeXML's version, such as 0.8.7. Raises HarnessError if it is not installed."""
+    found = _version(shutil.which("perl"), os.environ.get("PERL5LIB"))
+    if not found:
+        raise HarnessError(f"LaTeXML is not installed: {INSTALL}")
+    return found
+
+
+@cache
+def _version(perl: str | None, library: str | None) -> str:
+    if perl is None:
+        return ""
+    command = [perl, "-MLaTeXML", "-e", "print $LaTeXML::VERSION"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_START, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def convert(latex: Sequence[str], *, seconds: int = SECONDS, workers: int = 1) -> list[Markup]:
+    """The markup of formulas, in their order; from the cache what it holds.
+
+    Parameters
+    ----------
+    latex : formulas without delimiters.
+    seconds : limit for one formula.
+    workers : processes at the same time.
+
+    Raises
+    ------
+    HarnessError
+        LaTeXML is not installed or does not start, or the cache cannot be used.
+    """
+    prefix = f"{version()} {sha256(_DRIVER.encode())} {PRELOAD} {REFUSED}"
+    clean = {each: _WITHIN.sub(r"\\relax\g<0>", each.encode("utf-8", "replace").decode()) for each in latex}
+    keys = {each: sha256(f"{prefix}\n{text}".encode()) for each, text in clean.items()}
+    out = {each: Markup("", "", reason) for each in clean if (reason := _refused(each))}
+    path = cache_root() / "latexml" / "formulas.sqlite"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(path, timeout=_START)) as database:
+            database.execute("CREATE TABLE IF NOT EXISTS formulas (key TEXT PRIMARY KEY, markup TEXT NOT NULL)")
+            for each in clean.keys() - out.keys():
+                row = database.execute("SELECT markup FROM formulas WHERE key = ?", (keys[each],)).fetchone()
+                if row is not None:
+                    out[each] = Markup(*json.loads(row[0]))
+            left = [each for each in clean if each not in out]
+            with progress("LaTeXML, formulas", len(left)) as told:
+                for batch, markups in _batches(left, clean, seconds, workers):
+                    out |= zip(batch, markups, strict=True)
+                    rows = [
+                        (keys[each], json.dumps([markup.presentation, markup.content, markup.reason]))
+                        for each, markup in zip(batch, markups, strict=True)
+                        if markup.reason not in _PASSING
+                    ]
+                    with database:
+                        database.executemany("INSERT OR REPLACE INTO formulas VALUES (?, ?)", rows)
+                    told.add(len(batch))
+    except (sqlite3.Error, OSError, ValueError, TypeError) as error:
+        raise HarnessError(
+            f"{path}: cannot be used: {error}; it can be deleted, then formulas are converted anew"
+        ) from None
+    return [out[each] for each in latex]
+
+
+def read(markup: Markup, kind: str) -> Reading:
+    """The tree of one kind (`slt`, `opt`) in the signs of the official formulas.
+
+    The reason is LaTeXML's error, or that it could not parse a part, which then is a node `E!` without being an error.
+    """
+    why = f"LaTeXML: {markup.reason}" if markup.reason else ""
+    text = markup.presentation.translate(_SIGNS) if kind == "slt" else _SHARE.sub("", markup.content)
+    if not text:
+        return failed(why or "LaTeXML: nothing")
+    reading = _READERS[kind](text)
+    if not why and not reading.reason and any(label.startswith(ERROR) for label in reading.tree.labels):
+        why = "LaTeXML: not parsed"
+    return replace(reading, reason=why) if why else reading
+
+
+def reader(latex: Iterable[str], kind: str, *, workers: int = 1) -> Callable[[str], Reading]:
+    """A function that reads each of these formulas into a tree of one kind: all are converted now, in batches."""
+    distinct = list(dict.fromkeys(latex))
+    markups = dict(zip(distinct, convert(distinct, workers=workers), strict=True))
+    return lambda each: read(markups[each], kind)
+
+
+def _refused(latex: str) -> str:
+    """Why a formula is not given to LaTeXML at all; empty if it is."""
+    if not latex.strip():
+        return "no formula"
+    if len(latex) > _LENGTH:
+        return f"longer than {_LENGTH:,} characters"
+    deepest = max(accumulate((each == "{") - (each == "}") for each in latex))
+    return f"deeper than {_DEPTH}" if deepest + latex.count("\\left") > _DEPTH else ""
+
+
+def _batches(
+    left: Sequence[str], clean: dict[str, str], seconds: int, workers: int
+) -> Iterator[tuple[Sequence[str], list[Markup]]]:
+    """Batches and their markup, as they are finished."""
+    size = max(1, min(BATCH, -(-len(left) // workers)))
+    batches = [left[at : at + size] for at in range(0, len(left), size)]
+    with ThreadPoolExecutor(workers) as pool:
+        tasks = [pool.submit(_batch, [clean[each] for each in batch], seconds) for batch in batches]
+        try:
+            for batch, task in zip(batches, tasks, strict=True):
+                yield batch, task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+def _batch(latex: Sequence[str], seconds: int) -> list[Markup]:
+    """The markup of a batch; what a process that broke off did not get to goes to new ones, in halves."""
+    done, why = _process(latex, seconds)
+    left = latex[len(done) :]
+    if not left:
+        return done
+    if len(latex) == 1:
+        return [Markup("", "", why)]
+    if not done and len(left) > 1:
+        half = len(left) // 2
+        return _batch(left[:half], seconds) + _batch(left[half:], seconds)
+    # The one it broke off at is alone, so that it cannot stop the others.
+    return done + _batch(left[:1], seconds) + (_batch(left[1:], seconds) if len(left) > 1 else [])
+
+
+def _process(latex: Sequence[str], seconds: int) -> tuple[list[Markup], str]:
+    """The markup of the first formulas, all if nothing went wrong, and why it ended (`timeout`, `crash`)."""
+    work = {"preload": PRELOAD, "refused": REFUSED, "seconds": seconds, "latex": list(latex)}
+    with tempfile.TemporaryDirectory(prefix="latexml-") as folder:
+        (Path(folder) / "driver.pl").write_text(_DRIVER, encoding="utf-8")
+        process = subprocess.Popen(
+            ["perl", "driver.pl"],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"LC_ALL": "C.UTF-8"},
+            start_new_session=True,
+        )
+        with process:
+            try:
+                _limit(process.pid)
+                output, said = process.communicate(json.dumps(work).encode(), _START + seconds * len(latex))
+                why = "crash"
+            except subprocess.TimeoutExpired as late:
+                _end(process)
+                output, said, why = late.output or b"", b"", "timeout"
+            except BaseException:
+                _end(process)
+                raise
+    lines = output.decode("utf-8", "replace").splitlines()
+    if why == "crash" and "ready" not in lines[:1]:
+        last = said.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"ended with {process.returncode}"]
+        raise HarnessError(f"LaTeXML does not start: {last[0][:200]}; install it with: {INSTALL}")
+    return _parsed(lines[1:], len(latex)), why
+
+
+def _limit(process: int) -> None:
+    """Limit the memory of a process and of those it starts, where the system can."""
+    if sys.platform == "linux":
+        import resource
+
+        try:
+            resource.prlimit(process, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        except (ProcessLookupError, PermissionError):
+            return  # it has ended already
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and those it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _parsed(lines: Iterable[str], most: int) -> list[Markup]:
+    """The markup that the process printed, up to the first line that is none."""
+    out: list[Markup] = []
+    for line in lines:
+        try:
+            number, parts = json.loads(line)
+            if number != len(out) or number >= most or not all(isinstance(part, str) for part in parts):
+                break
+            out.append(Markup(*parts))
+        except (ValueError, TypeError):
+            break
+    return out

@@ -1,0 +1,1 @@
+"""LaTeX to operator trees."""

@@ -1,0 +1,117 @@
+"""What stands in brackets: arguments, sets, intervals, lists, products, or a row in parentheses."""
+
+from __future__ import annotations
+
+from harness.formulas.opt.grammar import Grammar, read, without_end
+from harness.formulas.opt.nodes import ABSENT, error
+from harness.formulas.opt.tables import Item, Node, Role, Rows, leaf
+
+UNMATCHED = "braces, brackets or environments that do not match"
+
+_FENCES = {"{}": "M!S-1", "||": "F!abs", "∥∥": "O!norm", "⌊⌋": "F!floor", "⌈⌉": "F!ceiling"}
+_PAIRS = {
+    **dict.fromkeys(("(,)", "],["), "O!interval(O-O)"),
+    **dict.fromkeys(("(,]", "],]"), "O!interval(O-C)"),
+    **dict.fromkeys(("[,)", "[,["), "O!interval(C-O)"),
+    "[,]": "O!interval(C-C)",
+}
+_FUNCTIONS = frozenset((Role.FUNCTION, Role.TRIGONOMETRIC, Role.OPERATOR))
+
+
+def fenced(bracket: str, row: Rows, close: str, before: int) -> tuple[Item, str]:
+    """What a row in brackets is behind an item of role `before` (-1: none), and why a part could not be read."""
+    if before in _FUNCTIONS:
+        found, reason = _arguments(row)
+        return (Role.ARGUMENTS.value, ("", found)), reason
+    fences = bracket + close
+    if not row:
+        return (Role.FENCED.value, leaf("M!L-0")), ""
+    if fences == "{." and len(row) == 1:
+        table = row[0][1][1][0] if row[0][1][0] == "O!matrix" else row[0][1]
+        if table[0].startswith("M!M-"):
+            return (Role.ATOM.value, ("O!cases", [cell for line in table[1] for cell in line[1]])), ""
+    if close == ".":
+        return (Role.FENCED.value, error([read(row)[0]])), UNMATCHED
+    made = None
+    if bracket == "{" and len(row) > 1:
+        made = _conditional_set(row)
+    elif fences == "⟨⟩":
+        made = _inner_product(row)
+    node, reason = made or _collected(bracket, row, close)
+    # (> 0) and (mod n) say something of what stands before them.
+    modifies = fences == "()" and before >= 0 and len(row) > 1 and row[0][0] in (Role.RELATION, Role.MODIFY)
+    return (Role.MODIFIER.value if modifies else Role.FENCED.value, node), reason
+
+
+def _collected(bracket: str, row: Rows, close: str) -> tuple[Node, str]:
+    """A set, interval, vector or list of what commas separate; what stands alone in the brackets."""
+    found, reason = _elements(row)
+    if len(found) == 1:
+        fences = bracket + close
+        if fences == "()":
+            return found[0], reason
+        if fences == "||" and found[0][0].startswith("M!M-"):
+            return ("F!det", found), reason
+        # Of the name of other brackets Tangent-S leaves out the first, or the first character of `&lsqb;`.
+        other = "M!D-" + ("lsqb;" if bracket == "[" else "") + close
+        return (_FENCES.get(fences, other), found), reason
+    kind = bracket + next(item[1][0][2:] for item in row if item[0] == Role.PUNCTUATION) + close
+    if kind == "{,}":
+        return (f"M!S-{len(found)}", found), reason
+    if len(found) == 2:
+        return (_PAIRS.get(kind, "M!L-2"), found), reason
+    return (f"M!{'V' if kind == '(,)' else 'L'}-{len(found)}", found), reason
+
+
+def _elements(items: Rows) -> tuple[list[Node], str]:
+    """What commas separate; a row with relations is one element."""
+    items = without_end(items)
+    if len(items) > 1 and any(item[0] == Role.PUNCTUATION for item in items):
+        row = Grammar(items)
+        found = row.expressions()
+        if row.at == row.end and found:
+            return found, row.reason
+    node, reason = read(items)
+    return [node], reason
+
+
+def _arguments(items: Rows) -> tuple[list[Node], str]:
+    """What punctuation separates in the brackets behind a function."""
+    found: list[Node] = []
+    fault = ""
+    start = 0
+    for place, item in enumerate([*without_end(items), (Role.PUNCTUATION.value, ABSENT)]):
+        if item[0] == Role.PUNCTUATION:
+            node, reason = read(items[start:place])
+            found.append(node)
+            fault = fault or reason
+            start = place + 1
+    return found, fault
+
+
+def _conditional_set(items: Rows) -> tuple[Node, str] | None:
+    """The set of what stands before the first bar or colon, on the condition behind it; None without such."""
+    bars = items[0][0] != Role.BAR
+    for place, item in enumerate(items):
+        if (item[0] == Role.META and item[1][0] == "V!:") or (bars and item[0] == Role.BAR):
+            if place == 0 or place == len(items) - 1:
+                return None
+            left, reason = read(items[:place])
+            right, other = read(items[place + 1 :])
+            return ("O!conditional-set", [left, right]), reason or other
+    return None
+
+
+def _inner_product(row: Rows) -> tuple[Node, str] | None:
+    """`<a|b>` and `<a|H|b>`; None for anything else in angles."""
+    parts: list[Rows] = [[]]
+    for item in row:
+        if item[0] == Role.BAR:
+            parts.append([])
+        else:
+            parts[-1].append(item)
+    if len(parts) not in (2, 3) or not all(parts):
+        return None
+    found = [read(part) for part in parts]
+    label = "O!inner-product" if len(parts) == 2 else "O!quantum-operator-product"
+    return (label, [node for node, _ in found]), next((reason for _, reason in found if reason), "")

@@ -1,0 +1,253 @@
+r"""Commands with arguments, and environments, as items of a row.
+
+A command is a function of the reader, its own name, the row it adds to, the depth of the groups around it and the
+alphabet in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from harness.formulas.mathml.walk import DEEP, DEPTH
+from harness.formulas.opt import tokens
+from harness.formulas.opt.brackets import UNMATCHED
+from harness.formulas.opt.nodes import ABSENT, error, sequence
+from harness.formulas.opt.tables import ACCENTS, NEGATED, STYLES, SWITCHES, Node, Role, Rows, leaf
+from harness.formulas.trees.reading import ERROR
+
+if TYPE_CHECKING:
+    from harness.formulas.opt.reader import Reader
+
+Command: TypeAlias = "Callable[[Reader, str, Rows, int, str], None]"
+
+# What moves ink about, or sizes the bracket behind it.
+_IGNORED = r"""
+\displaystyle \textstyle \scriptstyle \scriptscriptstyle \limits \nolimits \displaylimits \nonumber \notag
+\hline \big \Big \bigg \Bigg \bigl \Bigl \biggl \Biggl \bigr \Bigr \biggr \Biggr \bigm \Bigm \biggm \Biggm \middle
+\mathstrut \strut \relax \protect \allowbreak \nobreak \break \noindent \tiny \small \normalsize \large \Large
+\LARGE \huge \Huge \scriptsize \footnotesize \/ \- \mathopen \mathclose \mathpunct \mathinner \mathord \null
+\negthinspace \negmedspace \negthickspace \hfill \hfil \smash \ensuremath \displaybreak \newline \par \centering
+\qedhere \qed $
+"""
+IGNORED = frozenset(_IGNORED.split())
+# Fractions that stand between what is above and below.
+OVERS = {"\\over": "O!divide", "\\choose": "O!binomial", "\\atop": "F!FRACOP", "\\brace": "F!FRACOP"}
+
+_ATOM = Role.ATOM.value
+_STACKED = {"\\stackrel": "O!SUP", "\\overset": "O!SUP", "\\underset": "O!SUB"}
+_ARROWS = {"\\xrightarrow": "→", "\\xleftarrow": "←", "\\xRightarrow": "⇒", "\\xLeftarrow": "⇐", "\\xmapsto": "↦"}
+_MODULI = {"\\pmod": "F!pmod", "\\mod": "O!rem", "\\pod": "F!pod"}
+_MATRICES = {
+    **dict.fromkeys(("matrix", "pmatrix", "bmatrix", "Bmatrix", "smallmatrix"), "O!matrix"),
+    "vmatrix": "F!det",
+    "Vmatrix": "O!norm",
+}
+_ARRAYS = frozenset(("array", "tabular", "subarray", "darray"))
+_CASES = frozenset(("cases", "dcases", "rcases", "cases*", "dcases*"))
+_WITH_COLUMNS = _ARRAYS | {"alignat", "alignat*", "alignedat"}
+
+
+def _add(row: Rows, node: Node, role: int = _ATOM) -> None:
+    row.append((role, node))
+
+
+def _fraction(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    above = reader.argument(depth, style)
+    _add(row, ("O!binomial" if unit.endswith("binom") else "O!divide", [above, reader.argument(depth, style)]))
+
+
+def _continued(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    reader.skip_optional()
+    above = reader.argument(depth, style)
+    _add(row, ("O!continued-fraction", [above, reader.argument(depth, style)]))
+
+
+def _root(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    degree = reader.optional(depth)
+    _add(row, ("O!root", [reader.argument(depth, style), degree or leaf("N!2")]))
+
+
+def _old_root(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    degree = reader.read(reader.row("\\of", depth + 1, style))
+    _add(row, ("O!root", [reader.argument(depth, style), degree]))
+
+
+def _accent(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    _add(row, (ACCENTS[unit], [reader.argument(depth, style)]))
+
+
+def _style(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    row += reader.items(depth, STYLES[unit])
+
+
+def _named(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    _add(row, reader.argument(depth, "upright"), Role.FUNCTION.value)
+
+
+def _kept(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    reader.skip_optional()
+    _add(row, reader.argument(depth, style))
+
+
+def _second(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    reader.skip_optional()
+    reader.skip()
+    row += reader.items(depth, style)
+
+
+def _dropped(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    reader.skip_optional()
+    reader.skip()
+
+
+def _definition(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    reader.skip()
+    reader.skip_optional()
+    reader.skip()
+
+
+def _text(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    reader.skip()
+    _add(row, ABSENT)
+
+
+def _stacked(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    script = reader.argument(depth, style)
+    items = reader.items(depth, style)
+    base = reader.read(items) if items else ABSENT
+    role = items[0][0] if len(items) == 1 and items[0][0] <= Role.META else _ATOM
+    _add(row, (_STACKED[unit], [base, script]), role)
+
+
+def _arrow(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    below = reader.optional(depth)
+    arrow: Node = ("O!SUP", [leaf("V!" + _ARROWS[unit]), reader.argument(depth, style)])
+    _add(row, ("O!SUB", [arrow, below]) if below else arrow, Role.RELATION.value)
+
+
+def _modulo(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    _add(row, (_MODULI[unit], [reader.argument(depth, style)]), Role.MODIFIER.value)
+
+
+def _related(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    role = Role.RELATION if unit == "\\mathrel" else Role.MULTIPLY
+    _add(row, reader.argument(depth, style), role.value)
+
+
+def _not(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    items = reader.items(depth, style)
+    if len(items) != 1:
+        _add(row, ("O!not", [reader.read(items)] if items else []))
+        return
+    role, node = items[0]
+    label = node[0]
+    if not node[1] and role != Role.BAR:
+        negated = f"{label}\u0338" if label.startswith("V!") else "O!not-" + label[2:]
+        node = leaf(NEGATED.get(label, negated))
+    _add(row, node, role)
+
+
+# ---- environments -----------------------------------------------------------------------------------------------
+
+
+def _environment(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    name = reader.skip()
+    reader.skip_optional()
+    if name in _WITH_COLUMNS:
+        reader.skip()
+    lines, closed = _lines(reader, "\\end", depth, style)
+    if closed:
+        reader.skip()
+    if name in _MATRICES or name in _ARRAYS or name in _CASES:
+        _add(row, _table(reader, name, lines))
+    else:
+        _add(row, aligned(reader, [[item for cell in line for item in cell] for line in lines]))
+
+
+def _substack(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    if reader.at >= len(reader.tokens) or reader.tokens[reader.at] != "{":
+        row += reader.items(depth, style)
+        return
+    reader.at += 1
+    lines, _ = _lines(reader, "}", depth, style)
+    _add(row, _table(reader, "subarray", lines))
+
+
+def _lines(reader: Reader, stop: str, depth: int, style: str) -> tuple[list[list[Rows]], bool]:
+    """The lines of cells up to `stop`, and whether it was there. An empty last line is none."""
+    if depth >= DEPTH:
+        reader.fault(DEEP)
+        return [[[(_ATOM, error([]))]]], False
+    lines: list[list[Rows]] = [[reader.row("", depth + 1, style)]]
+    closed = False
+    while reader.at < len(reader.tokens):
+        unit = reader.tokens[reader.at]
+        if unit == stop:
+            closed = True
+            reader.at += 1
+            break
+        if unit in ("}", "\\end"):
+            break
+        reader.at += 1
+        if unit != "&":
+            reader.skip_optional()
+            lines.append([])
+        lines[-1].append(reader.row("", depth + 1, style))
+    if not closed:
+        reader.fault(UNMATCHED)
+    if not any(lines[-1]):
+        lines.pop()
+    return lines, closed
+
+
+def _table(reader: Reader, name: str, lines: list[list[Rows]]) -> Node:
+    """A matrix, or cases as values and conditions in turn."""
+    cells = [[reader.read(cell) if cell else ABSENT for cell in line] for line in lines]
+    if name in _CASES:
+        return ("O!cases", [node for line in cells for node in (line if len(line) > 1 else [*line, ABSENT])])
+    columns = max((len(line) for line in cells), default=0)
+    rows = [("M!R!", line + [leaf(ERROR)] * (columns - len(line))) for line in cells]
+    matrix: Node = (f"M!M-{len(rows)}x{columns}", rows)
+    if name not in _MATRICES:
+        return matrix
+    matrix = ("O!matrix", [matrix])
+    return matrix if _MATRICES[name] == "O!matrix" else (_MATRICES[name], [matrix])
+
+
+def aligned(reader: Reader, lines: list[Rows]) -> Node:
+    """The lines of an alignment; one that begins with a relation or operator continues the line before."""
+    rows: list[Rows] = []
+    for items in lines:
+        if rows and items and items[0][0] in (Role.RELATION, Role.ADD, Role.MULTIPLY):
+            rows[-1] += items
+        elif items:
+            rows.append(items)
+    return sequence([reader.read(items) for items in rows]) if rows else ABSENT
+
+
+_PLAIN: Mapping[Command, str] = {
+    _fraction: r"\frac \dfrac \tfrac \sfrac \nicefrac \binom \dbinom \tbinom",
+    _continued: r"\cfrac",
+    _root: r"\sqrt",
+    _old_root: r"\root",
+    _named: r"\operatorname \operatorname*",
+    _kept: r"\boxed \fbox \mathop \cancel \bcancel \xcancel \sout \bbox",
+    _second: r"\textcolor \colorbox \href \cssId \style \class \raise",
+    _dropped: r"""\tag \tag* \label \ref \eqref \color \phantom \hphantom \vphantom \cline \require
+        \hspace \hspace* \vspace \vspace* \mspace \hskip \vskip \mkern \kern""",
+    _definition: r"\newcommand \renewcommand \def \DeclareMathOperator",
+    _related: r"\mathrel \mathbin",
+    _not: r"\not",
+    _environment: r"\begin",
+    _substack: r"\substack",
+}
+COMMANDS: Mapping[str, Command] = {
+    **{name: command for command, names in _PLAIN.items() for name in names.split()},
+    **dict.fromkeys(ACCENTS, _accent),
+    **dict.fromkeys((name for name in STYLES if name not in SWITCHES), _style),
+    **dict.fromkeys(tokens.TEXT, _text),
+    **dict.fromkeys(_STACKED, _stacked),
+    **dict.fromkeys(_ARROWS, _arrow),
+    **dict.fromkeys(_MODULI, _modulo),
+}

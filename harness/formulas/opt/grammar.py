@@ -1,0 +1,476 @@
+"""One row of items read as an expression, by LaTeXML's grammar of mathematics.
+
+From loose to tight: formulas between punctuation or relations between formulas (`:`, iff); chains of relations;
+expressions (sums of terms); terms (products of factors, seen or unseen); factors. Brackets are no matter here: what
+stands in them is one item. So a row is flat but for bars, and is read once from left to right; a function or a sum
+takes the factors that follow it, which is a stack of open products and no recursion.
+
+As LaTeXML has it: a later relation of a chain holds only its right side, an operator keeps its scripts, equal operators
+side by side take all arguments at once, `a/bc` is `(a/b)c`.
+"""
+
+from __future__ import annotations
+
+from harness.formulas.opt.nodes import ABSENT, apply, error, listed, relations, scripted, sequence, unscripted
+from harness.formulas.opt.tables import Item, Node, Role, Rows, leaf
+
+_TIMES = leaf("U!" + "times")  # its own object: two dots or crosses are other operators than an invisible one
+_CONDITIONAL = leaf("O!" + "conditional")
+_DIFFERENTIALS = ("V!𝑑", "V!d")
+_BARS = 3  # bars within bars
+
+UNREAD = "a part that does not fit"
+
+
+def without_end(items: Rows) -> Rows:
+    """The items without punctuation behind them."""
+    end = len(items)
+    while end and items[end - 1][0] in (Role.PUNCTUATION, Role.PERIOD):
+        end -= 1
+    return items if end == len(items) else items[:end]
+
+
+def read(items: Rows) -> tuple[Node, str]:
+    """What a row stands for, and why a part of it could not be read ("" if all was read)."""
+    if items and items[0][0] == Role.OVER:
+        label, above = items[0][1]
+        below, reason = read(items[1:])
+        return (label, [*above, below]), reason
+    items = without_end(items) if len(items) > 1 else items
+    if not items:
+        return ABSENT, ""
+    if len(items) == 1 and items[0][0] != Role.FLOAT:
+        return items[0][1], ""
+    row = Grammar(items)
+    node = row.anything()
+    if row.at == row.end and node is not None:
+        return node, row.reason
+    parts = [] if node is None else [node]
+    while row.at < row.end:
+        node = row.anything()
+        if node is None:
+            node = items[row.at][1]
+            row.at += 1
+        parts.append(node)
+    return error(parts), row.reason or UNREAD
+
+
+def matching_bars(items: Rows) -> dict[int, int]:
+    """For each bar that opens the place of the bar that closes it.
+
+    A bar where an operand is missing opens; any other closes the last one that is open, and opens if there is none and
+    there are bars to come. Bars do not reach over punctuation and relations.
+    """
+    pairs: dict[int, int] = {}
+    open_: list[int] = []
+    left = sum(item[0] == Role.BAR for item in items)
+    after = False  # an operand
+    for place, (role, node) in enumerate(items):
+        if role != Role.BAR:
+            after = role < Role.BAR
+            if role in (Role.RELATION, Role.META, Role.PUNCTUATION):
+                open_.clear()
+            continue
+        left -= 1
+        base, scripts = unscripted(node)
+        if not after:
+            open_.append(place)
+        elif open_ and items[open_[-1]][1][0] == base[0]:
+            pairs[open_.pop()] = place
+        elif left and not scripts and base[0] != "V!∣":
+            open_.append(place)
+            after = False
+        if len(open_) > _BARS:
+            open_.clear()
+    return pairs
+
+
+class Grammar:
+    """A row, how far it was read, and why a part of it could not be read."""
+
+    __slots__ = ("at", "barred", "bars", "end", "items", "reason")
+
+    def __init__(self, items: Rows) -> None:
+        self.items: list[Item] = items
+        self.at = 0
+        self.end = len(items)
+        self.reason = ""
+        self.barred = False  # within a condition: no further bar
+        self.bars: dict[int, int] | None = None
+
+    # ---- formulas -----------------------------------------------------------------------------------------------
+
+    def anything(self) -> Node | None:
+        """All that a row may hold: formulas, a formula without its left side, operators alone."""
+        if self.at >= self.end:
+            return None
+        role, operator = self.items[self.at]
+        start = self.at
+        if role == Role.RELATION:
+            self.at += 1
+            right = self._expression()
+            if right is not None:
+                return self._formulas(self._more_relations([ABSENT, operator, right]))
+        elif role in (Role.META, Role.MODIFY):
+            self.at += 1
+            right = self._formula() if role == Role.META else self._expression()
+            if right is not None:
+                return apply(operator, [ABSENT, right])
+        elif role == Role.MODIFIER:
+            self.at += 1
+            return operator
+        else:
+            node = self._formula()
+            if node is not None:
+                return self._formulas(node)
+        self.at = start
+        return self._operators()
+
+    def _operators(self) -> Node | None:
+        """Operators alone, or one with its right side only."""
+        found: list[Node] = []
+        while self.at < self.end:
+            role, node = self.items[self.at]
+            if not Role.ADD <= role <= Role.META and role not in (Role.MODIFY, Role.PRIME):
+                break
+            found.append(node)
+            self.at += 1
+            if self.at < self.end - 1 and self.items[self.at][0] == Role.PUNCTUATION:
+                self.at += 1
+        if len(found) == 1 and self.at < self.end:
+            right = self._expression()
+            return apply(found[0], [ABSENT, right]) if right is not None else found[0]
+        if found and all(node[0].strip("′") == "V!" for node in found):
+            return leaf("V!" + "".join(node[0][2:] for node in found))
+        return listed(found) if found else None
+
+    def _formulas(self, first: Node) -> Node:
+        """A formula and those that follow behind punctuation, or behind relations between formulas."""
+        found = [first]
+        items = self.items
+        while self.at < self.end and items[self.at][0] in (Role.PUNCTUATION, Role.PERIOD):
+            self.at += 1
+            node = self._formula()
+            if node is None:
+                self.at -= 1
+                break
+            found.append(node)
+        if len(found) > 1:
+            return sequence(found)
+        while self.at < self.end and items[self.at][0] == Role.META:
+            operator = items[self.at][1]
+            self.at += 1
+            if self.at == self.end:
+                found += [operator, ABSENT]
+                break
+            node = self._formula()
+            if node is None:
+                self.at -= 1
+                break
+            found += [operator, node]
+        return relations(found)
+
+    def _formula(self) -> Node | None:
+        """An expression, expressions behind commas, or relations between them."""
+        first = self._expression()
+        if first is None or self.at == self.end:
+            return first
+        role = self.items[self.at][0]
+        if role == Role.PUNCTUATION:
+            left = listed(self._behind_commas([first]))
+            return relations(self._relation_parts([left]))
+        if role == Role.RELATION:
+            parts = self._relation_parts([first], only=True)
+            return self._more_relations(parts) if len(parts) > 1 else first
+        return first
+
+    def expressions(self) -> list[Node]:
+        """Expressions with punctuation between them."""
+        first = self._expression()
+        return [] if first is None else self._behind_commas([first])
+
+    def _behind_commas(self, found: list[Node]) -> list[Node]:
+        while found and self.at < self.end and self.items[self.at][0] == Role.PUNCTUATION:
+            self.at += 1
+            node = self._expression()
+            if node is None:
+                self.at -= 1
+                break
+            found.append(node)
+        return found
+
+    def _relation_parts(self, parts: list[Node], only: bool = False) -> list[Node]:
+        """Adds relations and their right sides; `only` the next."""
+        while self.at < self.end and self.items[self.at][0] == Role.RELATION:
+            relation = self.items[self.at][1]
+            self.at += 1
+            if self.at == self.end:
+                return [*parts, relation, ABSENT]
+            right = self._expression()
+            if right is None:
+                if self.items[self.at][0] != Role.RELATION:
+                    self.at -= 1
+                    break
+                # a < > b
+                self.reason = self.reason or UNREAD
+                right = ABSENT
+            parts += [relation, right]
+            if only:
+                break
+        return parts
+
+    def _more_relations(self, parts: list[Node]) -> Node:
+        """What follows `a = b`: further relations; or behind commas further right sides, the last of which may begin a
+        formula of its own: `a = b, c, d = e`."""
+        done: list[Node] = []
+        items = self.items
+        while self.at < self.end and items[self.at][0] == Role.PUNCTUATION:
+            right = self._behind_commas([parts[2]])
+            if len(right) == 1:
+                break
+            if self.at < self.end and items[self.at][0] == Role.RELATION:
+                after = self._relation_parts([right[-1]], only=True)
+                if len(after) > 1:
+                    done.append(relations([parts[0], parts[1], listed(right[:-1])]))
+                    parts = after
+                    continue
+            parts = [parts[0], parts[1], listed(right)]
+            break
+        else:
+            parts = self._relation_parts(parts)
+        node = relations(parts)
+        for formula in reversed(done):
+            node = ("O!form-seq", [formula, node])
+        return node
+
+    # ---- expressions --------------------------------------------------------------------------------------------
+
+    def _expression(self) -> Node | None:
+        """A sum of terms with what modifies it."""
+        items, end = self.items, self.end
+        if self.at >= end:
+            return None
+        role, operator = items[self.at]
+        sum_: Node | None
+        if role == Role.ADD:
+            self.at += 1
+            term = self._term()
+            if term is None:
+                self.at -= 1
+                return self._lone_operator()
+            sum_ = apply(operator, [term])
+        else:
+            sum_ = self._term()
+            if sum_ is None:
+                return self._lone_operator()
+        label = ""  # of the sum, as long as it takes further terms
+        while self.at < end and items[self.at][0] == Role.ADD:
+            operator = items[self.at][1]
+            self.at += 1
+            term = self._term()
+            if term is None:
+                # a+ : from above
+                if label:
+                    terms = list(sum_[1])
+                    terms[-1] = ("O!limit-from", [terms[-1], operator])
+                    sum_ = (sum_[0], terms)
+                else:
+                    sum_ = ("O!limit-from", [sum_, operator])
+                break
+            if label == operator[0]:
+                sum_[1].append(term)  # type: ignore[attr-defined]
+            else:
+                sum_ = apply(operator, [sum_, term])
+                label = "" if operator[1] else operator[0]
+        while self.at < end and items[self.at][0] in (Role.MODIFIER, Role.MODIFY):
+            role, operator = items[self.at]
+            self.at += 1
+            if role == Role.MODIFIER:
+                sum_ = ("O!annotated", [sum_, operator])
+                continue
+            modulus = self._expression()
+            if modulus is None:
+                self.at -= 1
+                break
+            sum_ = apply(operator, [sum_, modulus])
+        return sum_
+
+    def _lone_operator(self) -> Node | None:
+        """An operator that stands for itself between punctuation: `(G, +)`."""
+        role, node = self.items[self.at]
+        if Role.ADD <= role <= Role.META and (
+            self.at + 1 == self.end or self.items[self.at + 1][0] in (Role.PUNCTUATION, Role.META)
+        ):
+            self.at += 1
+            return node
+        return None
+
+    # ---- terms --------------------------------------------------------------------------------------------------
+
+    def _term(self) -> Node | None:
+        """A product of factors. Functions, sums and integrals in it take the factors behind them."""
+        items, end = self.items, self.end
+        product: Node | None = None
+        key: Node | None = None  # the operator of the product, as long as it takes further factors
+        operator = _TIMES
+        open_: list[tuple[int, Node, Node | None, Node | None, Node]] = []
+        while self.at < end:
+            role, node = items[self.at]
+            taker = open_[-1][0] if open_ else -1
+            if role > Role.FLOAT or role == Role.ARGUMENTS or (role == Role.BAR and not self._opens()):
+                if (
+                    role == Role.MULTIPLY
+                    and product is not None
+                    and operator is _TIMES
+                    and self._begins(self.at + 1, taker)
+                ):
+                    operator = node
+                    self.at += 1
+                    continue
+                if not open_:
+                    if role == Role.BAR and product is not None and not self.barred:
+                        product, more = self._at_bar(product)
+                        key = None
+                        if more:
+                            continue
+                    break
+            elif taker < 0 or self._fits(role, taker):
+                self.at += 1
+                if Role.FUNCTION <= role <= Role.DIFFERENTIAL:
+                    if role <= Role.OPERATOR and self.at < end and items[self.at][0] == Role.ARGUMENTS:
+                        factor = self._called(node)
+                    else:
+                        open_.append((role, node, product, key, operator))
+                        product, key, operator = None, None, _TIMES
+                        continue
+                elif role == Role.BAR:
+                    factor = self._between_bars(self.at - 1)
+                elif role == Role.FLOAT:
+                    factor = self._before_base(node)
+                elif taker == Role.INTEGRAL and node[0] in _DIFFERENTIALS and self.at < end and items[self.at][0] == 0:
+                    factor = ("F!d", [items[self.at][1]])
+                    self.at += 1
+                else:
+                    factor = node
+                product, key, operator = _times(product, key, operator, factor)
+                if taker != Role.DIFFERENTIAL:
+                    continue
+            if not open_:
+                break
+            product, key, operator = _closed(open_.pop(), product)
+            while open_ and open_[-1][0] == Role.DIFFERENTIAL:
+                product, key, operator = _closed(open_.pop(), product)
+        while open_:
+            product, key, operator = _closed(open_.pop(), product)
+        return product
+
+    def _opens(self) -> bool:
+        if self.bars is None:
+            self.bars = matching_bars(self.items)
+        return self.at in self.bars
+
+    def _fits(self, role: int, taker: int) -> bool:
+        """Whether an item may be a factor of what a function takes without brackets."""
+        if taker in (Role.BIG, Role.INTEGRAL, Role.DIFFERENTIAL):
+            return True
+        return (
+            role <= Role.NUMBER
+            or role in (Role.FUNCTION, Role.BAR, Role.FLOAT)
+            or (role == Role.TRIGONOMETRIC and taker != Role.TRIGONOMETRIC)
+        )
+
+    def _begins(self, place: int, taker: int) -> bool:
+        """Whether a factor begins here that `taker` takes."""
+        if place >= self.end:
+            return False
+        role = self.items[place][0]
+        if role > Role.FLOAT or role == Role.ARGUMENTS:
+            return False
+        if role == Role.BAR:
+            self._opens()
+            if place not in (self.bars or ()):
+                return False
+        return taker < 0 or (taker != Role.DIFFERENTIAL and self._fits(role, taker))
+
+    def _called(self, function: Node) -> Node:
+        """A function with the brackets behind it; their scripts belong to the value."""
+        value = self.items[self.at][1]
+        self.at += 1
+        outer: list[tuple[str, list[Node]]] = []
+        while value[0]:  # brackets with scripts
+            outer.append((value[0], list(value[1][1:])))
+            value = value[1][0]
+        value = apply(function, list(value[1]))
+        for label, others in reversed(outer):
+            value = (label, [value, *others])
+        return value
+
+    def _before_base(self, script: Node) -> Node:
+        """A script that stands before what it belongs to."""
+        scripts = [script]
+        while self.at < self.end and self.items[self.at][0] == Role.FLOAT:
+            scripts.append(self.items[self.at][1])
+            self.at += 1
+        base = ABSENT
+        if self.at < self.end and self.items[self.at][0] <= Role.FENCED:
+            base = self.items[self.at][1]
+            self.at += 1
+        return scripted(base, [(name, arguments[0]) for name, arguments in reversed(scripts)])
+
+    def _between_bars(self, place: int) -> Node:
+        """An absolute value, or between double bars a norm."""
+        bars = self.bars or {}
+        close = bars[place]
+        base, scripts = unscripted(self.items[close][1])
+        norm = base[0] == "V!∥"
+        start, end = place + 1, close
+        if not norm and bars.get(start) == close - 1 and close - start > 2:
+            norm, start, end = True, start + 1, close - 1
+        self.at = close + 1
+        inside, reason = read(self.items[start:end])
+        self.reason = self.reason or reason
+        return scripted(("O!norm" if norm else "F!abs", [inside]), scripts)
+
+    def _at_bar(self, product: Node) -> tuple[Node, bool]:
+        """A bar behind a product: evaluated at its subscript, else on the condition that follows. Whether factors may
+        follow."""
+        _, scripts = unscripted(self.items[self.at][1])
+        self.at += 1
+        if scripts:
+            places = [script for name, script in sorted(scripts, key=lambda pair: pair[0])]
+            return ("O!evaluated-at", [product, *places]), True
+        self.barred = True
+        first = self._expression()
+        condition = [] if first is None else [first]
+        after = self.at
+        condition = self._behind_commas(condition)
+        if len(condition) > 1 and self._at_a_bar():
+            # a | b, c | d
+            del condition[1:]
+            self.at = after
+        self.barred = False
+        if not condition:
+            self.at -= 1
+            return product, False
+        return apply(_CONDITIONAL, [product, listed(condition)]), self._at_a_bar()
+
+    def _at_a_bar(self) -> bool:
+        return self.at < self.end and self.items[self.at][0] == Role.BAR
+
+
+def _times(product: Node | None, key: Node | None, operator: Node, factor: Node) -> tuple[Node, Node | None, Node]:
+    """The product with one more factor."""
+    if product is None:
+        return factor, None, _TIMES
+    if key is operator:
+        product[1].append(factor)  # type: ignore[attr-defined]
+        return product, key, _TIMES
+    return apply(operator, [product, factor]), None if operator[1] else operator, _TIMES
+
+
+def _closed(
+    frame: tuple[int, Node, Node | None, Node | None, Node], taken: Node | None
+) -> tuple[Node, Node | None, Node]:
+    """The product around a function or sum, with it and what it has taken as one more factor."""
+    _, function, product, key, operator = frame
+    return _times(product, key, operator, function if taken is None else apply(function, [taken]))

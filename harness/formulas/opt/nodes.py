@@ -1,0 +1,69 @@
+"""Nodes of operator trees put together as LaTeXML and Tangent-S do it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.formulas.opt.tables import REVERSED, Node, leaf
+
+ABSENT = leaf("W!")
+_SCRIPTS = ("O!SUB", "O!SUP")
+
+
+def error(parts: Sequence[Node]) -> Node:
+    """A part that could not be read, with what was read of it."""
+    return ("E!", parts)
+
+
+def apply(operator: Node, arguments: list[Node]) -> Node:
+    """An operator with its arguments; one with scripts becomes the first argument of what is named after its base."""
+    label, scripts = operator
+    if scripts:
+        base = scripts[0][0] if label in _SCRIPTS else ""
+        return ("+!" + base, [operator, *arguments])
+    if label == "O!int" and len(arguments) == 1:
+        arguments += [ABSENT, ABSENT]
+    elif label == "O!root":
+        arguments.append(leaf("N!2"))
+    return ("F!" + label[2:] if label[0] == "V" else label, arguments)
+
+
+def unscripted(node: Node) -> tuple[Node, list[tuple[str, Node]]]:
+    """The base of a node and its scripts as (operator, script), first the inmost."""
+    scripts = []
+    while node[0] in _SCRIPTS and len(node[1]) > 1:
+        scripts.append((node[0], node[1][1]))
+        node = node[1][0]
+    return node, scripts[::-1]
+
+
+def scripted(node: Node, scripts: Sequence[tuple[str, Node]]) -> Node:
+    """The node with scripts, first the inmost."""
+    for operator, script in scripts:
+        node = (operator, [node, script])
+    return node
+
+
+def relations(parts: list[Node]) -> Node:
+    """Expressions with relations between them: one relation, or all that hold."""
+    if len(parts) == 1:
+        return parts[0]
+    found = []
+    for place in range(1, len(parts) - 1, 2):
+        relation = parts[place]
+        sides = [parts[0], parts[2]] if place == 1 else [parts[place + 1]]
+        if relation[0] in REVERSED:
+            relation = leaf(REVERSED[relation[0]])
+            sides.reverse()
+        found.append(apply(relation, sides))
+    return found[0] if len(found) == 1 else ("U!and", found)
+
+
+def listed(parts: list[Node]) -> Node:
+    """Expressions with punctuation between them."""
+    return parts[0] if len(parts) == 1 else (f"M!L-{len(parts)}", parts)
+
+
+def sequence(parts: list[Node]) -> Node:
+    """Formulas with punctuation between them."""
+    return parts[0] if len(parts) == 1 else ("O!form-seq", parts)

@@ -1,0 +1,373 @@
+r"""The tokens of a formula read into rows of items, brackets matched on the way.
+
+Groups and arguments are read by recursion, `DEPTH` levels at most and three calls a level. Brackets are no recursion:
+the row around an open bracket waits until the bracket is closed.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from harness.formulas.mathml.walk import DEEP, DEPTH
+from harness.formulas.opt import tokens as latex
+from harness.formulas.opt.brackets import UNMATCHED, fenced
+from harness.formulas.opt.commands import COMMANDS, IGNORED, OVERS, aligned
+from harness.formulas.opt.grammar import read
+from harness.formulas.opt.nodes import ABSENT, error, listed
+from harness.formulas.opt.tables import ITEMS, SPACES, STYLES, SWITCHES, WORDS, Item, Node, Role, Rows, leaf, styled
+from harness.formulas.trees.reading import ERROR
+
+UNREADABLE = "a character that is none of mathematics"
+MISSING = "a missing argument"
+
+_LONGEST = 50  # items of an interval whose brackets are turned outward
+_WIDE = 10.0  # points of blank that separate as a comma does
+_COMMA: Item = (Role.PUNCTUATION.value, leaf("V!,"))
+_BLANK: Item = (Role.ATOM.value, leaf("W!"))  # empty braces
+_TEXT: Item = (Role.ATOM.value, ABSENT)
+_ENDS = frozenset(("}", "&", "\\\\", "\\cr", "\\end", "\\tabularnewline", "\\of"))
+_JOINED = {"O!ltU!eq": "O!leq", "O!gtU!eq": "O!geq", "O!ltO!lt": "O!much-less-than", "O!gtO!gt": "O!much-greater-than"}
+_ANGLES = {"<": "\\langle", ">": "\\rangle", "/": "", "\\backslash": ""}
+_NO_BASE = frozenset((Role.OPEN, Role.PUNCTUATION, Role.PERIOD, Role.OVER))
+
+_Open = list[tuple[Rows, str, bool]]  # the row around a bracket, the bracket, whether behind \left
+
+
+class Reader:
+    """The tokens of a formula, the place of the next one, and the first reason why a part could not be read."""
+
+    __slots__ = ("at", "reason", "tokens")
+
+    def __init__(self, tokens: list[str]) -> None:
+        self.tokens = tokens
+        self.at = 0
+        self.reason = ""
+
+    def formula(self) -> Node | None:
+        """What all tokens stand for; None if they say nothing."""
+        if len(self.tokens) == 1 and self.tokens[0] in ITEMS:
+            return ITEMS[self.tokens[0]][1]
+        lines: list[Rows] = [[]]
+        while True:
+            lines[-1] += self.row("", 1)
+            if self.at >= len(self.tokens):
+                return aligned(self, lines) if any(lines) else None
+            # A row that ends before the formula does.
+            unit = self.tokens[self.at]
+            self.at += 1
+            if unit == "\\end":
+                self.skip()
+            if unit in ("}", "\\end", "\\of"):
+                self.fault(UNMATCHED)
+            elif unit != "&":
+                lines.append([])
+
+    def fault(self, reason: str) -> None:
+        """Notes why a part could not be read."""
+        self.reason = self.reason or reason
+
+    def read(self, items: Rows) -> Node:
+        """What a row stands for."""
+        if len(items) == 1 and items[0][0] not in (Role.OVER, Role.FLOAT):
+            return items[0][1]
+        node, reason = read(items)
+        self.reason = self.reason or reason
+        return node
+
+    # ---- rows ---------------------------------------------------------------------------------------------------
+
+    def row(self, stop: str, depth: int, style: str = "", before: int = -1) -> Rows:
+        """The items up to `stop`, which is taken, or up to the end of a cell, group or formula, which is not. `before`
+        is the role of the item before them (-1: none)."""
+        tokens = self.tokens
+        end = len(tokens)
+        row: Rows = []
+        open_: _Open = []
+        while self.at < end:
+            unit = tokens[self.at]
+            item = ITEMS.get(unit)
+            if item is not None:
+                role = item[0]
+                if unit == stop and not open_:
+                    break
+                self.at += 1
+                if role in (Role.RELATION, Role.PUNCTUATION):
+                    _joined(row, item)
+                elif role < Role.OPEN:
+                    row.append(item if role or not style else self._letters(unit, item, style))
+                elif unit == "]" and _opens(row, open_):
+                    row = self._open(row, open_, "]", False)
+                elif unit == "[" and self._closes(row, open_):
+                    row = self._close(row, open_, "[", False, before)
+                elif role == Role.OPEN:
+                    row = self._open(row, open_, item[1][0][2:], False)
+                elif role == Role.CLOSE:
+                    row = self._close(row, open_, item[1][0][2:], False, before)
+                elif role == Role.POSTFIX and row and row[-1][0] <= Role.ARGUMENTS:
+                    row[-1] = (row[-1][0], (item[1][0], [row[-1][1]]))
+                else:
+                    row.append(item)
+                continue
+            if unit in _ENDS:
+                break
+            self.at += 1
+            if unit == "\\left":
+                row = self._open(row, open_, self._delimiter(), True)
+            elif unit == "\\right":
+                close = self._delimiter()
+                while open_ and not open_[-1][2]:
+                    row = self._unclosed(row, open_)
+                row = self._close(row, open_, close, True, before)
+            elif unit in SWITCHES:
+                style = STYLES[unit]
+            elif unit in OVERS:
+                row = [(Role.OVER.value, (OVERS[unit], [self.read(row)]))]
+            elif (command := COMMANDS.get(unit)) is not None:
+                command(self, unit, row, depth, style)
+            else:
+                self._special(unit, row, depth, style)
+        while open_:
+            row = self._unclosed(row, open_)
+        if self.at < end and tokens[self.at] == stop:
+            self.at += 1
+        elif stop:
+            self.fault(UNMATCHED)
+        return row
+
+    def _letters(self, unit: str, item: Item, style: str) -> Item:
+        """A letter in another alphabet; in most of them with the letters behind it as one name."""
+        if unit.isascii() and unit.isalpha():
+            names = [styled(unit, style)]
+            while style in WORDS and self.at < len(self.tokens) and self.tokens[self.at].isalnum():
+                names += [styled(letter, style) for letter in self.tokens[self.at]]
+                self.at += 1
+            return (Role.ATOM.value, leaf("V!" + "".join(names)))
+        label = item[1][0]
+        # The Greek letter of a label that has it in italics.
+        greek = unicodedata.normalize("NFKC", label[2:].removeprefix("italic-"))
+        new = styled(greek, style) if label.startswith("V!") else greek
+        return (Role.ATOM.value, leaf("V!" + new)) if new != greek else item
+
+    def _closes(self, row: Rows, open_: _Open) -> bool:
+        """Whether `[` closes an interval: `[a, b[`."""
+        if not open_ or open_[-1][1] not in ("[", "]") or not row or row[-1][0] > Role.BAR:
+            return False
+        if len(row) > _LONGEST or not any(item[0] == Role.PUNCTUATION for item in row):
+            return False
+        if open_[-1][1] == "]" or self.at == len(self.tokens) or self.tokens[self.at] in _ENDS:
+            return True
+        after = ITEMS.get(self.tokens[self.at])
+        return after is not None and after[0] >= Role.ADD
+
+    def _open(self, row: Rows, open_: _Open, bracket: str, stretched: bool) -> Rows:
+        """The row behind a bracket that opens."""
+        if len(open_) >= DEPTH:
+            self.fault(DEEP)
+            row.append((Role.ATOM.value, error([])))
+            return row
+        open_.append((row, bracket, stretched))
+        return []
+
+    def _unclosed(self, row: Rows, open_: _Open) -> Rows:
+        """The row around a bracket that is not closed, with what is behind the bracket."""
+        around, bracket, _ = open_.pop()
+        if bracket == ".":
+            around += row
+            return around
+        self.fault(UNMATCHED)
+        around.append((Role.FENCED.value, error([self.read(row)] if row else [])))
+        return around
+
+    def _close(self, row: Rows, open_: _Open, close: str, stretched: bool, before: int) -> Rows:
+        """The row around a bracket with what is in it."""
+        if not open_ or open_[-1][2] != stretched:
+            self.fault(UNMATCHED)
+            row.append((Role.ATOM.value, error([])))
+            return row
+        around, bracket, _ = open_.pop()
+        if bracket == "." and close in ".|∥":
+            around += row
+            if close != ".":
+                around.append(ITEMS[close])
+        else:
+            before = around[-1][0] if around else -1 if open_ else before
+            item, reason = fenced(bracket, row, close, before)
+            self.reason = self.reason or reason
+            around.append(item)
+        return around
+
+    def _delimiter(self) -> str:
+        r"""The name of the bracket behind `\left` or `\right`; "." if there is none to be seen."""
+        if self.at >= len(self.tokens) or self.tokens[self.at] in _ENDS:
+            self.fault(MISSING)
+            return "."
+        unit = self.tokens[self.at]
+        self.at += 1
+        unit = _ANGLES.get(unit, unit)
+        item = ITEMS.get(unit)
+        return item[1][0][2:] if item is not None and item[1][0].startswith("V!") else unit
+
+    # ---- what is no symbol --------------------------------------------------------------------------------------
+
+    def _special(self, unit: str, row: Rows, depth: int, style: str) -> None:
+        """Adds what a token stands for that is neither a symbol nor a command with arguments."""
+        if unit in ("^", "_"):
+            _script("O!SUP" if unit == "^" else "O!SUB", self.argument(depth, style), row)
+        elif unit == "{":
+            self._group(row, depth, style)
+        elif unit[0] == "'":
+            prime = leaf("V!" + "′" * len(unit))
+            if self.at < len(self.tokens) and self.tokens[self.at] == "^":
+                self.at += 1
+                prime = listed([prime, self.argument(depth, style)])
+            _script("O!SUP", prime, row)
+        elif latex.is_number(unit):
+            digits = [unit]
+            while self.at < len(self.tokens) and latex.is_number(self.tokens[self.at]):
+                digits.append(self.tokens[self.at])
+                self.at += 1
+            row.append((Role.NUMBER.value, leaf("N!" + latex.number("".join(digits)))))
+        elif unit in SPACES:
+            width = SPACES[unit]
+            while self.at < len(self.tokens) and self.tokens[self.at] in SPACES:
+                width += SPACES[self.tokens[self.at]]
+                self.at += 1
+            if width >= _WIDE:
+                separate(row)
+        elif unit in IGNORED:
+            if self.tokens[self.at : self.at + 3 : 2] == ["{", "}"] and unit.lower().startswith("\\big"):
+                # \big{(}
+                self.tokens[self.at] = self.tokens[self.at + 2] = "\\relax"
+        elif latex.is_text(unit):
+            row.append(_TEXT)
+        elif unit[0] == "\\":
+            self.fault(f"unknown command {unit[:20]}")
+            row.append((Role.ATOM.value, leaf(ERROR + unit) if unit.isprintable() else error([])))
+        elif unit.isprintable():
+            row.append((Role.ATOM.value, leaf("V!" + unit)))
+        else:
+            self.fault(UNREADABLE)
+            row.append((Role.ATOM.value, error([])))
+
+    def _group(self, row: Rows, depth: int, style: str) -> None:
+        """Adds what stands in braces that are no argument; the opening brace has been taken."""
+        if depth >= DEPTH:
+            self.at -= 1
+            self.skip()
+            self.fault(DEEP)
+            row.append((Role.ATOM.value, error([])))
+            return
+        items = self.row("}", depth + 1, style, row[-1][0] if row else -1)
+        if items and items[0][0] == Role.OVER:
+            row.append((Role.ATOM.value, self.read(items)))
+        elif items or (self.at < len(self.tokens) and self.tokens[self.at] in ("^", "_")):
+            # Braces are no part of what is seen; empty ones keep a script from what stands before them.
+            row += items or [_BLANK]
+
+    # ---- arguments of commands ----------------------------------------------------------------------------------
+
+    def argument(self, depth: int, style: str = "") -> Node:
+        """What an argument stands for: a group, or the next token with what belongs to it."""
+        if self.at < len(self.tokens) and self.tokens[self.at] == "{" and depth < DEPTH:
+            self.at += 1
+            items = self.row("}", depth + 1, style)
+        else:
+            items = self.items(depth, style)
+        return self.read(items) if items else ABSENT
+
+    def items(self, depth: int, style: str = "") -> Rows:
+        """The items of an argument."""
+        tokens = self.tokens
+        while self.at < len(tokens) and (tokens[self.at] in SPACES or tokens[self.at] in IGNORED):
+            self.at += 1
+        if self.at >= len(tokens) or tokens[self.at] in _ENDS or tokens[self.at] in ("^", "_", "\\left", "\\right"):
+            self.fault(MISSING)
+            return []
+        unit = tokens[self.at]
+        if depth >= DEPTH:
+            self.fault(DEEP)
+            self.skip()
+            return [(Role.ATOM.value, error([]))]
+        self.at += 1
+        if unit == "{":
+            return self.row("}", depth + 1, style)
+        if len(unit) > 1 and latex.is_number(unit):
+            unit, rest = latex.first_digit(unit)
+            self.at -= 1
+            tokens[self.at] = rest
+            return [(Role.NUMBER.value, leaf("N!" + unit))] if unit != "." else [ITEMS["."]]
+        item = ITEMS.get(unit)
+        if item is not None:
+            return [self._letters(unit, item, style) if style and not item[0] else item]
+        row: Rows = []
+        if (command := COMMANDS.get(unit)) is not None:
+            command(self, unit, row, depth + 1, style)
+        elif latex.is_number(unit):
+            row.append((Role.NUMBER.value, leaf("N!" + latex.number(unit))))
+        else:
+            self._special(unit, row, depth + 1, style)
+        return row
+
+    def optional(self, depth: int) -> Node | None:
+        """What an argument in square brackets stands for, if there is one."""
+        if self.at >= len(self.tokens) or self.tokens[self.at] != "[" or depth >= DEPTH:
+            return None
+        self.at += 1
+        return self.read(self.row("]", depth + 1))
+
+    def skip(self) -> str:
+        """Passes over a token, or a group with all that is in it; what was in it."""
+        start = self.at
+        depth = 0
+        while self.at < len(self.tokens):
+            unit = self.tokens[self.at]
+            self.at += 1
+            depth += (unit == "{") - (unit == "}")
+            if depth <= 0:
+                break
+        return "".join(self.tokens[start : self.at]).strip("{}")
+
+    def skip_optional(self) -> None:
+        """Passes over what stands in square brackets, if there is any."""
+        if self.at < len(self.tokens) and self.tokens[self.at] == "[":
+            while self.at < len(self.tokens) and self.tokens[self.at] not in ("]", "}"):
+                self.at += 1
+            if self.at < len(self.tokens) and self.tokens[self.at] == "]":
+                self.at += 1
+
+
+def separate(row: Rows) -> None:
+    """Adds punctuation behind an operand."""
+    if row and row[-1][0] <= Role.BAR:
+        row.append(_COMMA)
+
+
+def _joined(row: Rows, relation: Item) -> None:
+    """Adds a relation, or punctuation, that may be one with what stands before it: `<=`, a comma behind a blank."""
+    if row and row[-1][0] == relation[0] and not row[-1][1][1]:
+        before = row[-1]
+        if before is _COMMA:
+            row.pop()
+        else:
+            label = _JOINED.get(before[1][0] + relation[1][0])
+            if label is not None:
+                row[-1] = (relation[0], leaf(label))
+                return
+    row.append(relation)
+
+
+def _opens(row: Rows, open_: _Open) -> bool:
+    """Whether `]` opens an interval: `]a, b[`."""
+    return not (open_ and open_[-1][1] in ("[", "]")) and not (row and row[-1][0] <= Role.BAR)
+
+
+def _script(operator: str, script: Node, row: Rows) -> None:
+    """Adds a script to the last item; where there is none that may have one, it is for the next."""
+    if row and row[-1] is _BLANK:
+        row.pop()
+        row.append((Role.FLOAT.value, (operator, [script])))
+    elif not row or row[-1][0] in _NO_BASE or row[-1][0] == Role.FLOAT:
+        row.append((Role.FLOAT.value, (operator, [script])))
+    else:
+        role, base = row[-1]
+        row[-1] = (role, (operator, [base, script]))

@@ -1,0 +1,271 @@
+"""What commands of LaTeX stand for in a symbol layout tree: characters, names, fonts, commands with arguments.
+
+Which characters are variables (`V!`) and which operators is LaTeXML's decision, seen in its trees of the ARQMath
+formulas. Characters that are not listed here are those of latex2mathml's table, operators if Unicode calls them
+mathematical symbols.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import lru_cache
+
+from harness.formulas.slt.rows import Symbol
+
+_VARIABLES = """
+alpha α beta β gamma γ delta δ epsilon ϵ varepsilon ε zeta ζ eta η theta θ vartheta ϑ iota ι kappa κ varkappa ϰ
+lambda λ mu μ nu ν xi ξ omicron o pi π varpi ϖ rho ρ varrho ϱ sigma σ varsigma ς tau τ upsilon υ phi ϕ varphi φ chi χ
+psi ψ omega ω digamma ϝ Gamma Γ Delta Δ Theta Θ Lambda Λ Xi Ξ Pi Π Sigma Σ Upsilon Υ Phi Φ Psi Ψ Omega Ω
+varGamma 𝛤 varDelta 𝛥 varTheta 𝛩 varLambda 𝛬 varXi 𝛯 varPi 𝛱 varSigma 𝛴 varPhi 𝛷 varPsi 𝛹 varOmega 𝛺
+infty ∞ aleph ℵ beth ℶ gimel ℷ daleth ℸ ell ℓ hbar ℏ hslash ℏ wp ℘ Re ℜ Im ℑ imath ı jmath ȷ emptyset ∅ varnothing ∅
+ldots … dots … dotsc … dotso … cdots ⋯ dotsb ⋯ dotsm ⋯ dotsi ⋯ vdots ⋮ ddots ⋱ iddots ⋰ neg ¬ lnot ¬ triangle △
+vartriangle △ angle ∠ measuredangle ∡ sharp ♯ flat ♭ natural ♮ clubsuit ♣ spadesuit ♠ heartsuit ♡ diamondsuit ♢
+square □ Box □ blacksquare ■ blacktriangle ▲ checkmark ✓ complement ∁ degree ° nexists ∄ eth ð Bbbk 𝕜 mho ℧
+# # _ _ S § P ¶ textdegree °
+"""
+_OPERATORS = """
+times × cdot ⋅ centerdot ⋅ div ÷ pm ± mp ∓ ast ∗ star ⋆ circ ∘ bullet ∙ oplus ⊕ ominus ⊖ otimes ⊗ oslash ⊘ odot ⊙
+cap ∩ cup ∪ sqcap ⊓ sqcup ⊔ uplus ⊎ vee ∨ lor ∨ wedge ∧ land ∧ setminus ∖ smallsetminus ∖ wr ≀ diamond ⋄ dagger †
+ddagger ‡ amalg ⨿ bigcirc ○ rtimes ⋊ ltimes ⋉ leq ≤ le ≤ geq ≥ ge ≥ leqslant ⩽ geqslant ⩾ ll ≪ gg ≫ lt < gt > neq ≠
+ne ≠ equiv ≡ sim ∼ simeq ≃ approx ≈ cong ≅ propto ∝ varpropto ∝ asymp ≍ doteq ≐ triangleq ≜ prec ≺ succ ≻ preceq ⪯
+succeq ⪰ subset ⊂ supset ⊃ subseteq ⊆ supseteq ⊇ subsetneq ⊊ supsetneq ⊋ subsetneqq ⫋ sqsubseteq ⊑ sqsupseteq ⊒ in ∈
+ni ∋ owns ∋ notin ∉ mid ∣ nmid ∤ parallel ∥ nparallel ∦ perp ⟂ vdash ⊢ dashv ⊣ models ⊧ vDash ⊨ forall ∀ exists ∃
+prime ′ to → rightarrow → leftarrow ← gets ← leftrightarrow ↔ Rightarrow ⇒ Leftarrow ⇐ Leftrightarrow ⇔ longrightarrow ⟶
+longleftarrow ⟵ longleftrightarrow ⟷ Longrightarrow ⟹ Longleftarrow ⟸ Longleftrightarrow ⟺ implies ⟹ impliedby ⟸
+iff ⇔ mapsto ↦ longmapsto ⟼ hookrightarrow ↪ hookleftarrow ↩ uparrow ↑ downarrow ↓ updownarrow ↕ Uparrow ⇑
+Downarrow ⇓ nearrow ↗ searrow ↘ swarrow ↙ nwarrow ↖ leadsto ↝ rightsquigarrow ⇝ twoheadrightarrow ↠
+rightleftharpoons ⇌ nrightarrow ↛ restriction ↾ upharpoonright ↾ partial ∂ nabla ∇ sum ∑ prod ∏ coprod ∐ int ∫ iint ∬
+iiint ∭ oint ∮ idotsint ∫⋯∫ bigcup ⋃ bigcap ⋂ bigoplus ⊕ bigotimes ⊗ bigodot ⊙ bigvee ⋁ bigwedge ⋀ bigsqcup ⊔ biguplus ⊎
+therefore ∴ because ∵ top ⊤ bot ⊥ surd √ colon : vdotswithin ⋮ bowtie ⋈ smile ⌣ frown ⌢ backslash \\ % % & & $ $
+langle ⟨ rangle ⟩ lfloor ⌊ rfloor ⌋ lceil ⌈ rceil ⌉ lbrace { rbrace } lbrack [ rbrack ] vert | lvert | rvert | Vert ∥
+lVert ∥ rVert ∥ lparen ( rparen ) { { } } | ∥ unlhd ⊴ unrhd ⊵ lhd ⊲ rhd ⊳ triangleleft ◁ triangleright ▷
+trianglelefteq ⊴ trianglerighteq ⊵ nleq ≰ ngeq ≱ nless ≮ ngtr ≯ nsubseteq ⊈ nsupseteq ⊉ nsim ≁ ncong ≇ lesssim ≲
+gtrsim ≳ coloneqq ≔ coloneq ≔ eqqcolon ≕ vdots ⋮ qed ∎ ulcorner ⌜ urcorner ⌝ llcorner ⌞ lrcorner ⌟ barwedge ⊼
+lneq ⪇ gneq ⪈ lneqq ≨ gneqq ≩ Vdash ⊩ Vvdash ⊪ nvdash ⊬ nvDash ⊭ bigtriangleup △ bigtriangledown ▽ bigstar ★ ldotp .
+lgroup ⟮ rgroup ⟯ lmoustache ⎰ rmoustache ⎱ nLeftarrow ⇍ nRightarrow ⇏ nleftarrow ↚ nleftrightarrow ↮
+"""
+_NAMES = (
+    *(
+        "arccos",
+        "arcsin",
+        "arctan",
+        "arg",
+        "cos",
+        "cosh",
+        "cot",
+        "coth",
+        "csc",
+        "deg",
+        "exp",
+        "gcd",
+        "hom",
+        "ker",
+        "lg",
+    ),
+    *(
+        "ln",
+        "log",
+        "max",
+        "min",
+        "sec",
+        "sin",
+        "sinh",
+        "tan",
+        "tanh",
+        "Pr",
+        "sech",
+        "csch",
+        "arccot",
+        "arcsec",
+        "arccsc",
+    ),
+)
+# Names that LaTeXML takes for operators: what stands below them stands under them.
+_NAMED_OPERATORS = {
+    **{name: name for name in ("lim", "sup", "inf", "det", "dim", "mod")},
+    **{"limsup": "lim sup", "liminf": "lim inf", "injlim": "inj lim", "projlim": "proj lim", "bmod": "mod"},
+    **{"varlimsup": "lim sup", "varliminf": "lim inf", "varinjlim": "inj lim", "varprojlim": "proj lim"},
+}
+
+
+def _pairs(table: str) -> dict[str, str]:
+    words = table.split()
+    return {"\\" + name: text for name, text in zip(words[::2], words[1::2], strict=True)}
+
+
+_CHARACTERS = {name: "V!" + text for name, text in _pairs(_VARIABLES).items()} | {
+    **{"\\" + name: "V!" + name for name in _NAMES},
+    **{"\\" + name: text for name, text in _NAMED_OPERATORS.items()},
+}
+SYMBOLS: dict[str, str] = _pairs(_OPERATORS) | _CHARACTERS
+FUNCTIONS = frozenset("V!" + name for name in _NAMES) - {"V!max", "V!min", "V!gcd", "V!Pr"}
+INTEGRALS = frozenset("∫∬∭∮⨌")
+# Side by side they are one symbol.
+LIGATURES = {(":", "="): ":=", ("!", "!"): "!!", ("<", "="): "<=", (">", "="): ">=", ("<", "<"): "<<", (">", ">"): ">>"}
+
+ACCENTS = {
+    **{
+        "\\bar": "¯",
+        "\\overline": "¯",
+        "\\hat": "^",
+        "\\widehat": "^",
+        "\\tilde": "~",
+        "\\widetilde": "~",
+        "\\vec": "→",
+    },
+    **{"\\dot": "˙", "\\ddot": "¨", "\\dddot": "˙˙˙", "\\check": "ˇ", "\\breve": "˘", "\\acute": "´", "\\grave": "`"},
+    **{"\\mathring": "˚", "\\overrightarrow": "→", "\\overleftarrow": "←", "\\overbrace": "⏞", "\\widecheck": "ˇ"},
+    **{"\\overleftrightarrow": "↔", "\\overparen": "⏜", "\\wideparen": "⏜", "\\overarc": "⏜"},
+}
+UNDER = {"\\underline": "¯", "\\underbar": "¯", "\\underbrace": "⏟", "\\underrightarrow": "→", "\\utilde": "~"}
+ARROWS = {"\\xrightarrow": "→", "\\xleftarrow": "←", "\\xmapsto": "↦", "\\xhookrightarrow": "↪", "\\xRightarrow": "⇒"}
+# Commands with arguments: how many.
+ARGUMENTS = {
+    **dict.fromkeys(("\\frac", "\\dfrac", "\\tfrac", "\\cfrac", "\\binom", "\\dbinom", "\\tbinom"), 2),
+    **dict.fromkeys(("\\overset", "\\underset", "\\stackrel"), 2),
+    **dict.fromkeys(("\\sqrt", "\\boxed", "\\fbox", "\\phantom", "\\hphantom", "\\vphantom", "\\mathop", "\\pmod"), 1),
+    **dict.fromkeys(("\\pod", "\\not", "\\smash", "\\mathbin", "\\mathrel", "\\mathord", "\\mathopen"), 1),
+    **dict.fromkeys(
+        ("\\mathclose", "\\mathpunct", "\\mathinner", "\\ensuremath", "\\cancel", "\\bcancel", "\\xcancel"), 1
+    ),
+    **dict.fromkeys((*ACCENTS, *UNDER, *ARROWS), 1),
+}
+OPTIONAL = frozenset(("\\sqrt", *ARROWS))
+INFIX = {"\\over": "", "\\atop": "", "\\choose": "()", "\\brace": "{}", "\\brack": "[]"}
+# Commands whose argument is left out, and commands that are left out.
+DROPPED = frozenset(
+    "\\" + name
+    for name in (
+        *(
+            "label",
+            "tag",
+            "tag*",
+            "hspace",
+            "hspace*",
+            "vspace",
+            "vspace*",
+            "color",
+            "textcolor",
+            "colorbox",
+            "require",
+            "ref",
+            "eqref",
+            "cite",
+        ),
+        *("bbox", "rule", "mspace", "mskip", "kern", "hskip", "raise", "lower", "style", "class", "cssId", "unicode"),
+    )
+)
+NOTHING = frozenset(
+    "\\" + name
+    for name in (
+        *(",", ";", ":", "!", ">", " ", "/", "-", "quad", "qquad", "enspace", "enskip", "thinspace", "negthinspace"),
+        *("space", "nolimits", "displaylimits", "displaystyle", "textstyle", "scriptstyle", "medspace"),
+        *("scriptscriptstyle", "thickspace", "nonumber", "notag", "hfill", "hfil", "hline", "noindent", "nobreakspace"),
+        *("allowbreak", "relax", "strut", "mathstrut", "null", "middle", "big", "Big", "bigg", "Bigg", "bigl", "bigr"),
+        *("Bigl", "Bigr", "biggl", "biggr", "Biggl", "Biggr", "bigm", "Bigm", "biggm", "Biggm", "tiny", "scriptsize"),
+        *("footnotesize", "small", "normalsize", "large", "Large", "LARGE", "huge", "Huge", "par", "hss", "vfill"),
+        *(
+            "protect",
+            "unboldmath",
+            "centering",
+            "mathsurround",
+            "toprule",
+            "midrule",
+            "bottomrule",
+            "break",
+            "goodbreak",
+        ),
+        *("newline", "\n", "\t", "cr", "\\"),
+    )
+)
+FONTS = {
+    **{"\\mathbb": "bb", "\\Bbb": "bb", "\\mathbf": "bf", "\\bold": "bf", "\\mathcal": "cal", "\\mathscr": "cal"},
+    **{"\\mathfrak": "frak", "\\frak": "frak", "\\mathrm": "rm", "\\mathsf": "sf", "\\mathtt": "tt", "\\mathit": "it"},
+    **{"\\boldsymbol": "bm", "\\bm": "bm", "\\pmb": "bm", "\\mathnormal": "", "\\operatorname": "op", "\\mathds": "bb"},
+    **{"\\operatorname*": "op", "\\operatornamewithlimits": "op", "\\mathbbm": "bb", "\\mathup": "rm", "\\symbf": "bf"},
+}
+SWITCHES = {
+    **{"\\rm": "rm", "\\bf": "bf", "\\sf": "sf", "\\tt": "tt", "\\it": "it", "\\cal": "cal", "\\mit": "", "\\sl": "it"},
+    **{"\\boldmath": "bm", "\\rmfamily": "rm", "\\bfseries": "bf"},
+}
+TEXTS = {
+    **dict.fromkeys(("\\text", "\\textrm", "\\mbox", "\\hbox", "\\textnormal", "\\textup", "\\textsc", "\\textmd"), ""),
+    **{"\\textbf": "bf", "\\textit": "it", "\\textsf": "sf", "\\texttt": "tt", "\\textsl": "it", "\\emph": "it"},
+}
+MERGED = frozenset(("rm", "op", "bf", "sf", "tt", "it"))  # fonts whose letters side by side are one name
+FENCES = {
+    **{"matrix": "", "smallmatrix": "", "array": "", "aligned": "", "split": "", "gathered": "", "subarray": ""},
+    **{
+        "pmatrix": "()",
+        "bmatrix": "[]",
+        "Bmatrix": "{}",
+        "vmatrix": "||",
+        "Vmatrix": "∥∥",
+        "cases": "{",
+        "rcases": "}",
+    },
+    **{"align": "", "alignat": "", "gather": "", "eqnarray": "", "multline": "", "flalign": "", "alignedat": ""},
+    **{"dcases": "{", "tabular": "", "substack": "", "psmallmatrix": "()", "pmatrix*": "()", "bmatrix*": "[]"},
+}
+GAPS = {"\\,": "\u2009", "\\;": "\u2004", "\\ ": "\u2005"}  # spaces that may stand within a number
+COLUMNS = frozenset(("array", "subarray", "alignat", "alignedat", "tabular", "alignat*"))  # an argument follows
+
+_STARTS = {"bf": (0x1D400, 0x1D41A), "it": (0x1D434, 0x1D44E), "bm": (0x1D468, 0x1D482), "cal": (0x1D49C, 0x1D4B6)} | {
+    **{"frak": (0x1D504, 0x1D51E), "bb": (0x1D538, 0x1D552), "sf": (0x1D5A0, 0x1D5BA), "tt": (0x1D670, 0x1D68A)}
+}
+_DIGITS = {"bf": 0x1D7CE, "bm": 0x1D7CE, "bb": 0x1D7D8, "sf": 0x1D7E2, "tt": 0x1D7F6}
+_LETTERLIKE = {
+    **dict(zip("BEFHILMRego", "ℬℰℱℋℐℒℳℛℯℊℴ", strict=True)),
+}
+_HOLES = {
+    "cal": _LETTERLIKE,
+    "frak": dict(zip("CHIRZ", "ℭℌℑℜℨ", strict=True)),
+    "bb": dict(zip("CHNPQRZ", "ℂℍℕℙℚℝℤ", strict=True)),
+    "it": {"h": "ℎ"},
+}
+_GREEK = "αβγδεζηθικλμνξοπρςστυφχψω"
+_GREEK_CAPITALS = "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡϴΣΤΥΦΧΨΩ"
+
+
+@lru_cache(1 << 14)
+def styled(character: str, font: str) -> str:
+    """The character of a font; itself if the font has none."""
+    if font in _HOLES and character in _HOLES[font]:
+        return _HOLES[font][character]
+    if character.isascii() and character.isalpha() and font in _STARTS:
+        start = _STARTS[font][character.islower()]
+        return chr(start + ord(character) - (97 if character.islower() else 65))
+    if character.isascii() and character.isdigit() and font in _DIGITS:
+        return chr(_DIGITS[font] + int(character))
+    if font in ("bf", "bm"):
+        if character in _GREEK_CAPITALS:
+            return chr((0x1D6A8 if font == "bf" else 0x1D71C) + _GREEK_CAPITALS.index(character))
+        if character in _GREEK and font == "bm":
+            return chr(0x1D736 + _GREEK.index(character))
+    return character
+
+
+@lru_cache(1 << 14)
+def label(piece: str) -> str | None:
+    """The label of a command or character; None if nothing is known about it."""
+    if piece in SYMBOLS:
+        return SYMBOLS[piece]
+    if len(piece) == 1:
+        return piece if piece in "+-*/=<>.,;:!()[]|`" else "V!" + piece
+    from latex2mathml.symbols_parser import convert_symbol
+
+    found = convert_symbol(piece)
+    try:
+        character = chr(int(found, 16)) if found else ""
+    except ValueError:
+        return None
+    if not character or unicodedata.category(character) in ("Cc", "Cs", "Cf", "Zs"):
+        return None
+    return character if unicodedata.category(character) == "Sm" else "V!" + character
+
+
+def symbol(label_: str, font: str) -> Symbol:
+    """A symbol of its own in a font."""
+    if font and label_[1:2] == "!" and len(label_) == 3:
+        return Symbol(label_[:2] + styled(label_[2], font))
+    return Symbol(label_)

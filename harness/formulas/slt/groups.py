@@ -1,0 +1,386 @@
+"""Groups of a formula that is being read: parts with their scripts, brackets and bars that belong together, matrices.
+
+Of what LaTeXML finds by parsing, three things show in the layout and are done here: which brackets and bars belong
+together, what `|_{x=0}` is evaluated, and which `d` after an integral is a differential.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from itertools import pairwise
+
+from harness.formulas.slt import rows
+from harness.formulas.slt.commands import ACCENTS, ARROWS, FENCES, FUNCTIONS, INTEGRALS, LIGATURES, UNDER
+from harness.formulas.slt.rows import BLANK, Row, Symbol
+
+PAIRS = {")": "(", "]": "[", "}": "{", "⟩": "⟨", "⌋": "⌊", "⌉": "⌈"}
+OPENING = frozenset(PAIRS.values())
+BARS = frozenset(("|", "∥", "||"))
+_POSTFIX = frozenset(("!", "!!", "′", "%", *PAIRS))
+_RELATIONS = frozenset("=<>≤≥≠≡≈≅≃⊂⊆⊃⊇⇔∝⩽⩾≪≫∈∉∼∣→⟶↦⟹⇒,;:.")
+_BETWEEN = _RELATIONS | OPENING | frozenset("+-±∓")
+_LONGEST = 100  # characters of a name that is put together
+_FEW = 64  # parts between two brackets of different kinds
+
+
+class Upright(Symbol):
+    """A name in roman letters: as a differential it stays `d`."""
+
+    __slots__ = ()
+
+
+class Frame:
+    """An open group, or a command that waits for arguments.
+
+    Attributes
+    ----------
+    kind : `{`, `[`, `left`, `env`, `root` or `top` for groups, `args` for commands, `^` and `_` for scripts.
+    name : of the command, the environment, or the character after `\\left`.
+    need : arguments that the command takes; 0 for a group.
+    items : of a group, the parts so far, each a base for scripts; of a command, its arguments.
+    option : argument in brackets.
+    below, above : scripts of the last part, None if there are none; primes: `above` is nothing but primes; carried:
+        they are those of the last part of a group, and further ones join them.
+    fences : number and character of the brackets that are still open, and of bars that may be.
+    word, brace, floating : number of the part that further letters lengthen, that is a brace over or under
+        something, that is scripts without a base.
+    integral : whether an integral stands in the group, or before it in the group around it.
+    infix : brackets and numerator of `\\over` and its like.
+    cells, rows : of a matrix, the cells of this row so far and the rows before.
+    """
+
+    __slots__ = (
+        *(
+            "above",
+            "below",
+            "brace",
+            "carried",
+            "cells",
+            "fences",
+            "floating",
+            "font",
+            "infix",
+            "items",
+            "kind",
+            "name",
+            "need",
+        ),
+        *("integral", "option", "primes", "rows", "word"),
+    )
+
+    def __init__(self, kind: str, font: str, name: str = "", need: int = 0) -> None:
+        self.kind = kind
+        self.font = font
+        self.name = name
+        self.need = need
+        self.option: Row | None = None
+        self.infix: tuple[str, list[Row]] | None = None
+        self.integral = False
+        self.cells: list[Row] = []
+        self.rows: list[list[Row]] = []
+        self.clear()
+
+    def clear(self) -> None:
+        """A new cell begins."""
+        self.items: list[Row] = []
+        self.fences: list[tuple[int, str]] = []
+        self.below: Row | None = None
+        self.above: Row | None = None
+        self.primes = self.carried = False
+        self.word = self.brace = self.floating = -1
+
+
+# ---- parts and scripts ------------------------------------------------------------------------------------------
+
+
+def append(frame: Frame, row: Row) -> None:
+    """A new part of a group; scripts without a base before it are its prescripts."""
+    settle(frame)
+    frame.carried = False
+    items = frame.items
+    if frame.floating == len(items) - 1 >= 0 and row and row[0].label not in _BETWEEN:
+        scripts = items.pop()[0].below or {}
+        row = rows.hung(row, [("d", scripts.get("b")), ("c", scripts.get("a"))])
+        frame.floating = -1
+    items.append(row)
+
+
+def settle(frame: Frame) -> None:
+    """The last part gets the scripts that were read."""
+    below, above = frame.below, frame.above
+    if below is None and above is None:
+        return
+    last = len(frame.items) - 1
+    base = frame.items[last]
+    if frame.brace == last:
+        frame.items[last] = rows.hung(base, [("u", below), ("o", above)])
+    else:
+        frame.items[last] = rows.scripted(base, below, above)
+    if not base:
+        frame.floating = last
+    frame.below = frame.above = None
+    frame.primes = frame.carried = False
+    frame.word = -1
+
+
+def splice(frame: Frame, group: Frame) -> None:
+    """The parts of a group become parts of the group around it: to LaTeXML braces in a row are not there.
+
+    Its last part gets the scripts that follow, its open brackets may still be closed.
+    """
+    settle(frame)
+    begin = len(frame.items)
+    if not group.items:
+        append(frame, [])
+        return
+    if begin and frame.floating == begin - 1:
+        append(frame, group.items[0])
+        frame.items += group.items[1:]
+        begin -= 1
+    else:
+        frame.items += group.items
+    frame.fences += [(begin + number, name) for number, name in group.fences]
+    frame.integral = frame.integral or group.integral
+    frame.below, frame.above, frame.primes = group.below, group.above, group.primes
+    frame.carried = True
+    last = len(group.items) - 1
+    frame.brace = len(frame.items) - 1 if group.brace == last else -1
+    frame.floating = len(frame.items) - 1 if group.floating == last else -1
+
+
+def settled(frame: Frame) -> list[Row]:
+    """The parts of a group that ends."""
+    settle(frame)
+    if frame.integral:
+        _differentials(frame.items, within=True)
+    return frame.items
+
+
+def flat(parts: list[Row]) -> Row:
+    """The symbols of the parts in one row."""
+    return [symbol for part in parts if not rows.ignored(part) for symbol in part]
+
+
+def row_of(frame: Frame) -> Row:
+    """The row that a group gives."""
+    row = flat(settled(frame))
+    if frame.infix is None:
+        return row
+    brackets, above = frame.infix
+    fraction = _over(flat(above), row)
+    return fence(brackets[0], [[fraction]], brackets[1]) if brackets else [fraction]
+
+
+def _over(above: Row, below: Row) -> Symbol:
+    return Symbol("O!divide", {edge: row for edge, row in (("o", above), ("u", below)) if row})
+
+
+def join(frame: Frame, name: str) -> bool:
+    """Whether the character was put together with the part before it, as `:=`, `!!` and primes are."""
+    if not frame.items or frame.below is not None or frame.above is not None:
+        return False
+    last = frame.items[-1]
+    if len(last) != 1 or last[0].below:
+        return False
+    label = last[0].label
+    if name == "′" and label[:1] == "′" and len(label) < _LONGEST:
+        whole: str | None = label + name
+    else:
+        whole = LIGATURES.get((label, name))
+    if whole:
+        frame.items[-1] = [Symbol(whole)]
+    return whole is not None
+
+
+def _differentials(parts: list[Row], within: bool) -> None:
+    """Each `d` before a variable after an integral is a differential, unless it is in a function's argument.
+
+    A sum or relation ends what the integral stands before.
+    """
+    argument = False
+    label = ""
+    for part, after in pairwise(parts):
+        before, label = label, part[0].label if part else ""
+        if label in INTEGRALS:
+            within, argument = True, False
+        elif label in _RELATIONS or (label in ("+", "-") and before not in INTEGRALS):
+            within = False
+        elif label in FUNCTIONS:
+            argument = argument or not (after and after[0].label.startswith("M!"))
+        elif label == "V!d" and within and not argument and _is_differential(part, after):
+            part[0].label = "d" if isinstance(part[0], Upright) else "𝑑"
+
+
+def lengthen(frame: Frame, text: str) -> bool:
+    """Whether letters or digits were put to the name before them, which has no scripts yet."""
+    open_ = frame.word == len(frame.items) - 1 >= 0 and frame.below is None and frame.above is None
+    if open_ and len(frame.items[-1][0].label) < _LONGEST:
+        frame.items[-1][0].label += text
+        return True
+    return False
+
+
+def _is_differential(part: Row, after: Row) -> bool:
+    return len(part) == 1 and not part[0].below and bool(after) and after[0].label.startswith("V!")
+
+
+# ---- brackets and bars ------------------------------------------------------------------------------------------
+
+
+def mark(frame: Frame, name: str) -> None:
+    """An opening bracket, or a bar that may be one."""
+    append(frame, [Symbol(name)])
+    frame.fences.append((len(frame.items) - 1, name))
+
+
+def bracket(frame: Frame, name: str) -> None:
+    """A closing bracket, put together with the one that it closes."""
+    settle(frame)
+    fences = frame.fences
+    wanted = PAIRS[name]
+    while fences and fences[-1][1] in BARS:
+        fences.pop()
+    if fences and fences[-1][1] != wanted and not _interval(frame, name):
+        # Others that are still open in between stay as they are.
+        deeper = len(fences) - 1
+        while deeper >= 0 and len(fences) - deeper < _FEW and fences[deeper][1] != wanted:
+            deeper -= 1
+        if deeper >= 0 and fences[deeper][1] == wanted:
+            del fences[deeper + 1 :]
+    if fences and (fences[-1][1] == wanted or _interval(frame, name)):
+        _enclose(frame, name)
+    else:
+        append(frame, [Symbol(name)])
+
+
+def _interval(frame: Frame, name: str) -> bool:
+    """Whether `[a,b)` or `(a,b]` ends here."""
+    begin, opening = frame.fences[-1]
+    if {opening, PAIRS[name]} != {"(", "["} or len(frame.items) - begin > _FEW:
+        return False
+    return sum(len(part) == 1 and part[0].label == "," for part in frame.items[begin:]) == 1
+
+
+def _enclose(frame: Frame, name: str) -> None:
+    begin, opening = frame.fences.pop()
+    parts = frame.items[begin + 1 :]
+    del frame.items[begin:]
+    frame.word = frame.brace = frame.floating = -1
+    frame.items.append(fence(opening, parts, name))
+
+
+def bar(frame: Frame, name: str, side: str) -> None:
+    """A bar: closes one that is open if it stands behind an operand; `side`: `l` or `r` for those that say it."""
+    settle(frame)
+    operand = bool(frame.items) and _operand(frame.items[-1])
+    top = frame.fences[-1][1] if frame.fences else ""
+    if name == "||" and top == "|" and operand:
+        _enclose(frame, "|")
+        bar(frame, "|", "")
+    elif top == name and side != "l" and (operand or side == "r" or frame.fences[-1][0] == len(frame.items) - 2):
+        _enclose(frame, name)
+    else:
+        mark(frame, name)
+
+
+def _operand(part: Row) -> bool:
+    return len(part) > 1 or (bool(part) and (not rows.is_operator(part[0].label) or part[0].label in _POSTFIX))
+
+
+def fence(opening: str, parts: list[Row], closing: str) -> Row:
+    """Parts between brackets or bars, "" for none; between those of Tangent-S they make a matrix."""
+    if any(part and part[0].label in INTEGRALS for part in parts):
+        _differentials(parts, within=False)
+    parts = [part for part in parts if not rows.ignored(part)]
+    if opening == "{" and closing == "}":
+        parts = _builder(parts)
+    ends = [[Symbol(name)] if name else [] for name in (opening, closing)]
+    return rows.fenced([part for part in (ends[0], *parts, ends[1]) if part])
+
+
+def _builder(parts: list[Row]) -> list[Row]:
+    """What follows the bar or colon of a set builder is one part: its commas divide nothing."""
+    for number, part in enumerate(parts):
+        if len(part) == 1 and part[0].label in ("|", "∣", ":") and 0 < number < len(parts) - 1:
+            return [flat(parts[:number]), part, flat(parts[number + 1 :])]
+        if len(part) == 1 and part[0].label == ",":
+            break
+    return parts
+
+
+def evaluate(frame: Frame) -> None:
+    """A bar that gets scripts closes what stands before it: the factors since the last operator."""
+    last = len(frame.items) - 1
+    if last < 1 or frame.below is not None or frame.above is not None or frame.fences[-1:] != [(last, "|")]:
+        return
+    begin = last
+    while begin > 0 and not (len(frame.items[begin - 1]) == 1 and frame.items[begin - 1][0].label in _BETWEEN):
+        begin -= 1
+    if begin < last:
+        frame.fences.pop()
+        frame.items[begin:] = [flat(frame.items[begin:])]
+
+
+# ---- commands and environments ----------------------------------------------------------------------------------
+
+
+def environment(frame: Frame) -> Row:
+    """The matrix of an environment that ends; the rows one after the other if it is no matrix."""
+    last = row_of(frame)
+    if last or frame.cells or not frame.rows:
+        frame.rows.append([*frame.cells, last])
+    brackets = FENCES.get(frame.name.removesuffix("*"))
+    if brackets is None:
+        return flat([cell for row in frame.rows for cell in row])
+    if brackets in ("{", "}"):
+        # LaTeXML gives each case a condition.
+        frame.rows = [row + [[]] * (2 - len(row)) for row in frame.rows]
+    if not brackets and len(frame.rows) == len(frame.rows[0]) == 1 and "array" not in frame.name:
+        return frame.rows[0][0]
+    table = rows.matrix(frame.rows)
+    if brackets == "{":
+        return [Symbol("{"), table]
+    if brackets == "}":
+        return [table, Symbol("}")]
+    table.label = f"M!{brackets}{table.label[2:]}"
+    return [table]
+
+
+def built(frame: Frame) -> Row:
+    """What a command makes of its arguments."""
+    name, arguments = frame.name, frame.items
+    last = arguments[-1]
+    if name in ("\\frac", "\\dfrac", "\\tfrac", "\\cfrac"):
+        return [_over(arguments[0], last)]
+    if name in ("\\binom", "\\dbinom", "\\tbinom"):
+        return fence("(", [[_over(arguments[0], last)]], ")")
+    if name == "\\sqrt":
+        return [Symbol("O!root", {edge: row for edge, row in (("w", last), ("c", frame.option)) if row})]
+    if name in ACCENTS:
+        return rows.hung(last, [("o", [Symbol(ACCENTS[name])])])
+    if name in UNDER:
+        return rows.hung(last, [("u", [Symbol(UNDER[name])])])
+    if name in ("\\overset", "\\stackrel"):
+        return rows.hung(last, [("o", arguments[0])])
+    if name == "\\underset":
+        return rows.hung(last, [("u", arguments[0])])
+    if name in ARROWS:
+        return rows.hung([Symbol(ARROWS[name])], [("o", last or [Symbol(BLANK)]), ("u", frame.option)])
+    if name in ("\\boxed", "\\fbox"):
+        return [Symbol("box", {"w": last} if last else None)]
+    if name in ("\\phantom", "\\hphantom", "\\vphantom"):
+        return [Symbol(BLANK)]
+    if name in ("\\pmod", "\\pod"):
+        return fence("(", [[Symbol("mod")], last] if name == "\\pmod" else [last], ")")
+    if name == "\\not":
+        return _negated(last)
+    if name == "\\mathop" and len(last) == 1 and last[0].label.startswith("V!") and len(last[0].label) > 3:
+        return [Symbol(last[0].label[2:], last[0].below)]
+    return last
+
+
+def _negated(row: Row) -> Row:
+    if row:
+        label = row[-1].label + "\u0338"
+        row[-1].label = label if label[0] in "∼∣" else unicodedata.normalize("NFC", label)
+    return row

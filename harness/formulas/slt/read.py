@@ -1,0 +1,415 @@
+"""LaTeX read into symbol layout trees, as LaTeXML and Tangent-S lay formulas out.
+
+One pass over the tokens with a stack of open groups, so that the time grows with the length and nothing recurses.
+Groups nest at most `DEPTH` deep. Never an exception: what is not understood becomes a node `E!`, and the reading says
+why.
+"""
+
+from __future__ import annotations
+
+import re
+
+from harness.formulas.mathml.walk import DEEP, DEPTH, Fault
+from harness.formulas.slt import rows
+from harness.formulas.slt.commands import (
+    ARGUMENTS,
+    COLUMNS,
+    DROPPED,
+    FONTS,
+    INFIX,
+    INTEGRALS,
+    MERGED,
+    NOTHING,
+    OPTIONAL,
+    SWITCHES,
+    TEXTS,
+    label,
+    styled,
+    symbol,
+)
+from harness.formulas.slt.groups import (
+    BARS,
+    OPENING,
+    PAIRS,
+    Frame,
+    Upright,
+    append,
+    bar,
+    bracket,
+    built,
+    environment,
+    evaluate,
+    fence,
+    join,
+    lengthen,
+    mark,
+    row_of,
+    settle,
+    settled,
+    splice,
+)
+from harness.formulas.slt.rows import BLANK, Row, Symbol
+from harness.formulas.slt.tokens import Tokens
+from harness.formulas.trees.reading import ERROR, Reading, failed
+
+EMPTY = "no formula"
+UNMATCHED = "braces, brackets or environments that do not match"
+_FEW = 64  # brackets looked at
+_NESTED_TEXT = 3  # formulas within text within formulas
+
+_DIGITS = frozenset("0123456789")
+_ANGLES = {"<": "⟨", ">": "⟩"}
+_ESCAPED = re.compile(r"\\([^A-Za-z])|\\[A-Za-z]+\s*|[{}]|%[^\n]*\n?")
+
+
+def read_latex(latex: str) -> Reading:
+    """The symbol layout tree of a formula without its delimiters; never an exception."""
+    reader = _Reader(latex, 0)
+    try:
+        row = reader.run()
+    except Fault as fault:
+        return failed(str(fault))
+    return Reading(rows.tree(row), reader.reason) if row else failed(reader.reason or EMPTY)
+
+
+class _Reader:
+    def __init__(self, latex: str, nested: int) -> None:
+        self.tokens = Tokens(latex)
+        self.nested = nested
+        self.reason = ""
+        self.stack = [Frame("top", "")]
+
+    def run(self) -> Row:
+        tokens, stack = self.tokens, self.stack
+        pieces = tokens.all
+        while tokens.at < len(pieces):
+            piece = pieces[tokens.at]
+            tokens.at += 1
+            first = piece[0]
+            if first in "%~$" or first.isspace():
+                continue
+            if first in _DIGITS or (first == "." and piece[1:2] not in ("", ".")):
+                self._number(piece)
+            elif first == "\\" and len(piece) > 1:
+                self._command(piece)
+            elif first == "{":
+                self._brace()
+            elif first == "}":
+                self._close("{")
+            elif first in "^_":
+                self._fill()
+                self._push(Frame(first, stack[-1].font, need=1))
+            elif first == "'":
+                self._prime(len(piece))
+            elif first == "&":
+                self._cell(piece)
+            elif first.isalpha() and first.isascii():
+                self._letter(piece)
+            elif first == "]" and self._closes_option():
+                self._close("[")
+            else:
+                self._character(piece)
+        self._fill()
+        if tokens.unclosed:
+            self._fault(UNMATCHED)
+        while len(stack) > 1:
+            self._fault(UNMATCHED)
+            self._abandon()
+        return row_of(stack[0])
+
+    def _fault(self, reason: str) -> None:
+        self.reason = self.reason or reason
+
+    # ---- groups ------------------------------------------------------------------------------------------------
+
+    def _push(self, frame: Frame) -> None:
+        if len(self.stack) > DEPTH:
+            raise Fault(DEEP)
+        self.stack.append(frame)
+
+    def _open(self, kind: str, name: str = "") -> None:
+        self._push(Frame(kind, self.stack[-1].font, name))
+
+    def _brace(self) -> None:
+        """A group; one of nothing but a bracket, as in `\\big{(}`, is the bracket."""
+        tokens = self.tokens
+        if not self.stack[-1].need and tokens.all[tokens.at + 1 : tokens.at + 2] == ["}"]:
+            piece = tokens.all[tokens.at]
+            name = label(piece) or ""
+            if name in OPENING or name in PAIRS or name in BARS:
+                tokens.at += 2
+                self._character(piece)
+                return
+        self._open("{")
+
+    def _fill(self) -> None:
+        """Commands that wait for arguments in vain get empty ones."""
+        while self.stack[-1].need:
+            self._deliver([])
+
+    def _close(self, kind: str, name: str = "") -> None:
+        """The end of the innermost group of a kind; groups within it that are still open end as well."""
+        self._fill()
+        stack = self.stack
+        if stack[-1].kind != kind and not any(frame.kind == kind for frame in stack):
+            self._fault(UNMATCHED)
+            return
+        while stack[-1].kind != kind:
+            self._fault(UNMATCHED)
+            self._abandon()
+        frame = stack.pop()
+        if name != frame.name and kind == "env":
+            self._fault(UNMATCHED)
+        if kind == "[":
+            stack[-1].option = row_of(frame)
+        elif kind == "{" and not stack[-1].need and frame.infix is None and frame.name != "substack":
+            splice(stack[-1], frame)
+        else:
+            self._deliver(environment(frame) if kind == "env" or frame.name == "substack" else row_of(frame))
+
+    def _abandon(self) -> None:
+        """The innermost group ends where it should not; commands around it that wait for arguments go on."""
+        frame = self.stack.pop()
+        if frame.kind == "env":
+            self._deliver(environment(frame))
+        elif frame.kind == "left":
+            self._deliver([*([Symbol(frame.name)] if frame.name else []), *row_of(frame)])
+        else:
+            self._deliver(row_of(frame))
+        self._fill()
+
+    def _closes_option(self) -> bool:
+        frame = self.stack[-1]
+        return frame.kind == "[" and not any(character == "[" for _, character in frame.fences[-_FEW:])
+
+    def _deliver(self, row: Row) -> None:
+        """A part is complete: to the group around it, or to the command that waits for it."""
+        while True:
+            frame = self.stack[-1]
+            if not frame.need:
+                append(frame, row)
+                return
+            frame.items.append(row)
+            if len(frame.items) < frame.need:
+                return
+            self.stack.pop()
+            if frame.kind != "args":
+                self._script(frame.kind, row)
+                return
+            row = built(frame)
+            if frame.name in ("\\overbrace", "\\underbrace") and not self.stack[-1].need:
+                append(self.stack[-1], row)
+                self.stack[-1].brace = len(self.stack[-1].items) - 1
+                return
+
+    # ---- scripts -----------------------------------------------------------------------------------------------
+
+    def _base(self) -> Frame:
+        """The group whose last part gets a script."""
+        frame = self.stack[-1]
+        if not frame.items:
+            frame.items.append([])
+        evaluate(frame)
+        return frame
+
+    def _script(self, kind: str, row: Row) -> None:
+        frame = self._base()
+        if kind == "_":
+            if frame.below is not None and frame.carried:
+                frame.below += row
+                return
+            if frame.below is not None:
+                settle(frame)
+            frame.below = row
+        elif frame.above is not None and (frame.carried or frame.primes):
+            frame.above += row
+            frame.primes = False
+        else:
+            if frame.above is not None:
+                settle(frame)
+            frame.above = row
+
+    def _prime(self, number: int) -> None:
+        self._fill()
+        frame = self._base()
+        if frame.above is None:
+            frame.above = []
+        frame.above.append(Symbol("′" * number))
+        frame.primes = True
+
+    # ---- characters --------------------------------------------------------------------------------------------
+
+    def _number(self, piece: str) -> None:
+        frame = self.stack[-1]
+        if frame.need and len(piece) > 1:
+            piece = self.tokens.split_digit(piece)
+            if piece == ".":
+                self._character(piece)
+                return
+        font = frame.font
+        text = "".join([styled(digit, font) for digit in piece]) if font else piece
+        if not lengthen(frame, text):
+            more = "" if frame.need else self.tokens.more_digits()
+            self._deliver([Symbol("N!" + text + more)])
+
+    def _letter(self, piece: str) -> None:
+        frame = self.stack[-1]
+        font = frame.font
+        text = styled(piece, font) if font else piece
+        if font not in MERGED:
+            self._deliver([Symbol("V!" + text)])
+        elif not lengthen(frame, text):
+            self._deliver([Upright("V!" + text) if font == "rm" else Symbol("V!" + text)])
+            if not frame.need:
+                frame.word = len(frame.items) - 1
+
+    def _character(self, piece: str) -> None:
+        """A character that is no letter or digit, or the command of one."""
+        if piece == "...":
+            self._deliver([Symbol("V!…")])
+            return
+        if piece == "?" and not self.tokens.peek():
+            # The makers of the ARQMath trees had LaTeXML read a question mark as a query variable.
+            self._deliver([Symbol("V!qvar_$")])
+            return
+        name = piece if piece == "||" else label(piece)
+        if name is None:
+            self._fault(f"unknown command {piece[:20]}")
+            self._deliver([Symbol(ERROR)])
+            return
+        frame = self.stack[-1]
+        if frame.need or rows.is_operator(name) is False:
+            self._deliver([symbol(name, frame.font)])
+        elif name in OPENING:
+            mark(frame, name)
+        elif name in PAIRS:
+            bracket(frame, name)
+        elif name in BARS:
+            bar(frame, name, piece[1:2] if piece[2:] in ("vert", "Vert") else "")
+        elif not join(frame, name):
+            append(frame, [Symbol(name)])
+            frame.integral = frame.integral or name in INTEGRALS
+
+    # ---- commands ----------------------------------------------------------------------------------------------
+
+    def _command(self, piece: str) -> None:
+        if piece in NOTHING:
+            self.stack[-1].word = -1
+            if piece in ("\\\\", "\\cr", "\\newline"):
+                self._cell(piece)
+            return
+        frame = self.stack[-1]
+        if piece in ARGUMENTS:
+            self._push(Frame("args", frame.font, piece, ARGUMENTS[piece]))
+            if piece in OPTIONAL and self.tokens.take("["):
+                self._open("[")
+        elif piece in FONTS:
+            self._push(Frame("args", FONTS[piece], piece, 1))
+        elif piece in TEXTS:
+            self._text(TEXTS[piece])
+        elif piece in SWITCHES:
+            frame.font = SWITCHES[piece]
+        elif piece in ("\\left", "\\right"):
+            self._delimiter(piece)
+        elif piece in ("\\begin", "\\end"):
+            self._environment(piece)
+        elif piece in INFIX:
+            self._fill()
+            frame = self.stack[-1]
+            if frame.infix is None:
+                frame.infix = (INFIX[piece], settled(frame))
+                frame.clear()
+        elif piece in DROPPED:
+            self.tokens.skip_argument()
+        elif piece == "\\substack":
+            if self.tokens.take("{"):
+                self._open("{", "substack")
+        elif piece == "\\limits":
+            # Scripts of what is before stand over and under it, also where they would not.
+            if frame.items and not frame.need:
+                settle(frame)
+                frame.brace = len(frame.items) - 1
+        elif piece == "\\dots":
+            self._deliver([Symbol("V!⋯" if self._before_operator() else "V!…")])
+        elif piece == "\\root":
+            self._open("root")
+        elif piece == "\\of":
+            self._fill()
+            if self.stack[-1].kind == "root":
+                option = row_of(self.stack.pop())
+                self._push(Frame("args", self.stack[-1].font, "\\sqrt", 1))
+                self.stack[-1].option = option
+        else:
+            self._character(piece)
+
+    def _before_operator(self) -> bool:
+        """Whether an operator follows that has something on both sides."""
+        next_ = self.tokens.peek()
+        name = label(next_) if next_ else None
+        return name is not None and rows.is_operator(name) and name not in {*PAIRS, *OPENING, *BARS, *",;."}
+
+    def _text(self, font: str) -> None:
+        raw = self.tokens.raw()
+        row: Row = []
+        for number, part in enumerate(re.split(r"(?<!\\)\$", raw)):
+            if number % 2 and self.nested < _NESTED_TEXT:
+                reader = _Reader(part, self.nested + 1)
+                row += reader.run()
+                self._fault(reader.reason)
+            else:
+                text = (
+                    _ESCAPED.sub(r"\1", part.replace("~", " ")).replace("``", "“").replace("''", "”").replace("'", "’")
+                )
+                text = "".join([styled(character, font) for character in text]) if font else text
+                leaf = rows.leaf("T!", text)
+                row += [leaf] if leaf.label != BLANK else []
+        self._deliver(row or [Symbol(BLANK)])
+
+    def _delimiter(self, piece: str) -> None:
+        next_ = self.tokens.peek()
+        self.tokens.at += bool(next_)
+        name = "" if next_ in (".", "") else _ANGLES.get(next_) or label(next_)
+        if name is None:
+            self._fault(f"unknown command {next_[:20]}")
+            name = ERROR
+        if piece == "\\left":
+            self._open("left", name)
+            return
+        self._fill()
+        if self.stack[-1].kind != "left":
+            self._fault(UNMATCHED)
+            self._deliver([Symbol(name or BLANK)])
+            return
+        frame = self.stack.pop()
+        parts = settled(frame) if frame.infix is None else [row_of(frame)]
+        self._deliver(fence(frame.name, parts, name))
+
+    def _environment(self, piece: str) -> None:
+        name = self.tokens.raw().strip()
+        if piece == "\\end":
+            self._close("env", name)
+            return
+        if name in COLUMNS:
+            self.tokens.skip_option()
+            self.tokens.raw()
+        elif self.tokens.peek() == "[":
+            self.tokens.skip_option()
+        self._open("env", name)
+
+    def _cell(self, piece: str) -> None:
+        """The end of a cell (`&`) or of a row of cells."""
+        self._fill()
+        while self.stack[-1].kind == "left" and any(frame.kind == "env" for frame in self.stack):
+            self._fault(UNMATCHED)
+            self._abandon()
+        frame = self.stack[-1]
+        if frame.kind == "env" or frame.name == "substack":
+            frame.cells.append(row_of(frame))
+            frame.clear()
+            frame.infix = None
+            if piece != "&":
+                frame.rows.append(frame.cells)
+                frame.cells = []
+                self.tokens.skip_option()
+        elif piece == "&":
+            self._deliver([Symbol("V!&")])

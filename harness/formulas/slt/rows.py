@@ -1,0 +1,148 @@
+"""Symbols in rows, from which symbol layout trees are made by Tangent's rules.
+
+A row is what stands on one line. Symbols carry scripts and contents, each again a row. In the tree each symbol of a row
+is the next (`n`) of the one before it; each cell of a matrix is the element (`e`) of the one before it. The rules are
+those of Tangent-S (Davila and Zanibbi 2017), seen in its trees of the ARQMath formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.formulas.trees.tree import Tree
+
+BLANK = "W!"
+INVISIBLE = frozenset("\u2061\u2062\u2063\u2064")
+_OPENING = frozenset("({|∥[")
+_CLOSING = frozenset(")}|∥]")
+_BEFORE = ("a", "b", "o", "u", "c", "d", "w")  # the order of the edges in a string, after `n`
+_WHITE = str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r"})
+
+
+class Symbol:
+    """A label and what hangs below it: edge -> row; a matrix has its cells instead of `w`."""
+
+    __slots__ = ("below", "cells", "label")
+
+    def __init__(self, label: str, below: dict[str, Row] | None = None, cells: list[Row] | None = None) -> None:
+        self.label = label
+        self.below = below
+        self.cells = cells
+
+
+Row = list[Symbol]
+
+
+def clean(text: str) -> str:
+    """A name without white space around it; an invisible operator has none."""
+    text = text.strip()
+    return "" if text in INVISIBLE else text.translate(_WHITE)
+
+
+def leaf(kind: str, text: str) -> Symbol:
+    """A symbol of a kind (`V!`, `N!`, `T!`); without a name a blank."""
+    name = clean(text)
+    return Symbol(kind + name if name else BLANK)
+
+
+def ignored(row: Row) -> bool:
+    """Nothing, or a blank or invisible operator that carries nothing: left out of rows."""
+    return not row or (len(row) == 1 and row[0].label in (BLANK, "") and not row[0].below and row[0].cells is None)
+
+
+def is_operator(label: str) -> bool:
+    """Without a kind: scripts of such a symbol stand over and under it, not above and below."""
+    return label[1:2] != "!" and label[:1] != "?"
+
+
+def scripted(base: Row, below: Row | None, above: Row | None) -> Row:
+    """The base with a subscript and superscript (None: no such script)."""
+    edges = ("u", "o") if base and is_operator(base[0].label) and not ignored(base) else ("b", "a")
+    return hung(base, ((edges[0], below), (edges[1], above)))
+
+
+def hung(base: Row, scripts: Sequence[tuple[str, Row | None]]) -> Row:
+    """The base with rows on edges; one of several symbols, or whose edge is taken, is made a 1x1 matrix first."""
+    base = base if not ignored(base) else [Symbol(BLANK)]
+    taken = base[0].below or {}
+    if len(base) > 1 or any(edge in taken for edge, row in scripts if row is not None):
+        base = [Symbol("M!1x1", cells=[base])]
+    root = base[0]
+    new = {edge: row for edge, row in scripts if row}
+    root.below = {**root.below, **new} if root.below else new
+    return base
+
+
+def fenced(parts: list[Row]) -> Row:
+    """A row of parts, none of them ignored; between brackets it is a matrix of what the commas separate."""
+    if len(parts) > 2 and parts[0][0].label in _OPENING and parts[-1][0].label in _CLOSING:
+        return [_brackets(parts[0][0].label + parts[-1][0].label, parts[1:-1])]
+    return [symbol for part in parts for symbol in part]
+
+
+def _brackets(fences: str, parts: list[Row]) -> Symbol:
+    first = parts[0][0]
+    if len(parts) == 1 and len(parts[0]) == 1 and _bare_matrix(first):
+        first.label = "M!" + fences + first.label[2:]
+        return first
+    cells, separators = split(parts[0]) if len(parts) == 1 else _split_parts(parts)
+    return Symbol(f"M!{fences}1x{separators + 1}", cells=cells)
+
+
+def _bare_matrix(symbol: Symbol) -> bool:
+    """A matrix without brackets and scripts."""
+    return symbol.label.startswith("M!") and symbol.label[2:3] not in "({|[]∥" and not symbol.below
+
+
+def split(row: Row) -> tuple[list[Row], int]:
+    """The row cut after each comma, which stays at the end of its cell; and the number of commas."""
+    cells, commas = _split_parts([[symbol] for symbol in row])
+    return cells, commas
+
+
+def _split_parts(parts: list[Row]) -> tuple[list[Row], int]:
+    cells: list[Row] = [[]]
+    commas = 0
+    after = False
+    for part in parts:
+        comma = part[0].label == ","
+        if after and not comma:
+            cells.append([])
+        commas += comma
+        after = comma
+        cells[-1].extend(part)
+    if cells[0][0].label == ",":
+        cells[0].insert(0, Symbol(BLANK))
+    return cells, commas
+
+
+def matrix(rows: list[list[Row]]) -> Symbol:
+    """A matrix without brackets; an empty cell is a blank."""
+    cells = [cell or [Symbol(BLANK)] for row in rows for cell in row]
+    return Symbol(f"M!{len(rows)}x{len(rows[0]) if rows else 0}", cells=cells)
+
+
+def tree(row: Row) -> Tree:
+    """The symbol layout tree of a row that is not empty."""
+    labels: list[str] = []
+    parents: list[int] = []
+    edges: list[str] = []
+    # What is still to be written, the next on top: a row from a place on, and the cells that follow it.
+    waiting: list[tuple[Row, int, int, str, list[Row], int]] = [(row, 0, -1, "", [], 0)]
+    while waiting:
+        here, at, parent, edge, cells, cell = waiting.pop()
+        symbol = here[at]
+        number = len(labels)
+        labels.append(symbol.label)
+        parents.append(parent)
+        edges.append(edge)
+        if cell < len(cells):
+            waiting.append((cells[cell], 0, number, "e", cells, cell + 1))
+        if symbol.cells:
+            waiting.append((symbol.cells[0], 0, number, "w", symbol.cells, 1))
+        if symbol.below:
+            below = symbol.below
+            waiting.extend([(below[name], 0, number, name, [], 0) for name in reversed(_BEFORE) if name in below])
+        if at + 1 < len(here):
+            waiting.append((here, at + 1, number, "n", [], 0))
+    return Tree(tuple(labels), tuple(parents), tuple(edges))

@@ -1,0 +1,1 @@
+"""Trees, sets of trees, tuples."""

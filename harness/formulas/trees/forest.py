@@ -1,0 +1,147 @@
+"""Many trees in a few arrays: 7 bytes a node and 8 bytes a tree, for millions of formulas in memory or on the disk."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import HarnessError, format_error
+from harness.formulas.trees.tree import Tree, show
+from harness.io.files import write_atomic
+
+WIDEST = 1 << 16  # nodes of a tree
+EDGES = 1 << 8  # distinct edges of a forest
+NAMES = "names.json"
+_ARRAYS = {"offsets": np.int64, "labels": np.uint32, "parents": np.uint16, "edges": np.uint8}
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Trees by number.
+
+    Attributes
+    ----------
+    label_names, edge_names : what the numbers in `labels` and `edges` stand for, in the order of first use.
+    offsets : (trees + 1,) int64; the nodes of tree i are those from `offsets[i]` to before `offsets[i + 1]`.
+    labels : (nodes,) uint32, number of the label.
+    parents : (nodes,) uint16, number of the parent within its tree; of a root 0.
+    edges : (nodes,) uint8, number of the edge from the parent.
+    """
+
+    label_names: tuple[str, ...]
+    edge_names: tuple[str, ...]
+    offsets: NDArray[np.int64]
+    labels: NDArray[np.uint32]
+    parents: NDArray[np.uint16]
+    edges: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, number: int) -> Tree:
+        if not 0 <= number < len(self):
+            raise IndexError(f"tree {number} of {len(self)}")
+        nodes = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
+        labels = tuple([self.label_names[i] for i in self.labels[nodes].tolist()])
+        edges = tuple([self.edge_names[i] for i in self.edges[nodes].tolist()])
+        return Tree(labels, (-1, *self.parents[nodes].tolist()[1:]), edges)
+
+    def __iter__(self) -> Iterator[Tree]:
+        return (self[number] for number in range(len(self)))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the arrays; names are not counted."""
+        return sum(each.nbytes for each in (self.offsets, self.labels, self.parents, self.edges))
+
+
+def pack(trees: Iterable[Tree]) -> Forest:
+    """The trees in their order.
+
+    Raises
+    ------
+    HarnessError
+        A tree of more than 65,536 nodes, more than 256 distinct edges.
+    """
+    label_numbers: dict[str, int] = {}
+    edge_numbers: dict[str, int] = {}
+    offsets, labels, parents, edges = array("q", [0]), array("I"), array("H"), array("B")
+    for number, tree in enumerate(trees):
+        if len(tree) > WIDEST:
+            raise HarnessError(f"tree {number}: {len(tree):,} nodes, at most {WIDEST:,} can be stored: {_start(tree)}")
+        labels.extend([label_numbers.setdefault(label, len(label_numbers)) for label in tree.labels])
+        parents.append(0)
+        parents.extend(tree.parents[1:])
+        codes = [edge_numbers.setdefault(edge, len(edge_numbers)) for edge in tree.edges]
+        if len(edge_numbers) > EDGES:
+            raise HarnessError(f"tree {number}: more than {EDGES} distinct edges, the last {list(edge_numbers)[-1]!r}")
+        edges.extend(codes)
+        offsets.append(len(labels))
+    return Forest(
+        tuple(label_numbers),
+        tuple(edge_numbers),
+        np.array(offsets, np.int64),
+        np.array(labels, np.uint32),
+        np.array(parents, np.uint16),
+        np.array(edges, np.uint8),
+    )
+
+
+def _start(tree: Tree) -> str:
+    return show(Tree(tree.labels[:5], tree.parents[:5], tree.edges[:5])) + " ..."
+
+
+def save(forest: Forest, folder: Path) -> None:
+    """Write the forest into a folder that exists: one file for each array, one for the names."""
+    for name in _ARRAYS:
+        np.save(folder / f"{name}.npy", getattr(forest, name), allow_pickle=False)
+    names = {"labels": forest.label_names, "edges": forest.edge_names}
+    write_atomic(folder / NAMES, json.dumps(names))
+
+
+def load(folder: Path) -> Forest:
+    """Read what `save` wrote; the arrays stay on the disk until they are used.
+
+    Raises
+    ------
+    FormatError
+        A file that is missing, of another kind, or that does not fit the others.
+    """
+    arrays: dict[str, Any] = {}
+    for name, kind in _ARRAYS.items():
+        path = folder / f"{name}.npy"
+        try:
+            arrays[name] = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise format_error(path, 0, f"no array of a forest: {error}") from None
+        if arrays[name].dtype != kind or arrays[name].ndim != 1:
+            raise format_error(path, 0, f"expected one dimension of {np.dtype(kind)}")
+    try:
+        names = json.loads((folder / NAMES).read_text(encoding="utf-8"))
+        label_names, edge_names = tuple(names["labels"]), tuple(names["edges"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise format_error(folder / NAMES, 0, f"no names of a forest: {error}") from None
+    _check(folder, len(label_names), len(edge_names), arrays)
+    return Forest(label_names, edge_names, **arrays)
+
+
+def _check(folder: Path, labels: int, edges: int, arrays: dict[str, Any]) -> None:
+    offsets, nodes = arrays["offsets"], len(arrays["labels"])
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != nodes or (np.diff(offsets) < 1).any():
+        raise format_error(folder / "offsets.npy", 0, f"expected rising numbers from 0 to {nodes}")
+    for name, number in (("labels", labels), ("edges", edges)):
+        if len(arrays[name]) != nodes or (nodes and int(arrays[name].max()) >= number):
+            raise format_error(folder / f"{name}.npy", 0, f"expected {nodes} numbers below {number}")
+    parents = arrays["parents"]
+    if len(parents) != nodes:
+        raise format_error(folder / "parents.npy", 0, f"expected {nodes} numbers")
+    place = np.arange(nodes) - np.repeat(offsets[:-1], np.diff(offsets))
+    if (parents >= np.maximum(place, 1)).any():
+        raise format_error(folder / "parents.npy", 0, "expected numbers of earlier nodes of the same tree")

@@ -1,0 +1,46 @@
+"""Tuples of trees: pairs of symbols, one above the other, with the path between them.
+
+A tuple is (label above, label below, edges from the one to the other), as in Tangent (Davila and Zanibbi 2017). Where
+the order of arguments means nothing (below `U!` operators) the edge is `0`, so that `a+b` and `b+a` have the same
+tuples.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from harness.formulas.trees.tree import Tree
+
+Tuple = tuple[str, str, str]
+END = "0!"  # stands below each leaf if ends are wanted, so that formulas of one symbol have a tuple
+
+
+def tuples(tree: Tree, window: int | None = None, ends: bool = False) -> list[Tuple]:
+    """The tuples of pairs at most `window` edges apart (None: any distance), in the order of the lower symbol.
+
+    With `ends` each leaf is above a symbol `0!`, at the edge "". Time and number: nodes times window, or times depth.
+    """
+    labels, parents = tree.labels, tree.parents
+    edges = [
+        "0" if parent >= 0 and labels[parent].startswith("U!") else edge
+        for parent, edge in zip(parents, tree.edges, strict=True)
+    ]
+    out: list[Tuple] = []
+    for number, label in enumerate(labels):
+        path = edges[number]
+        above = parents[number]
+        left = len(labels) if window is None else window
+        while above >= 0 and left > 0:
+            out.append((labels[above], label, path))
+            path = edges[above] + path
+            above = parents[above]
+            left -= 1
+        if ends and (number + 1 == len(labels) or parents[number + 1] != number):
+            out.append((label, END, ""))
+    return out
+
+
+def tuple_f1(tree: Tree, truth: Tree, window: int | None = None) -> float:
+    """Harmonic mean of precision and recall of a tree's tuples, ends included, against those of the true tree."""
+    found, wanted = (Counter(tuples(each, window, ends=True)) for each in (tree, truth))
+    return 2 * (found & wanted).total() / (found.total() + wanted.total())

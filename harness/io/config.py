@@ -1,0 +1,167 @@
+"""Configuration as data: named YAML files in groups (`conf/collection/arqmath-1-task1.yaml`), ours and the user's."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.errors import HarnessError, format_error, suggestion
+from harness.io.checks import check_types
+from harness.io.files import data_root, read_bytes
+
+_DEEPEST = 50  # levels of a configuration; ours have six
+_MOST_BYTES = 1 << 22
+_MOST = 100_000  # nodes with every alias written out
+_NEEDED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*|[^\n]*/[^\n]*")  # a module, or a file
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_LOADER):  # type: ignore[misc, valid-type]
+    """YAML in which a key given twice is an error, not the last one's victory."""
+
+
+def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: dict[Any, int] = {}
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        line = key_node.start_mark.line + 1
+        if not isinstance(key, str | int | float | bool | None):
+            problem = f"a key must be text or a number, found {key!r}"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
+        if key in seen:
+            raise yaml.MarkedYAMLError(
+                problem=f"key {key!r} is on line {seen[key]} already", problem_mark=key_node.start_mark
+            )
+        seen[key] = line
+    return dict(loader.construct_pairs(node, deep=True))
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+
+
+def folders() -> tuple[Path, ...]:
+    """The configuration folders: ours, then the user's (`HARNESS_CONF`, else `conf/` below the current folder).
+
+    Raises
+    ------
+    HarnessError
+        `HARNESS_CONF` is no folder, or the current folder was deleted.
+    """
+    try:
+        here = Path.cwd()
+    except OSError:
+        raise HarnessError("the current folder is not there any more; go to another one") from None
+    ours = data_root() / "conf"
+    named = os.environ.get("HARNESS_CONF")
+    if named and not Path(named).is_dir():
+        raise HarnessError(f"HARNESS_CONF={named}: no such folder")
+    user = Path(named) if named else here / "conf"
+    if not user.is_dir() or user.resolve() == ours.resolve():
+        return (ours,)
+    return (ours, user)
+
+
+def names(group: str) -> dict[str, Path]:
+    """The configurations of a group and their files, by name.
+
+    Raises
+    ------
+    HarnessError
+        A user's file has a name of ours: it would silently change what published numbers mean.
+    """
+    out: dict[str, Path] = {}
+    for folder in folders():
+        for path in sorted((folder / group).glob("*.yaml")):
+            if path.stem in out:
+                raise HarnessError(f"{path}: the harness has a {group} of this name already; choose another file name")
+            out[path.stem] = path
+    return out
+
+
+def parse(data: bytes, path: str, most: int = _MOST) -> dict[str, Any]:
+    """A YAML mapping of at most so many values, every alias written out; faults as `path:line: reason`."""
+    try:
+        _check_nesting(data, path, most)
+        value = yaml.load(data, _Loader)  # noqa: S506  (a safe loader, made stricter)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        raise format_error(path, line, f"not valid YAML: {error.problem or error}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # ValueError: a date or number that looks like one and is none.
+        raise format_error(path, 0, f"not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(value, dict):
+        raise format_error(path, 1, "expected keys and values")
+    return value
+
+
+# Kept by content: a file that is edited while the process lives is read anew.
+_parsed = cache(parse)
+
+
+def read(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
+    """`load` for who checks the keys itself, `name` among them."""
+    known = names(group)
+    if not isinstance(name, str) or name not in known:
+        place = f"{where}: " if where else ""
+        raise HarnessError(f"{place}{group} {name!r} is unknown; {suggestion(str(name), known)}")
+    return dict(_parsed(read_bytes(known[name], most=_MOST_BYTES), str(known[name]))), str(known[name])
+
+
+def _check_nesting(data: bytes, path: str, most: int) -> None:
+    """Raise FormatError for what would break the loader, which recurses, or fill the memory of who follows aliases."""
+    sizes = [0]  # nodes of the whole, then of each collection that is open
+    names: list[str | None] = []
+    anchors: dict[str | None, int] = {}
+    for event in yaml.parse(data, _Loader):
+        name, size = getattr(event, "anchor", None), 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            sizes.append(1)
+            names.append(name)
+            size = 0
+        elif isinstance(event, yaml.CollectionEndEvent):
+            name, size = names.pop(), sizes.pop()
+        elif isinstance(event, yaml.AliasEvent):
+            name, size = None, anchors.get(name, 1)
+        sizes[-1] += size
+        if name is not None:
+            anchors[name] = size
+        line = event.start_mark.line + 1 if event.start_mark else 0
+        if len(names) > _DEEPEST:
+            raise format_error(path, line, f"more than {_DEEPEST} levels, one inside the other")
+        if sizes[-1] > most:
+            raise format_error(path, line, f"more than {most:,} values where all aliases are followed")
+
+
+def load(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
+    """A named configuration and the path that messages give for it; `where` is who names it.
+
+    Raises
+    ------
+    HarnessError
+        No such name (with the nearest one), a file that is not valid YAML or calls itself otherwise, or one of the
+        keys that lists show (`title`; of a system `extra` and `needs`) is of another type.
+    """
+    mapping, path = read(group, name, where)
+    # Reports name what they used: a protocol that calls itself by another one's name would mislead. A system's
+    # name is a parameter, the name of its run.
+    if group != "system" and mapping.get("name", name) != name:
+        raise HarnessError(f"{path}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
+    check_types(mapping, {"title": str}, path)
+    if group == "system":
+        _check_system(mapping, path)
+    return mapping, path
+
+
+def _check_system(mapping: Mapping[str, Any], where: str) -> None:
+    check_types(mapping, {"extra": str}, where)
+    needs = mapping.get("needs", ())
+    for name in needs if isinstance(needs, list | tuple) else [needs]:
+        if not isinstance(name, str) or not _NEEDED.fullmatch(name):
+            expected = "the name of a module, or a file's path (with a /), or a list of such; functions are not called"
+            raise HarnessError(f"{where}: key 'needs' is {needs!r}, expected {expected}")

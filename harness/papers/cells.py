@@ -1,0 +1,132 @@
+"""Published numbers: read, and judged against recomputed values."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from harness.errors import format_error
+
+Judgement = Literal["exact", "close", "differs", "needs", "not implemented", "blocked"]
+KINDS: tuple[Judgement, ...] = get_args(Judgement)
+HEADER = ["paper", "table", "caption", "system", "group", "collection", "task", "slice", "metric", "aggregate"]
+HEADER += ["value", "std", "significant", "baseline", "note"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A published number with its coordinates; the columns of `conf/paper/cells/PAPER.csv`.
+
+    `value` and `std` are kept as printed, so that their digits are known. `significant` is None where the
+    table has no test.
+    """
+
+    paper: str
+    table: str
+    caption: str
+    system: str
+    group: str
+    collection: str
+    task: str
+    slice: str
+    metric: str
+    aggregate: str
+    value: str
+    std: str
+    significant: bool | None
+    baseline: bool
+    note: str
+
+    @property
+    def place(self) -> str:
+        """The row, collection, slice and measure of the number, in one line."""
+        return ", ".join(part for part in (self.row, self.collection, self.slice, self.metric) if part)
+
+    @property
+    def row(self) -> str:
+        """Its row, with the table."""
+        table = f"Table {self.table}" if self.table[:1].isdigit() else self.table
+        return ", ".join(part for part in (table, self.group, self.system) if part)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a cell.
+
+    Attributes
+    ----------
+    value : the recomputed value; None if there is none.
+    run, collection, edition, protocol, measure : what it was computed from.
+    n : topics that its mean is over (1 for a single topic).
+    cause : why it differs or was not recomputed (`config.state`), or how the cell was found.
+    """
+
+    cell: Cell
+    verdict: Judgement
+    value: float | None = None
+    run: str = ""
+    collection: str = ""
+    edition: str = ""
+    protocol: str = ""
+    measure: str = ""
+    n: int = 0
+    cause: str = ""
+
+
+def judge(printed: str, value: float) -> Judgement:
+    """`exact` if the value rounds to the printed digits, `close` within two units of the last, else `differs`.
+
+    A value in the very middle of two roundings counts as either of them.
+    """
+    unit = 10.0 ** -len(printed.partition(".")[2])
+    distance = abs(value - float(printed)) / unit
+    slack = 1e-6  # a mean's own rounding must not decide
+    if distance <= 0.5 + slack:
+        return "exact"
+    return "close" if distance <= 2 + slack else "differs"
+
+
+def read_cells(data: bytes, path: str) -> tuple[Cell, ...]:
+    """The cells of a CSV file; faults as `path:line: reason`."""
+    cells: list[Cell] = []
+    try:
+        rows = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
+        header = next(rows, [])
+        if header != HEADER:
+            raise format_error(path, 1, f"header is {','.join(header)!r}, expected {','.join(HEADER)!r}")
+        seen: dict[Cell, int] = {}
+        number = rows.line_num + 1
+        for row in rows:
+            cell = _cell(row, path, number)
+            if seen.setdefault(replace(cell, value="", std="", note=""), number) != number:
+                raise format_error(path, number, f"this cell ({cell.place}) is on an earlier line already")
+            cells.append(cell)
+            number = rows.line_num + 1
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise format_error(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8 text") from None
+    except csv.Error as error:
+        raise format_error(path, rows.line_num, f"not CSV: {error}") from None
+    return tuple(cells)
+
+
+_NUMBER = re.compile(r"-?([0-9]+(\.[0-9]+)?|\.[0-9]+)")
+_FLAGS = {"1": True, "0": False, "": None}
+
+
+def _cell(row: Sequence[str], path: str, line: int) -> Cell:
+    if len(row) != len(HEADER):
+        raise format_error(path, line, f"{len(row)} columns, expected {len(HEADER)}")
+    values: dict[str, Any] = dict(zip(HEADER, row, strict=True))
+    for column in ("value", "std"):
+        if not _NUMBER.fullmatch(values[column]) and (values[column] or column == "value"):
+            raise format_error(path, line, f"{column} {values[column]!r} is not a decimal number such as 0.259")
+    for column in ("significant", "baseline"):
+        if values[column] not in _FLAGS:
+            raise format_error(path, line, f"{column} is {values[column]!r}, expected 1, 0 or nothing")
+        values[column] = _FLAGS[values[column]]
+    return Cell(**{**values, "baseline": bool(values["baseline"])})

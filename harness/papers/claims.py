@@ -1,0 +1,114 @@
+"""What a paper says about its numbers in words, tested again on the recomputed scores."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.errors import HarnessError, suggestion
+from harness.io import checks
+from harness.papers.reproduce import Reproduction
+from harness.scoring.compare import Row, compare
+from harness.scoring.scores import Scores, pooled
+
+POOLED = "all topics"
+EXPECTATIONS = ("no difference", "first better")
+
+
+@dataclass(frozen=True)
+class Test:
+    """One test of a claim: `collection` of the paper (or all its topics pooled), and the comparison."""
+
+    collection: str
+    row: Row
+    supported: bool | None
+    supported_corrected: bool | None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim and its tests.
+
+    Attributes
+    ----------
+    expect : `no difference` (no test is significant) or `first better` (each is, in favour of the first run).
+    tests : collection by collection, then over all topics pooled; each of the two is a family of its own.
+    family, family_pooled : how many tests Bonferroni's correction counts.
+    """
+
+    title: str
+    expect: str
+    tests: tuple[Test, ...]
+    family: int
+    family_pooled: int
+    alpha: float
+
+    def count(self, *, corrected: bool, among_pooled: bool) -> tuple[int, int]:
+        """How many tests agree with the claim, and how many there are."""
+        chosen = [test for test in self.tests if (test.collection == POOLED) == among_pooled]
+        agree = [test.supported_corrected if corrected else test.supported for test in chosen]
+        return sum(value is True for value in agree), len(chosen)
+
+
+def check_claims(reproduction: Reproduction, alpha: float = 0.05, seed: int = 0) -> tuple[Claim, ...]:
+    """Test every claim of the paper's configuration, collection by collection and over all topics.
+
+    Raises
+    ------
+    HarnessError
+        A claim names a run that the archive lacks, or an expectation that is not known.
+    """
+    where = f"{reproduction.paper.where}: claims"
+    out = []
+    for entry in reproduction.paper.config.get("claims", ()):
+        checks.check_keys(entry, ("title", "expect", "pairs"), (), where)
+        if entry["expect"] not in EXPECTATIONS:
+            raise HarnessError(f"{where}: expect is {entry['expect']!r}, expected one of {', '.join(EXPECTATIONS)}")
+        pairs = _pairs(entry["pairs"], {run for _, run in reproduction.scores}, where)
+        by_collection = _group(reproduction.scores, pairs)
+        measures = len(next(iter(by_collection.values()))[0].measures)
+        family = len(pairs) * measures * len(by_collection)
+        tests = []
+        for collection, scores in by_collection.items():
+            comparison = compare(scores, pairs=pairs, alpha=alpha, family=family, seed=seed)
+            tests += [_test(collection, row, entry["expect"]) for row in comparison.rows]
+        runs = {score.run for scores in by_collection.values() for score in scores}
+        together = [
+            pooled([score for scores in by_collection.values() for score in scores if score.run == run])
+            for run in sorted(runs)
+        ]
+        comparison = compare(together, pairs=pairs, alpha=alpha, seed=seed)
+        tests += [_test(POOLED, row, entry["expect"]) for row in comparison.rows]
+        out.append(Claim(str(entry["title"]), entry["expect"], tuple(tests), family, comparison.family, alpha))
+    return tuple(out)
+
+
+def _pairs(value: object, runs: Collection[str], where: str) -> list[tuple[str, str]]:
+    if not isinstance(value, list) or not value or any(not isinstance(p, list) or len(p) != 2 for p in value):
+        raise HarnessError(f"{where}: pairs is {value!r}, expected a list of pairs of runs such as [[a, b], [a, c]]")
+    for run in (str(run) for pair in value for run in pair):
+        if run not in runs:
+            raise HarnessError(f"{where}: run {run!r} is not in the archive; {suggestion(run, runs)}")
+    return [(str(a), str(b)) for a, b in value]
+
+
+def _group(scores: Mapping[tuple[str, str], Scores], pairs: Sequence[tuple[str, str]]) -> dict[str, list[Scores]]:
+    """The scores of the runs that the pairs name, by collection."""
+    wanted = {run for pair in pairs for run in pair}
+    out: dict[str, list[Scores]] = {}
+    for (collection, run), score in scores.items():
+        if run in wanted:
+            out.setdefault(collection, []).append(score)
+    return out
+
+
+def _test(collection: str, row: Row, expect: str) -> Test:
+    return Test(
+        collection, row, _agrees(row.significant, row, expect), _agrees(row.significant_bonferroni, row, expect)
+    )
+
+
+def _agrees(significant: bool | None, row: Row, expect: str) -> bool | None:
+    if significant is None:
+        return None
+    return not significant if expect == "no difference" else significant and row.difference > 0

@@ -1,0 +1,256 @@
+"""What of a paper's tables can be run here: for each row its system, its inputs, and what is missing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from harness.errors import HarnessError, suggestion
+from harness.io import checks, config
+from harness.systems.build import lack
+
+State = Literal["runs", "in part", "needs", "not implemented", "blocked"]
+_KEYS = ("corpus", "instead", "collections", "tables")
+_TYPES = {"corpus": str, "instead": str, "collections": dict, "tables": dict, "without_numbers": list}
+_ROW = ("system", "set", "inputs", "trained", "state", "same_as", "note")
+_ROW_TYPES = {"system": str, "set": dict, "inputs": list, "same_as": str, "note": str}
+_LEAST = 2  # inputs that a fusion needs
+
+
+class Printed(Protocol):
+    """The coordinates of a published number that identify its row."""
+
+    @property
+    def table(self) -> str: ...  # noqa: D102
+    @property
+    def group(self) -> str: ...  # noqa: D102
+    @property
+    def system(self) -> str: ...  # noqa: D102
+    @property
+    def collection(self) -> str: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a paper's table and what makes its run.
+
+    Attributes
+    ----------
+    label : as the paper prints it; with its group where a table has two of one label.
+    collections : ours, on which the paper has numbers of it, in the paper's order.
+    system : of `conf/system/`; empty where `lack` says why there is none.
+    settings : its parameters that are not those of its configuration.
+    inputs : the rows whose runs it fuses.
+    trained : whether it learns from the judgments of another collection.
+    lack : (state, why) of a row without a system, as `config.state` gives them.
+    """
+
+    table: str
+    label: str
+    collections: tuple[str, ...]
+    system: str = ""
+    settings: tuple[tuple[str, Any], ...] = ()
+    inputs: tuple[Row, ...] = ()
+    trained: bool = False
+    lack: tuple[checks.Lack, str] | None = None
+    note: str = ""
+
+    @property
+    def short(self) -> str:
+        """The label up to its colon, by which texts call a row."""
+        return self.label.partition(":")[0]
+
+    def why(self) -> str:
+        """What keeps the system itself from running here; empty if nothing does."""
+        found = self._lack()
+        return "" if found is None else found[1]
+
+    def _lack(self) -> tuple[checks.Lack, str] | None:
+        return self.lack or lack(*config.load("system", self.system))
+
+    def lacking(self) -> tuple[Row, ...]:
+        """The inputs that cannot be made here."""
+        return tuple(row for row in self.inputs if row.why())
+
+    def state(self) -> State:
+        """`in part`: a fusion whose rule runs, while some of its inputs have to come from elsewhere."""
+        found = self._lack()
+        if found is not None:
+            return found[0]
+        return "in part" if self.lacking() else "runs"
+
+
+@dataclass(frozen=True)
+class Available:
+    """The rows of a paper's tables; `corpus` is the one the paper used, `instead` a small one that is here."""
+
+    corpus: str
+    instead: str
+    rows: tuple[Row, ...]
+
+    def full(self, row: Row) -> str:
+        """The command that makes a row's run on the full collection (the last of its collections); else empty.
+
+        Runs that have to come from elsewhere are files in capitals.
+        """
+        return "" if row.why() else _command(row, self.corpus, row.inputs)
+
+    def small(self, row: Row) -> str:
+        """The same on the small corpus, with the inputs that can be made here; empty if these are too few."""
+        inputs = tuple(item for item in row.inputs if not item.why())
+        if row.why() or (row.inputs and len(inputs) < _LEAST):
+            return ""
+        return _command(row, self.instead, inputs)
+
+
+def _command(row: Row, corpus: str, inputs: Sequence[Row]) -> str:
+    """A fusion takes the names of systems, and files where a run is from elsewhere or of other settings."""
+    collection = row.collections[-1]
+    words = [f"collection={collection}", f"corpus={corpus}", f"system={row.system}"]
+    words += [f"system.{key}={value}" for key, value in row.settings]
+    if inputs:
+        runs = [item.system if not item.why() and not item.settings else _file(item, collection) for item in inputs]
+        words.append(f"system.runs=[{','.join(runs)}]")
+    if row.trained:
+        training = _training(row)
+        words.append(f"training=[{training}]")
+        words.append(f"system.training_runs=[{','.join(_file(item, training) for item in inputs)}]")
+    return " ".join(["harness run", *map(shlex.quote, words)])
+
+
+def _training(row: Row) -> str:
+    return row.collections[-2]
+
+
+def _file(row: Row, collection: str) -> str:
+    """Where the run of a row is if its own command made it; in capitals if it has to come from elsewhere."""
+    if row.why():
+        return f"{collection}/{row.short.replace(' ', '-').upper()}.run"
+    name = dict(row.settings).get("name") or config.load("system", row.system)[0].get("name", row.system)
+    return f"runs/{collection}/{name}.run"
+
+
+def parse(mapping: Mapping[str, Any], cells: Sequence[Printed], where: str) -> Available:
+    """The value of a paper's key `available`; `cells` are the paper's.
+
+    Every row of a listed table has an entry: `system` (with `set`, `inputs`, `trained`), or `state`, or `same_as`
+    another row. Tables that print no numbers are named in `without_numbers`.
+
+    Raises
+    ------
+    HarnessError
+        A row has no entry, an entry has no row, a key is unknown, or what it names does not exist.
+    """
+    checks.check_keys(mapping, _KEYS, ("without_numbers",), where)
+    checks.check_types(mapping, _TYPES, where)
+    for corpus in (mapping["corpus"], mapping["instead"]):
+        _known(corpus, config.names("corpus"), "corpus", where)
+    for collection in mapping["collections"].values():
+        _known(collection, config.names("collection"), "collection", where)
+    entries: dict[tuple[str, str], tuple[Mapping[str, Any], tuple[str, ...], str]] = {}
+    checks.check_types(mapping["tables"], dict.fromkeys(mapping["tables"], dict), f"{where}: tables")
+    for table, rows in mapping["tables"].items():
+        place = f"{where}: tables: {table}"
+        printed = _printed(str(table), cells, mapping["collections"], place)
+        without = str(table) in map(str, mapping.get("without_numbers", ()))
+        if without == bool(printed):
+            has = "has cells, yet 'without_numbers' names it" if without else "has no cells; see 'without_numbers'"
+            raise HarnessError(f"{place}: the table {has}")
+        for label, entry in rows.items():
+            if printed:
+                _known(str(label), printed, "row", place)
+            _check_row(entry, f"{place}: {label}")
+            on = printed.get(str(label), tuple(mapping["collections"].values()))
+            entries[str(table), str(label)] = (entry, on, f"{place}: {label}")
+        for label in printed:
+            if (str(table), label) not in entries:
+                raise HarnessError(f"{place}: row {label!r} is missing; give it a system, or a 'state'")
+    return Available(mapping["corpus"], mapping["instead"], tuple(_row(key, entries) for key in entries))
+
+
+def _known(name: object, known: Mapping[str, object], kind: str, where: str) -> None:
+    if name not in known:
+        raise HarnessError(f"{where}: {kind} {name!r} is unknown; {suggestion(str(name), known)}")
+
+
+def _printed(
+    table: str, cells: Sequence[Printed], collections: Mapping[str, str], where: str
+) -> dict[str, tuple[str, ...]]:
+    """Label -> the collections its numbers are on, for the rows of a table."""
+    on: dict[tuple[str, str], dict[str, None]] = {}
+    for cell in cells:
+        if cell.table == table:
+            _known(cell.collection, collections, "collection", where)
+            on.setdefault((cell.group, cell.system), {})[collections[cell.collection]] = None
+    systems = [system for _, system in on]
+    return {
+        system if systems.count(system) == 1 else f"{group} / {system}": tuple(found)
+        for (group, system), found in on.items()
+    }
+
+
+def _check_row(entry: Mapping[str, Any], where: str) -> None:
+    checks.check_keys(entry, (), _ROW, where)
+    checks.check_types(entry, _ROW_TYPES, where)
+    if entry.get("trained", True) is not True:
+        raise HarnessError(f"{where}: key 'trained' is {entry['trained']!r}, expected true or nothing")
+    given = [key for key in ("system", "state", "same_as") if entry.get(key)]
+    if len(given) != 1:
+        found = " and ".join(given) or "none of them"
+        raise HarnessError(f"{where}: expected one of the keys 'system', 'state' and 'same_as', found {found}")
+    for key in ("set", "inputs", "trained"):
+        if key in entry and given != ["system"]:
+            raise HarnessError(f"{where}: key {key!r} needs the key 'system'")
+    if given == ["state"]:
+        checks.state(entry["state"], where)
+    if given != ["system"]:
+        return
+    mapping, _ = config.load("system", entry["system"], where)
+    for key in entry.get("set", ()):
+        _known(key, mapping, "parameter", f"{where}: set")
+    if ("runs" in mapping) != ("inputs" in entry):
+        has = "fuses runs; name their rows in 'inputs'" if "runs" in mapping else "fuses no runs: it has no 'inputs'"
+        raise HarnessError(f"{where}: system {entry['system']!r} {has}")
+    if entry.get("trained") and "training_runs" not in mapping:
+        raise HarnessError(f"{where}: system {entry['system']!r} does not learn: it is not 'trained'")
+
+
+def _row(
+    key: tuple[str, str],
+    entries: Mapping[tuple[str, str], tuple[Mapping[str, Any], tuple[str, ...], str]],
+) -> Row:
+    entry, collections, where = entries[key]
+    if "same_as" in entry:
+        other = entries[_find(entry["same_as"], entries, where)][0]
+        if "same_as" in other:
+            raise HarnessError(f"{where}: same_as: {entry['same_as']!r} is itself the same as another row")
+        entry = {**other, **{"note": entry.get("note", other.get("note", ""))}}
+    inputs = [_find(str(label), entries, where) for label in entry.get("inputs", ())]
+    for source in inputs:
+        if not {"inputs", "same_as"}.isdisjoint(entries[source][0]):
+            raise HarnessError(f"{where}: inputs: {source[1]!r} is no row of a single system")
+    if "inputs" in entry and len(set(inputs)) < max(_LEAST, len(inputs)):
+        raise HarnessError(f"{where}: inputs: expected two rows or more, each once")
+    if entry.get("trained") and len(collections) < _LEAST:
+        raise HarnessError(f"{where}: trained: there is no other collection to learn from")
+    return Row(
+        *key,
+        collections,
+        system=entry.get("system", ""),
+        settings=tuple(entry.get("set", {}).items()),
+        inputs=tuple(_row(source, entries) for source in inputs),
+        trained=bool(entry.get("trained", False)),
+        lack=checks.state(entry["state"], where) if "state" in entry else None,
+        note=entry.get("note", ""),
+    )
+
+
+def _find(label: str, entries: Mapping[tuple[str, str], object], where: str) -> tuple[str, str]:
+    """The row of a label, in whichever table it is."""
+    found = [key for key in entries if key[1] == label]
+    if len(found) != 1:
+        known = suggestion(label, {key[1] for key in entries}) if not found else "it is in several tables"
+        raise HarnessError(f"{where}: there is no one row {label!r}; {known}")
+    return found[0]

@@ -1,0 +1,102 @@
+"""CrossMath's translated topics: what became of them in translation."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from harness.data.markup import formulas_in
+from harness.data.topics import Topic, Topics
+
+_FORMULA = re.compile(r"\$\$.*?\$\$|\$.*?\$|\\\(.*?\\\)|\\\[.*?\\\]|\\begin\{(\w+\*?)\}.*?\\end\{\1\}", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What became of a topic's formulas: lost, changed into other ones, or added."""
+
+    lost: int
+    changed: int
+    added: int
+
+
+@dataclass(frozen=True)
+class Translation:
+    """What a check of translated topics against the English ones found.
+
+    Attributes
+    ----------
+    language, title : ISO 639-3 code and name of the language.
+    checked : ids of the topics compared, in order.
+    missing : topics that the translation lacks.
+    english_bodies : topics whose body outside formulas is letter by letter the English one.
+    formulas : how many formulas the English topics have that the translation has as well.
+    damaged : topics whose formulas are not the English ones, whatever their order and blanks.
+    """
+
+    language: str
+    title: str
+    checked: tuple[str, ...]
+    missing: tuple[str, ...]
+    english_bodies: tuple[str, ...]
+    formulas: int = 0
+    damaged: Mapping[str, Damage] = field(default_factory=dict)
+
+    @property
+    def lost(self) -> int:
+        """Formulas lost, over all topics."""
+        return sum(damage.lost for damage in self.damaged.values())
+
+    @property
+    def changed(self) -> int:
+        """Formulas changed, over all topics."""
+        return sum(damage.changed for damage in self.damaged.values())
+
+    @property
+    def added(self) -> int:
+        """Formulas added, over all topics."""
+        return sum(damage.added for damage in self.damaged.values())
+
+
+def words_only(text: str) -> str:
+    """The letters and digits of a text outside its formulas, in lower case: what a translation must change."""
+    return re.sub(r"[\W_]+", "", _FORMULA.sub(" ", text)).lower()
+
+
+def _formulas(topic: Topic) -> Counter[str]:
+    """The formulas of title and body without their blanks."""
+    found = (*formulas_in(topic.title), *formulas_in(topic.body))
+    return Counter(re.sub(r"\s+", "", latex) for latex in found)
+
+
+def damage(translated: Topic, english: Topic) -> Damage:
+    """Compare the formulas of two topics; a missing one and a new one together count as one changed."""
+    here, there = _formulas(translated), _formulas(english)
+    missing, new = (there - here).total(), (here - there).total()
+    changed = min(missing, new)
+    return Damage(missing - changed, changed, new - changed)
+
+
+def check_translation(
+    language: str, title: str, translated: Topics, english: Topics, wanted: Collection[str]
+) -> Translation:
+    """Compare translated topics with the English ones, for the topics in `wanted`.
+
+    A body without any letter outside formulas cannot be classified and is not counted as English. Topics that are
+    missing have no part in the count of formulas.
+    """
+    here, there = translated.by_id(), english.by_id()
+    order = [topic.id for topic in english if topic.id in wanted]
+    same, formulas, damaged = [], 0, {}
+    for topic in order:
+        if topic in here:
+            formulas += _formulas(there[topic]).total()
+            if (found := damage(here[topic], there[topic])) != Damage(0, 0, 0):
+                damaged[topic] = found
+            mine = words_only(here[topic].body)
+            if mine and mine == words_only(there[topic].body):
+                same.append(topic)
+    missing = tuple(topic for topic in order if topic not in here)
+    return Translation(language, title, tuple(order), missing, tuple(same), formulas, damaged)

@@ -1,0 +1,1 @@
+"""A report as HTML, Markdown, LaTeX, CSV and JSON. Knows no measure, run or paper."""

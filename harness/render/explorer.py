@@ -1,0 +1,116 @@
+"""An `Explorer` as the compact JSON that the script of the page draws."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from harness.io.console import track
+from harness.render.formulas import Formula, segments, to_mathml
+from harness.render.model import Explorer, TopicPage, TopicPages, visible
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+_DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+_PLAIN = re.compile(r"[1-9][0-9]{0,6}", re.ASCII)
+_SCALE = 100_000  # values are written as whole numbers of hundred-thousandths
+
+
+def to_json(block: Explorer) -> str:
+    """The block as JSON that can stand in a script element: no `<`, `>`, `&` and no line separators.
+
+    Every text is a list of strings and of places in `formulas`, each of which holds its LaTeX, whether it is displayed
+    and, unless it failed to convert, its MathML as nested lists: place in `kinds` (element and attributes), children.
+    Rows of numbers are strings, each number written in `width` digits to the base 64. Values are in
+    hundred-thousandths; a document's grade is its place in the topic's `judged`, past its end if there is none.
+    """
+    formulas = _Formulas()
+    data = {
+        "pair": [visible(run) for run in block.pair],
+        "collections": [_collection(collection, formulas) for collection in block.collections],
+        "documents": {
+            visible(doc): [formulas.text(title), formulas.text(body)]
+            for doc, (title, body) in sorted(block.documents.items())
+        },
+        "formulas": formulas.made,
+        "kinds": list(formulas.kinds),
+    }
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _collection(pages: TopicPages, formulas: _Formulas) -> dict[str, object]:
+    found = [rank for page in pages.topics for ranks in page.ranks for rank in ranks]
+    found += [rank for page in pages.topics for first in page.judged_firsts for _, rank in first]
+    highest = max((*found, *(len(page.docs) for page in pages.topics)), default=0)
+    width = 2 if highest < len(_DIGITS) ** 2 else 4
+    # Ids that are plain numbers, as those of posts are, take half the room when written as such.
+    numbers = all(_PLAIN.fullmatch(doc) for page in pages.topics for doc in page.docs)
+    return {
+        "name": visible(pages.name),
+        "title": visible(pages.title),
+        "note": visible(pages.note),
+        "measures": [[name, visible(label)] for name, label in pages.measures],
+        "runs": [visible(run) for run in pages.runs],
+        "relevantFrom": pages.relevant_from,
+        "link": visible(pages.link),
+        "width": width,
+        "topics": [_topic(page, width, numbers, formulas) for page in track(pages.topics, "pages of topics")],
+    }
+
+
+def _topic(page: TopicPage, width: int, numbers: bool, formulas: _Formulas) -> dict[str, object]:
+    place = {grade: index for index, (grade, _) in enumerate(page.judged)}
+    broad = 1 if len(place) < len(_DIGITS) else 2
+    return {
+        "id": visible(page.id),
+        "title": formulas.text(page.title),
+        "body": formulas.text(page.body),
+        "tags": [visible(tag) for tag in page.tags],
+        "attributes": [[visible(name), visible(value)] for name, value in page.attributes],
+        "docs": _digits([int(doc) for doc in page.docs], 4) if numbers else [visible(doc) for doc in page.docs],
+        "grades": _digits([len(place) if grade is None else place[grade] for grade in page.grades], broad),
+        "relevant": page.relevant,
+        "judged": [[int(grade) if grade == int(grade) else grade, count] for grade, count in page.judged],
+        "values": [[None if math.isnan(v) else round(v * _SCALE) for v in run] for run in page.values],
+        "firsts": [_digits(ranking, width) for ranking in page.firsts],
+        "ranks": [_digits(ranks, width) for ranks in page.ranks],
+        "judgedFirsts": [_digits([n for pair in first for n in pair], width) for first in page.judged_firsts],
+    }
+
+
+def _digits(numbers: Sequence[int], width: int) -> str:
+    """Numbers one after the other, each in `width` digits to the base 64."""
+    return "".join(_DIGITS[n >> 6 * place & 63] for n in numbers for place in reversed(range(width)))
+
+
+class _Formulas:
+    """The distinct formulas of all texts, and the distinct kinds of elements they are made of."""
+
+    def __init__(self) -> None:
+        self.made: list[list[object]] = []
+        self.kinds: dict[tuple[str, ...], int] = {}
+        self._known: dict[Formula, int] = {}
+
+    def text(self, text: str) -> list[str | int]:
+        """A text as strings and places of formulas."""
+        return [visible(part) if isinstance(part, str) else self._place(part) for part in segments(text)]
+
+    def _place(self, formula: Formula) -> int:
+        if formula not in self._known:
+            self._known[formula] = len(self.made)
+            element = to_mathml(formula.latex, formula.display)
+            tree = [] if element is None else [self._tree(element)]
+            self.made.append([visible(formula.latex), int(formula.display), *tree])
+        return self._known[formula]
+
+    def _tree(self, element: Element) -> list[object]:
+        kind = (element.tag, *(part for pair in element.attrib.items() for part in pair))
+        place = self.kinds.setdefault(kind, len(self.kinds))
+        return [place, *([element.text] if element.text else []), *(self._tree(child) for child in element)]

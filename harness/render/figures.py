@@ -1,0 +1,434 @@
+"""The figures of a report, each a function from plain values to an SVG drawing.
+
+A drawing is valid XML by itself, scales with its `viewBox`, follows light and dark mode, and can be read in grey:
+what differs in colour differs in marker, hatching or lightness too. A value that is not finite is never drawn but
+said to be `n/a`. Labels are plain text; `svg.py` escapes them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from harness.errors import HarnessError
+from harness.render.svg import (
+    FONT,
+    SERIES,
+    WIDTH,
+    clip,
+    document,
+    drawable,
+    element,
+    line,
+    num,
+    text,
+    text_width,
+    tick_label,
+    ticks,
+    tip,
+)
+
+Scale = Callable[[float], float]
+Area = tuple[float, float, float, float]  # left, right, top, bottom
+_ROW = 25.0
+
+
+def dot_interval(rows: Sequence[tuple[str, float, float, float, bool]], xlabel: str, title: str = "") -> str:
+    """Differences with their intervals, one row each: (label, mean, low, high, highlighted), and a line at zero.
+
+    A highlighted row has a diamond and bold text, any other a disc.
+    """
+    shown = [value for _, *numbers, _ in rows for value in numbers if drawable(value)]
+    shown = [0.0, *shown] if shown else []
+    left = _left([row[0] for row in rows])
+    right, bottom = WIDTH - 190, 14 + _ROW * len(rows)
+    scale, body = _x_axis(shown, xlabel, (left, right, 10, bottom))
+    body += line(scale(0.0), 10, scale(0.0), bottom, "zero") if shown else ""
+    for index, (label, mean, low, high, highlighted) in enumerate(rows):
+        y, strong, series = 10 + _ROW * (index + 0.5), "big" if highlighted else "", 1 if highlighted else 0
+        body += text(left - 12, y + 4.5, clip(label, left - 16), "end", strong)
+        ends = [end for end in (low, high) if drawable(end)]
+        if len(ends) == 2:
+            body += line(scale(low), y, scale(high), y, f"s{series}")
+            body += "".join(line(scale(end), y - 4, scale(end), y + 4, f"s{series}") for end in ends)
+        if drawable(mean):
+            hint = tip(f"{label}: {_show(mean)} [{_show(low)}, {_show(high)}]")
+            body += _diamond(scale(mean), y, 6.5, "f1", hint) if highlighted else _disc(scale(mean), y, 4.5, "f0", hint)
+        values = f"{_show(mean)} [{_show(low)}, {_show(high)}]" if ends else _show(mean)
+        body += text(WIDTH - 6, y + 4.5, values, "end", strong or "soft")
+    description = "; ".join(
+        f"{label}: {_show(mean)} [{_show(low)}, {_show(high)}]" for label, mean, low, high, _ in rows
+    )
+    return document(bottom + 46, title or xlabel, description, body)
+
+
+def per_topic_differences(labels: Sequence[str], differences: Sequence[float], title: str) -> str:
+    """One bar a topic, from the largest gain to the largest loss; gains are solid, losses hatched.
+
+    Raises
+    ------
+    HarnessError
+        There are not as many labels as differences.
+    """
+    if len(labels) != len(differences):
+        raise HarnessError(f"figure {title!r}: {len(labels)} labels for {len(differences)} differences")
+    pairs = [(label, float(value)) for label, value in zip(labels, differences, strict=True)]
+    missing = [label for label, value in pairs if not drawable(value)]
+    drawn = sorted((pair for pair in pairs if drawable(pair[1])), key=lambda pair: (-pair[1], pair[0]))
+    height, left, right = 300.0, 56.0, WIDTH - 10
+    scale, body = _y_axis([0.0, *(value for _, value in drawn)], "difference", (left, right, 14, height - 12))
+    step = (right - left) / max(1, len(drawn))
+    for index, (label, value) in enumerate(drawn):
+        top, low = sorted((scale(value), scale(0.0)))
+        place = {"x": left + step * (index + 0.12), "y": top, "width": step * 0.76, "height": max(low - top, 0.4)}
+        style = {"class_": "f0"} if value >= 0 else {"class_": "s1", "fill": "url(#@1)"}
+        body += element("rect", tip(f"{label}: {_signed(value)}"), **place, **style)
+    body += line(left, scale(0.0), right, scale(0.0), "zero")
+    gains, losses = [p for p in drawn if p[1] > 0], [p for p in reversed(drawn) if p[1] < 0]
+    counts = f"better on {len(gains)}, equal on {len(drawn) - len(gains) - len(losses)}, worse on {len(losses)}"
+    counts += f", n/a on {len(missing)}" if missing else ""
+    # Sorted bars leave two corners empty: top right for the gains, bottom left for the losses.
+    lines = ["Largest gains", *(f"{clip(label, 150)} {_signed(value)}" for label, value in gains[:3])]
+    for index, content in enumerate(lines if gains else []):
+        body += text(right, 28 + 17 * index, content, "end", "soft halo" if index else "big halo")
+    lines = ["Largest losses", *(f"{_signed(value)} {clip(label, 150)}" for label, value in losses[:3])]
+    for index, content in enumerate(lines if losses else []):
+        body += text(
+            left + 8, height - 22 - 17 * (len(lines) - 1 - index), content, "", "soft halo" if index else "big halo"
+        )
+    body += text((left + right) / 2, height + 10, f"topics, sorted: {counts}", "middle", "soft")
+    return document(height + 20, title, counts, body, hatched=True)
+
+
+def distribution(rows: Sequence[tuple[str, Sequence[float]]], xlabel: str = "", title: str = "") -> str:
+    """How values spread, one row each: a box over the quartiles, the median, the mean, the range, and every value."""
+    clean = [(label, sorted(float(v) for v in values if drawable(v)), len(values)) for label, values in rows]
+    left, right, pitch = _left([label for label, _ in rows]), WIDTH - 118, 38.0
+    bottom = 14 + pitch * len(rows)
+    scale, body = _x_axis([value for _, values, _ in clean for value in values], xlabel, (left, right, 10, bottom))
+    body += text(WIDTH - 6, bottom + 37, "median / mean", "end", "soft")
+    spoken = []
+    for index, (label, values, total) in enumerate(clean):
+        y = 10 + pitch * (index + 0.5)
+        body += text(left - 12, y + 4.5, clip(label, left - 16), "end")
+        if not values:
+            body += text(left + 8, y + 4.5, "n/a", "", "soft")
+            spoken.append(f"{label}: n/a")
+            continue
+        low, middle, high = (_quantile(values, q) for q in (0.25, 0.5, 0.75))
+        mean = math.fsum(values) / len(values)
+        # The golden ratio spreads neighbours apart without chance.
+        for order, value in enumerate(values):
+            body += _disc(scale(value), y + 22 * ((order * 0.618034) % 1 - 0.5), 2.1, "f5 dot")
+        body += line(scale(values[0]), y, scale(low), y, "s0") + line(scale(high), y, scale(values[-1]), y, "s0")
+        summary = f"n {len(values)}, quartiles {_show(low)}, {_show(middle)}, {_show(high)}, mean {_show(mean)}"
+        summary += f", n/a {total - len(values)}" if total > len(values) else ""
+        width = scale(high) - scale(low)
+        body += element(
+            "rect", tip(f"{label}: {summary}"), x=scale(low), y=y - 9, width=width, height=18.0, class_="box"
+        )
+        body += line(scale(middle), y - 9, scale(middle), y + 9, "zero") + _diamond(scale(mean), y, 5.5, "f1")
+        body += text(WIDTH - 6, y + 4.5, f"{_show(middle)} / {_show(mean)}", "end", "soft")
+        spoken.append(f"{label}: {summary}")
+    legend = "box: quartiles; line: median; diamond: mean; dots: single values"
+    body += text(left, bottom + 60, clip(legend, WIDTH - left), "", "soft")
+    return document(bottom + 72, title or xlabel or "Distribution", "; ".join(spoken), body)
+
+
+def grouped_bars(
+    groups: Sequence[str], series: Sequence[str], values: Sequence[Sequence[float]], ylabel: str, title: str = ""
+) -> str:
+    """Bars side by side; `values[g][s]` is the bar of series `s` in group `g`. Series differ in hatching.
+
+    Raises
+    ------
+    HarnessError
+        More than six series (hatchings could not be distinguished), or values of another shape.
+    """
+    if len(series) > SERIES:
+        raise HarnessError(f"figure {title or ylabel!r}: {len(series)} series, at most {SERIES} can be distinguished")
+    if len(values) != len(groups) or any(len(row) != len(series) for row in values):
+        raise HarnessError(f"figure {title or ylabel!r}: expected {len(groups)} rows of {len(series)} values")
+    left, right = 56.0, WIDTH - 10
+    body, top = _legend(series, left, right)
+    bottom = top + 240
+    finite = [value for row in values for value in row if drawable(value)]
+    scale, axis = _y_axis([0.0, *finite], ylabel, (left, right, top, bottom))
+    body += axis
+    pitch = (right - left) / max(1, len(groups))
+    step = min(pitch * 0.84 / max(1, len(series)), 56.0)
+    for g, group in enumerate(groups):
+        start = left + pitch * (g + 0.5) - step * len(series) / 2
+        for s, name in enumerate(series):
+            value, x = values[g][s], start + step * s
+            if not drawable(value):
+                body += _upright("n/a", x + step / 2, scale(0.0) - 6)
+                continue
+            high, low = sorted((scale(value), scale(0.0)))
+            hint = tip(f"{group}, {name}: {_show(value)}")
+            place = {"x": x + step * 0.06, "y": high, "width": step * 0.88, "height": low - high}
+            body += element("rect", hint, **place, **_fill(s))
+            if step >= 36:
+                body += text(x + step / 2, high - 4, _show(value), "middle", "soft")
+        for index, part in enumerate(_wrapped(group, pitch - 6)):
+            body += text(left + pitch * (g + 0.5), bottom + 20 + 16 * index, part, "middle")
+    body += line(left, scale(0.0), right, scale(0.0), "zero")
+    description = "; ".join(
+        f"{group}: " + ", ".join(f"{name} {_show(row[s])}" for s, name in enumerate(series))
+        for group, row in zip(groups, values, strict=True)
+    )
+    return document(bottom + 46, title or ylabel, description, body, hatched=True)
+
+
+def p_value_matrix(names: Sequence[str], p: Sequence[Sequence[float]], title: str = "") -> str:
+    """Pairwise p values, darker for smaller; `p[i][j]` compares `names[i]` with `names[j]`. Columns are numbered.
+
+    Raises
+    ------
+    HarnessError
+        `p` is not square over the names.
+    """
+    n, title = len(names), title or "Pairwise p values"
+    if len(p) != n or any(len(row) != n for row in p):
+        raise HarnessError(f"figure {title!r}: expected {n} rows of {n} p values")
+    left, top = _left(names, 230) + 24, 28.0
+    size = min(58.0, (WIDTH - left - 10) / max(1, n))
+    high = min(max(size, 15.0), 30.0)
+    body, shades, low = "", {-1: "", 0: "", 1: "", 2: "", 3: ""}, []
+    for i, name in enumerate(names):
+        y = top + high * i
+        body += text(left - 36, y + high / 2 + 4.5, clip(name, left - 40), "end")
+        body += text(left - 10, y + high / 2 + 4.5, str(i + 1), "end", "soft")
+        if n <= 30 or i % 5 == 4:
+            body += text(left + size * (i + 0.5), top - 9, str(i + 1), "middle", "soft")
+        for j, other in enumerate(names):
+            x = left + size * j
+            level, shown = _level(p[i][j]) if i != j else (0, "–")
+            if i != j:
+                shades[level] += f"M{num(x + 1)} {num(y + 1)}h{num(size - 2)}v{num(high - 2)}h{num(2 - size)}z"
+            if size >= 36 or i == j:
+                faint = "soft" if i == j or level < 0 else ""
+                body += text(x + size / 2, y + high / 2 + 4.5, shown, "middle", "on" if level == 3 else faint)
+            if level > 0 and i < j:
+                low.append(f"{name} and {other}: {shown}")
+    fills = {level: {"class_": f"l{level} rule"} for level in (1, 2, 3)} | {0: {"class_": "paper rule"}}
+    # Without room for the words, what is n/a is hatched.
+    fills[-1] = fills[0] if size >= 36 else {"class_": "rule", "fill": "url(#@5)"}
+    under = "".join(element("path", d=d, **fills[level]) for level, d in shades.items() if d)
+    bottom, x = top + high * n + 14, min(left, WIDTH - 10 - 5 * 96)
+    for level, label in ((3, "p < .001"), (2, "p < .01"), (1, "p < .05"), (0, "p ≥ .05"), (-1, "n/a")):
+        if level >= 0 or (shades[-1] and size < 36):
+            body += element("rect", x=x, y=bottom, width=16.0, height=14.0, **fills[level])
+            body += text(x + 22, bottom + 12, label, "", "soft")
+            x += 96
+    return document(bottom + 24, title, _first(low, 20) or "no p value below .05", under + body, hatched=True)
+
+
+def scatter(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: str, title: str = "") -> str:
+    """Named points (label, x, y). A label that would cover another is left to the pointer and the description."""
+    drawn = [(label, float(x), float(y)) for label, x, y in points if drawable(x) and drawable(y)]
+    missing = [label for label, x, y in points if not (drawable(x) and drawable(y))]
+    left, right, top, bottom = (
+        _left_of_axis([y for _, _, y in drawn]),
+        _right_of_axis([x for _, x, _ in drawn]),
+        14.0,
+        366.0,
+    )
+    y_scale, body = _y_axis([y for _, _, y in drawn], ylabel, (left, right, top, bottom))
+    x_scale, axis = _x_axis([x for _, x, _ in drawn], xlabel, (left, right, top, bottom))
+    body += axis
+    places = [(x_scale(x), y_scale(y)) for _, x, y in drawn]
+    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in places]
+    names = ""
+    for (label, x_value, y_value), (x, y) in zip(drawn, places, strict=True):
+        body += _disc(x, y, 5, "f0", tip(f"{label}: {xlabel} {x_value:.4g}, {ylabel} {y_value:.4g}"))
+        shown = clip(label, 170)
+        width = text_width(shown)
+        for start, base in (
+            (x + 9, y + 4.5),
+            (x - 9 - width, y + 4.5),
+            (x - width / 2, y - 10),
+            (x - width / 2, y + 20),
+        ):
+            box = (start, base - FONT + 2, start + width, base + 3)
+            inside = box[0] >= left and box[2] <= right and box[1] >= 0 and box[3] <= bottom
+            if inside and not any(_overlap(box, other) for other in taken):
+                names += text(start, base, shown, "", "halo")
+                taken.append(box)
+                break
+    if missing:
+        names += text(left, bottom + 58, clip(f"n/a: {', '.join(missing)}", right - left), "", "soft")
+    description = "; ".join(f"{label}: {x:.4g}, {y:.4g}" for label, x, y in drawn)
+    return document(bottom + (70 if missing else 46), title or f"{ylabel} against {xlabel}", description, body + names)
+
+
+def curves(
+    series: Sequence[tuple[str, Sequence[tuple[float, float]]]], xlabel: str, ylabel: str, title: str = ""
+) -> str:
+    """One line through the points (x, y) of each series; series differ in marker too.
+
+    A single series has no legend. Where all x are whole numbers, so are the ticks.
+
+    Raises
+    ------
+    HarnessError
+        More than six series (markers could not be distinguished).
+    """
+    if len(series) > SERIES:
+        raise HarnessError(f"figure {title or ylabel!r}: {len(series)} series, at most {SERIES} can be distinguished")
+    drawn = [(name, sorted(p for p in points if drawable(p[0]) and drawable(p[1]))) for name, points in series]
+    missing = sum(len(points) for _, points in series) - sum(len(points) for _, points in drawn)
+    xs = [x for _, points in drawn for x, _ in points]
+    whole = bool(xs) and all(float(x).is_integer() for x in xs)
+    left, right = _left_of_axis([y for _, points in drawn for _, y in points]), _right_of_axis(xs, whole)
+    legend, top, at = "", 14.0, (left, 8.0)
+    for index, (name, _) in enumerate(drawn if len(drawn) > 1 else ()):
+        shown = clip(name, 260)
+        at = (left, at[1] + 22) if at[0] > left and at[0] + 22 + text_width(shown) > right else at
+        legend += _marker(index, at[0] + 8, at[1] + 6.5) + text(at[0] + 22, at[1] + 11, shown)
+        at, top = (at[0] + 42 + text_width(shown), at[1]), at[1] + 36
+    bottom = top + 350
+    y_scale, body = _y_axis([y for _, points in drawn for _, y in points], ylabel, (left, right, top, bottom))
+    x_scale, axis = _x_axis(xs, xlabel, (left, right, top, bottom), whole)
+    body += legend + axis
+    for index, (name, points) in enumerate(drawn):
+        at_all = [f"{x_scale(x):.2f} {y_scale(y):.2f}" for x, y in points]
+        body += element("path", d=f"M{'L'.join(at_all)}", class_=f"s{index}", fill="none") if len(points) > 1 else ""
+        for x, y in points if len(points) <= 60 else ():
+            hint = tip(f"{name + ': ' if name else ''}{xlabel} {x:.4g}, {ylabel} {y:.4g}")
+            body += _marker(index, x_scale(x), y_scale(y), hint)
+    description = "; ".join(
+        f"{name or ylabel}: " + _first([f"{x:.4g} {_show(y)}" for x, y in points], 20) for name, points in drawn
+    )
+    body += text(right, bottom + 37, f"n/a: {missing}", "end", "soft") if missing else ""
+    return document(bottom + 46, title or f"{ylabel} against {xlabel}", description, body)
+
+
+def _marker(series: int, x: float, y: float, hint: str = "") -> str:
+    """Disc, diamond, square, and the same hollow."""
+    shape = (_disc, _diamond, _square)[series % 3](x, y, (4.5, 6.0, 4.2)[series % 3], f"f{series}", hint)
+    return shape if series < 3 else shape.replace(f'class="f{series}"', f'class="paper s{series}"', 1)
+
+
+def _square(x: float, y: float, radius: float, class_: str, hint: str = "") -> str:
+    return element("rect", hint, x=x - radius, y=y - radius, width=2 * radius, height=2 * radius, class_=class_)
+
+
+def _show(value: float) -> str:
+    return f"{value:.3f}".replace("-", "−") if drawable(value) else "n/a"
+
+
+def _first(parts: Sequence[str], most: int) -> str:
+    rest = len(parts) - most
+    return "; ".join(parts[:most]) + (f"; and {rest} more" if rest > 0 else "")
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−")
+
+
+def _left(labels: Sequence[str], most: float = 220) -> float:
+    """Room for the labels at the left."""
+    return min(most, max((text_width(label) for label in labels), default=0)) + 26
+
+
+def _left_of_axis(values: Sequence[float]) -> float:
+    """Room for the numbers and the label of a vertical axis."""
+    marks = ticks(min(values, default=0.0), max(values, default=1.0))
+    return max(text_width(tick_label(mark, marks)) for mark in marks) + 31
+
+
+def _right_of_axis(values: Sequence[float], whole: bool = False) -> float:
+    """Where a horizontal axis ends, so that its last number, centred there, is within the drawing."""
+    marks = ticks(min(values, default=0.0), max(values, default=1.0), whole=whole)
+    return WIDTH - max(14.0, text_width(tick_label(marks[-1], marks)) / 2 + 2)
+
+
+def _linear(low: float, high: float, start: float, end: float) -> Scale:
+    return lambda value: start + (value - low) / (high - low) * (end - start)
+
+
+def _x_axis(values: Sequence[float], label: str, area: Area, whole: bool = False) -> tuple[Scale, str]:
+    """The horizontal scale that covers the values, and its grid, numbers and label as markup."""
+    left, right, top, bottom = area
+    marks = ticks(min(values, default=0.0), max(values, default=1.0), whole=whole)
+    scale = _linear(marks[0], marks[-1], left, right)
+    body = "".join(
+        line(scale(mark), top, scale(mark), bottom, "rule")
+        + text(scale(mark), bottom + 17, tick_label(mark, marks), "middle", "soft")
+        for mark in marks
+    )
+    body += line(left, bottom, right, bottom, "axis") + text((left + right) / 2, bottom + 37, label, "middle")
+    return scale, body if values else body + text(left + 8, (top + bottom) / 2, "n/a", "", "soft")
+
+
+def _y_axis(values: Sequence[float], label: str, area: Area) -> tuple[Scale, str]:
+    """The vertical scale that covers the values, and its grid, numbers and label as markup."""
+    left, right, top, bottom = area
+    marks = ticks(min(values, default=0.0), max(values, default=1.0))
+    scale = _linear(marks[0], marks[-1], bottom, top)
+    body = "".join(
+        line(left, scale(mark), right, scale(mark), "rule")
+        + text(left - 7, scale(mark) + 4.5, tick_label(mark, marks), "end", "soft")
+        for mark in marks
+    )
+    return scale, body + _upright(label, 13, (top + bottom) / 2, "middle")
+
+
+def _upright(content: str, x: float, y: float, anchor: str = "") -> str:
+    """Text that reads from bottom to top."""
+    return text(x, y, content, anchor, "soft" if content == "n/a" else "", transform=f"rotate(-90 {x:.2f} {y:.2f})")
+
+
+def _disc(x: float, y: float, radius: float, class_: str, hint: str = "") -> str:
+    return element("circle", hint, cx=x, cy=y, r=radius, class_=class_)
+
+
+def _diamond(x: float, y: float, radius: float, class_: str, hint: str = "") -> str:
+    outline = f"M{x - radius:.2f} {y:.2f}L{x:.2f} {y - radius:.2f}L{x + radius:.2f} {y:.2f}L{x:.2f} {y + radius:.2f}Z"
+    return element("path", hint, d=outline, class_=class_)
+
+
+def _fill(series: int) -> dict[str, str]:
+    """The first series is solid, the others hatched."""
+    return {"class_": "f0"} if series == 0 else {"class_": f"s{series}", "fill": f"url(#@{series})"}
+
+
+def _legend(series: Sequence[str], left: float, right: float) -> tuple[str, float]:
+    """The names of the series in lines, and where the drawing may begin below them."""
+    body, x, y = "", left, 8.0
+    for index, name in enumerate(series):
+        shown = clip(name, 260)
+        if x > left and x + 24 + text_width(shown) > right:
+            x, y = left, y + 22
+        body += element("rect", x=x, y=y, width=16.0, height=13.0, **_fill(index)) + text(x + 22, y + 11, shown)
+        x += 42 + text_width(shown)
+    return body, y + 36
+
+
+def _wrapped(content: str, width: float) -> list[str]:
+    """At most two lines that fit the width."""
+    first, rest = "", content.split()
+    while rest and (not first or text_width(f"{first} {rest[0]}") <= width):
+        first = f"{first} {rest.pop(0)}".strip()
+    return [clip(part, width) for part in (first, " ".join(rest)) if part]
+
+
+def _quantile(ordered: Sequence[float], q: float) -> float:
+    """Linear interpolation between the two nearest values of a sorted sequence."""
+    place = q * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def _level(p: float) -> tuple[int, str]:
+    """How dark a p value is drawn (-1 if there is none, else 0 to 3) and how it is written."""
+    if not drawable(p):
+        return -1, "n/a"
+    level = sum(p < bound for bound in (0.05, 0.01, 0.001))
+    return level, "<.001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
+
+
+def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

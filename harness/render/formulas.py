@@ -1,0 +1,242 @@
+"""Formulas of texts that anyone may have written: found in the text, turned into MathML, checked element by element."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from harness.render.model import visible
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+NAMESPACE = "http://www.w3.org/1998/Math/MathML"
+LONGEST = 5_000  # characters of LaTeX
+DEEPEST = 200  # braces, environments and `\left` within one another
+_DEEPEST_TREE = 300  # elements within one another; writers of XML and JSON are recursive
+ELEMENTS = (
+    *("math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "ms"),
+    *("msub", "msup", "msubsup", "munder", "mover", "munderover", "mmultiscripts", "mprescripts", "none"),
+    *("mfrac", "msqrt", "mroot", "mtable", "mtr", "mtd", "mstyle", "mpadded", "mphantom", "menclose"),
+)
+# No colours: they could hide text, or make it unreadable in one of light and dark mode.
+_CHOICES = {
+    "stretchy": ("false", "true"),
+    "displaystyle": ("false", "true"),
+    "scriptlevel": ("0", "1", "2"),
+    "movablelimits": ("false", "true"),
+    "accent": ("true",),
+    "mathvariant": ("normal",),
+    "columnalign": ("left", "right"),
+    "notation": ("box", "updiagonalstrike", "downdiagonalstrike", "horizontalstrike"),
+    "linethickness": ("0",),
+}
+_LENGTHS = ("width", "height", "depth", "minsize", "maxsize", "lspace", "rspace")
+ATTRIBUTES = (*_CHOICES, *_LENGTHS)
+# Up to 99em; backwards less than one, as `\!` goes: what goes further can cover the text before it.
+_LENGTH = re.compile(r"(?:[0-9]{1,2}(?:\.[0-9]+)?|-0?\.[0-9]+)(?:em|ex)|0")
+
+_ENVIRONMENTS = ("equation", "align", "gather", "multline", "eqnarray", "alignat", "flalign")
+_BRACKETS = {"\\(": ("\\)", False), "\\[": ("\\]", True)}
+_OPENING = re.compile(rf"\\begin\{{({'|'.join(_ENVIRONMENTS)})(\*?)\}}|\\[(\[]|\\.|\$\$?", re.DOTALL)
+_TOKEN = re.compile(r"\\.|[{}]|\$", re.DOTALL)
+_NESTING = re.compile(r"\\(?:[{}\\])|(\{|\\begin\b|\\left\b)|(\}|\\end\b|\\right\b)")
+_NUMBERED = re.compile(rf"(\\(?:begin|end)\{{(?:{'|'.join(_ENVIRONMENTS)}))\}}")
+_NO_PART = re.compile(r"\\(?:label|ref|eqref)\{[^{}]*\}|\\(?:nonumber|notag|newline)(?![A-Za-z])")
+_SCRIPTS = ("msub", "msup", "msubsup", "munder", "mover", "munderover")
+_BARS = ("|", "\u2016")
+_CLOSING = (")", "]", "}")
+_FUNCTION = re.compile(r"[A-Za-z][a-z]+", re.ASCII)
+_THIN = "0.167em"
+_ROWS = ("math", "mrow", "mtd", "mstyle", "mpadded", "msqrt", "menclose", "mphantom")
+_LIMITS = re.compile(r"(\\(?:lim|max|min|sup|inf|limsup|liminf|gcd|det|Pr))(?=\s*_)")
+
+
+@dataclass(frozen=True)
+class Formula:
+    """LaTeX without its delimiters, and whether it stands on a line of its own."""
+
+    latex: str
+    display: bool = False
+
+
+def segments(text: str) -> tuple[str | Formula, ...]:
+    r"""Text and formulas in turn; formulas stand in `$...$`, `$$...$$`, `\(...\)`, `\[...\]` or an environment.
+
+    As in MathJax a dollar sign within braces (`\text{if $x$}`) does not end a formula. What is opened and never
+    closed is text, and so is a dollar sign whose partner is followed by a digit (`$5 or $6`).
+    """
+    out: list[str | Formula] = []
+    absent: set[str] = set()  # closings that the rest of the text lacks, so that each is looked for once
+    start = at = 0
+    while found := _OPENING.search(text, at):
+        at = found.end()
+        formula, end = _formula(text, found, absent)
+        if formula is not None:
+            out += [text[start : found.start()], formula]
+            start = at = end
+    return tuple(part for part in (*out, text[start:]) if part)
+
+
+def _formula(text: str, opening: re.Match[str], absent: set[str]) -> tuple[Formula | None, int]:
+    """The formula that begins with this opening and where it ends; None if there is none."""
+    begin = opening.end()
+    if opening[1]:
+        closing = f"\\end{{{opening[1]}{opening[2]}}}"
+        end = _find(text, closing, begin, absent)
+        whole = text[opening.start() : end + len(closing)]
+        return (Formula(whole, True), end + len(closing)) if end >= 0 else (None, begin)
+    if opening[0] in _BRACKETS:
+        closing, display = _BRACKETS[opening[0]]
+        end = _find(text, closing, begin, absent)
+    elif opening[0] in ("$", "$$"):
+        closing, display = opening[0], opening[0] == "$$"
+        end = -1 if closing in absent else _dollar(text, closing, begin, absent)
+        if end >= 0 and text[end + len(closing) : end + len(closing) + 1].isdigit() and not display:
+            return None, begin
+    else:
+        return None, begin
+    latex = text[begin:end].strip()
+    return (Formula(latex, display), end + len(closing)) if end >= 0 and latex else (None, begin)
+
+
+def _find(text: str, closing: str, begin: int, absent: set[str]) -> int:
+    end = -1 if closing in absent else text.find(closing, begin)
+    if end < 0:
+        absent.add(closing)
+    return end
+
+
+def _dollar(text: str, closing: str, begin: int, absent: set[str]) -> int:
+    """Where the closing dollar signs stand: the first outside braces, else the first; -1 if there are none."""
+    depth, first = 0, -1
+    for found in _TOKEN.finditer(text, begin):
+        if found[0] == "$" and text.startswith(closing, found.start()):
+            first = found.start() if first < 0 else first
+            if depth <= 0 or "{" in absent:
+                return found.start()
+        elif found[0] in ("{", "}"):
+            depth += 1 if found[0] == "{" else -1
+    # Braces that never close are looked at only once.
+    absent.add("{" if first >= 0 else closing)
+    return first
+
+
+def to_mathml(latex: str, display: bool = False) -> Element | None:
+    """A formula as a MathML element (without namespace) that holds nothing but `ELEMENTS` and `ATTRIBUTES`.
+
+    Returns None if the formula is too long or too deep, if the converter fails on it, or if what it makes is not
+    well-formed or holds anything else than text in such elements. Other attributes are dropped, and so are colours.
+    """
+    from xml.etree import ElementTree
+
+    from latex2mathml.converter import convert
+
+    if len(latex) > LONGEST or _depth(latex) > DEEPEST:
+        return None
+    try:
+        source = _NO_PART.sub(" ", _NUMBERED.sub(r"\1*}", visible(latex)))
+        made = convert(_LIMITS.sub(r"\1\\limits", source), display="block") if display else convert(source)
+        if "<!" in made or "<?" in made:
+            return None
+        element = ElementTree.fromstring(made)  # noqa: S314 - without a document type there are no entities
+    except Exception:
+        # Whatever fails on somebody's LaTeX: the LaTeX itself is shown then.
+        return None
+    if not _clean(element):
+        return None
+    element.attrib = {}
+    return element
+
+
+def _depth(latex: str) -> int:
+    deepest = depth = 0
+    for found in _NESTING.finditer(latex):
+        depth += bool(found[1]) - bool(found[2])
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _clean(root: Element) -> bool:
+    """Check and simplify in place; whether nothing but known elements is there. Not recursive: formulas are deep."""
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(f"{{{NAMESPACE}}}") if isinstance(element.tag, str) else ""
+        if element.tag not in ELEMENTS:
+            return False
+        element.text = visible(_styled(element.text or "", element.get("mathvariant", "")))
+        element.tail = None
+        element.attrib = {name: value for name, value in element.attrib.items() if _allowed(name, value)}
+    for element in root.iter():
+        for index, child in enumerate(element):
+            element[index] = _unwrapped(child)
+        if element.tag in _ROWS:
+            _space(element)
+    level, depth = [root], 0
+    while level:
+        level, depth = [child for element in level for child in element], depth + 1
+    return depth <= _DEEPEST_TREE
+
+
+def _unwrapped(element: Element) -> Element:
+    """The element itself, or what stands in it if it is a row of one."""
+    while element.tag == "mrow" and len(element) == 1 and not element.attrib:
+        element = element[0]
+    return element
+
+
+def _space(row: Element) -> None:
+    """Space around bars and names of functions as TeX has it; the converter leaves it to the renderer, who guesses."""
+    for index, child in enumerate(row):
+        core = child
+        while core.tag in _SCRIPTS and len(core):
+            core = core[0]
+        before = index > 0 and (row[index - 1].tag != "mo" or row[index - 1].text in _CLOSING)
+        after = index + 1 < len(row) and row[index + 1].tag != "mo"
+        if core.tag == "mo" and core.text in _BARS:
+            core.attrib |= {"lspace": "0", "rspace": "0"}
+        elif core.tag in ("mi", "mo") and _FUNCTION.fullmatch(core.text or ""):
+            core.tag = "mo"
+            core.attrib = {"lspace": _THIN if before else "0", "rspace": _THIN if after else "0"}
+
+
+def _allowed(name: str, value: str) -> bool:
+    return value in _CHOICES.get(name, ()) or (name in _LENGTHS and _LENGTH.fullmatch(value) is not None)
+
+
+_STYLES = {
+    "bold": "MATHEMATICAL BOLD",
+    "bold-italic": "MATHEMATICAL BOLD ITALIC",
+    "double-struck": "MATHEMATICAL DOUBLE-STRUCK",
+    "script": "MATHEMATICAL SCRIPT",
+    "fraktur": "MATHEMATICAL FRAKTUR",
+    "sans-serif": "MATHEMATICAL SANS-SERIF",
+    "monospace": "MATHEMATICAL MONOSPACE",
+}
+# Letters that had a place in Unicode before the mathematical alphabets came.
+_OLD_STYLES = {"double-struck": "DOUBLE-STRUCK", "script": "SCRIPT", "fraktur": "BLACK-LETTER"}
+
+
+def _styled(text: str, variant: str) -> str:
+    """Letters in a mathematical alphabet: browsers no longer draw `mathvariant`."""
+    return "".join(_letter(letter, variant) for letter in text) if variant in _STYLES else text
+
+
+@lru_cache(maxsize=2_000)
+def _letter(letter: str, variant: str) -> str:
+    name = unicodedata.name(letter, "")
+    kind = re.fullmatch(r"(?:LATIN|GREEK|DIGIT) ?(CAPITAL|SMALL)?(?: LETTER)? ?([A-Z]+)", name)
+    if kind is None:
+        return letter
+    digit = name.startswith("DIGIT")
+    tail = f"DIGIT {kind[2]}" if digit else f"{kind[1]} {kind[2]}"
+    lookup: Callable[[str], str] = unicodedata.lookup
+    for style in (_STYLES[variant], _OLD_STYLES.get(variant, _STYLES[variant])):
+        try:
+            return lookup(f"{style} {tail}")
+        except KeyError:
+            continue
+    return letter

@@ -1,0 +1,197 @@
+"""A report as one HTML file that needs nothing else: no request, no script or style but its own."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.render import explorer, svg
+from harness.render.model import (
+    MARKS,
+    Block,
+    Cell,
+    Explorer,
+    Facts,
+    Figure,
+    Report,
+    Table,
+    Text,
+    footnotes,
+    header_groups,
+    marks_used,
+    symbols,
+    visible,
+)
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_TEMPLATES = Path(__file__).parent / "templates"
+# Below this many rows a search box is more to read than the table; above it the table scrolls under its own header.
+_LONG = 15
+_WIDE_COLUMNS = 8
+_LONG_TEXT = 36
+_HALF_TEXT = 14
+_MANY_NOTES = 8
+# A fact that is nothing but an address is a link, which shows where it leads; no other text ever is.
+_ADDRESS = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(?:/[A-Za-z0-9./?=&%#:@~_+()-]*)?")
+_EXPLORER = ("explorer_base.js", "explorer_topic.js", "explorer.js")
+
+
+def render_html(report: Report) -> str:
+    """The report as a self-contained HTML document.
+
+    Its content security policy allows the styles and scripts written here, by their hashes, and nothing else.
+
+    Raises
+    ------
+    HarnessError
+        A figure holds SVG that `harness.render.figures` does not write.
+    """
+    from markupsafe import Markup
+
+    explored = any(isinstance(block, Explorer) for block in report.blocks())
+    styles = ["report.css", *(["explorer.css"] if explored else [])]
+    style = "".join(_read(name) for name in styles)
+    scripts = [_read("report.js"), *(["".join(_read(name) for name in _EXPLORER)] if explored else [])]
+    labels = report.labels()
+    return _template().render(
+        report=report,
+        sections=[(section, [_block(block, labels) for block in section.blocks]) for section in report.sections],
+        style=Markup(style),  # noqa: S704 - our own file
+        scripts=[Markup(script) for script in scripts],  # noqa: S704 - our own files
+        policy=f"default-src 'none'; style-src {_hash(style)} {_hash(svg.STYLE)}; "
+        f"script-src {' '.join(_hash(script) for script in scripts)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'",
+    )
+
+
+@cache
+def _read(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    # `finalize` sees every value that a template prints, so no text can miss `visible`; markup of ours is no plain str.
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )
+    return environment.get_template("report.html.j2")
+
+
+def _hash(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+def _block(block: Block, labels: dict[str, str]) -> dict[str, Any]:
+    """What the template needs to know of a block."""
+    from markupsafe import Markup
+
+    match block:
+        case Text(paragraphs):
+            return {"kind": "text", "paragraphs": paragraphs}
+        case Facts(items):
+            return {"kind": "facts", "items": [(*item, bool(_ADDRESS.fullmatch(item[1]))) for item in items]}
+        case Table():
+            return {"kind": "table", "table": _table(block, labels[block.id])}
+        case Explorer():
+            return {
+                "kind": "explorer",
+                "id": block.id,
+                "data": Markup(explorer.to_json(block)),  # noqa: S704 - escaped for a script element
+                "tables": [(labels[table.id], table) for table in block.tables],
+                "compared": bool(block.pair[1]),
+            }
+        case Figure():
+            label = labels[block.id]
+            return {
+                "kind": "figure",
+                "id": block.id,
+                "label": label,
+                "caption": block.caption,
+                "svg": Markup(svg.check(block.svg, block.id)),  # noqa: S704 - checked element by element
+                "table": None if block.table is None else _table(block.table, f"Numbers of {label}"),
+            }
+
+
+def _table(table: Table, label: str) -> dict[str, Any]:
+    notes = footnotes(table)
+    room = [_room(table, index) for index in range(len(table.columns))]
+    return {
+        "id": table.id,
+        "label": label,
+        "caption": table.caption,
+        "collapsed": table.collapsed,
+        "long": len(table.rows) > _LONG,
+        "wide": len(table.columns) > _WIDE_COLUMNS,
+        "width": len(table.columns),
+        "heads": _heads(table),
+        "rows": [
+            [_cell(table, index, cell, notes, room[index]) for index, cell in enumerate(row)] for row in table.rows
+        ],
+        "legend": [(name, MARKS[name]) for name in marks_used(table)],
+        "notes": table.notes,
+        "footnotes": [(letter, f"{table.id}-note-{letter}", note) for note, letter in notes.items()],
+        "many": len(notes) > _MANY_NOTES,
+    }
+
+
+def _room(table: Table, index: int) -> int:
+    """How many marks and note letters the fullest cell of a number column has: digits line up if all keep that room."""
+    if table.columns[index].kind == "text":
+        return 0
+    return min(4, max((len(symbols(row[index])) + bool(row[index].note) for row in table.rows), default=0))
+
+
+def _heads(table: Table) -> list[list[dict[str, Any]]]:
+    """The rows of the header: one, or two where columns are grouped."""
+    grouped = any(column.group for column in table.columns)
+    top: list[dict[str, Any]] = []
+    below: list[dict[str, Any]] = []
+    index = 0
+    for group, span in header_groups(table):
+        if group:
+            top.append({"title": group, "group": True, "span": span})
+        for column in table.columns[index : index + span]:
+            classes = [*(["t"] if column.kind == "text" else []), *(["c0"] if index == 0 else [])]
+            classes += ["w"] if len(column.title) > _HALF_TEXT else []
+            head = {"title": column.title, "group": False, "class": " ".join(classes), "tall": grouped and not group}
+            (below if group else top).append(head)
+            index += 1
+    return [top, below] if grouped else [top]
+
+
+def _cell(table: Table, index: int, cell: Cell, notes: dict[str, str], room: int) -> dict[str, Any]:
+    is_text = table.columns[index].kind == "text"
+    classes = ["t"] if is_text else []
+    if is_text and len(cell.text) > _HALF_TEXT:
+        classes.append("w" if len(cell.text) > _LONG_TEXT else "h")
+    coloured = ("best", "differs", "needs", "not-implemented", "blocked", "missing")
+    classes += [mark for mark in coloured if mark in cell.marks]
+    exact = "" if cell.number is None else repr(cell.number).removesuffix(".0")
+    letter = notes.get(cell.note, "")
+    return {
+        "header": index < table.row_headers,
+        "class": " ".join(classes),
+        "text": cell.text,
+        "auto": is_text,
+        "exact": exact if exact != cell.text else "",
+        "best": "best" in cell.marks,
+        "marks": [(name, MARKS[name]) for name in symbols(cell)],
+        "letter": letter,
+        "target": f"{table.id}-note-{letter}",
+        "note": cell.note,
+        "room": room,
+    }

@@ -1,0 +1,100 @@
+"""A report as Markdown (GitHub's dialect: tables with pipes)."""
+
+from __future__ import annotations
+
+import re
+
+from harness.render.model import (
+    MARKS,
+    Block,
+    Cell,
+    Column,
+    Explorer,
+    Facts,
+    Figure,
+    Report,
+    Table,
+    Text,
+    footnotes,
+    marks_used,
+    symbols,
+    visible,
+)
+
+_SPECIAL = re.compile(r"[\\`*_\[\]{}#~$^]|:(?=//)|(?<=www)\.")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;"}
+# What would begin a list, a rule or an underlined heading at the start of a line.
+_START = re.compile(r"(?=[-+=])|(?<=\d)(?=[.)])")
+
+
+def render_markdown(report: Report) -> str:
+    """The report as Markdown. Drawings are named as `figures/ID.svg`, where `write_report` puts them."""
+    labels = report.labels()
+    parts = [f"# {escape(report.title)}"]
+    if report.headline:
+        parts.append(f"**{escape(report.headline)}**")
+    for section in report.sections:
+        parts.append(f"{'#' * section.level} {escape(section.title)}")
+        for block in section.blocks:
+            parts += _block(block, labels)
+    return "\n\n".join(parts) + "\n"
+
+
+def escape(text: str) -> str:
+    """Plain text as it must be written within a line, so that no character of it is markup."""
+    shown = _SPECIAL.sub(lambda found: f"\\{found[0]}", visible(text).strip())
+    return re.sub("[&<>|]", lambda found: _ENTITIES[found[0]], shown)
+
+
+def _paragraph(text: str) -> str:
+    """Plain text at the start of a line."""
+    return _START.sub(r"\\", escape(text), count=1) if re.match(r"[-+=]|\d+[.)]", escape(text)) else escape(text)
+
+
+def _block(block: Block, labels: dict[str, str]) -> list[str]:
+    match block:
+        case Text(paragraphs):
+            return [_paragraph(paragraph) for paragraph in paragraphs]
+        case Facts(items):
+            return ["\n".join(f"- **{escape(name)}:** {escape(value)}" for name, value in items)] if items else []
+        case Table():
+            return _table(block, labels[block.id])
+        case Explorer():
+            return [part for table in block.tables for part in _table(table, labels[table.id])]
+        case Figure():
+            label, caption = labels[block.id], escape(block.caption)
+            drawing = [f"![{label}. {caption}](figures/{block.id}.svg)", f"**{label}.** {caption}"]
+            return drawing if block.table is None else drawing + _table(block.table, f"Numbers of {label}")
+
+
+def _table(table: Table, label: str) -> list[str]:
+    letters = footnotes(table)
+    rows = [
+        _row([escape(column.full_title) for column in table.columns]),
+        _row([_rule(column) for column in table.columns]),
+        *(_row([_cell(cell, letters) for cell in row]) for row in table.rows),
+    ]
+    parts = [f"**{label}.** {escape(table.caption)}", "\n".join(rows)]
+    legend = [f"{escape(MARKS[name].symbol) or '**bold**'} {MARKS[name].meaning}" for name in marks_used(table)]
+    if legend:
+        parts.append(f"Marks: {'; '.join(legend)}.")
+    parts += [_paragraph(note) for note in table.notes]
+    if letters:
+        parts.append("\n".join(f"- ({letter}) {escape(note)}" for note, letter in letters.items()))
+    return parts
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _rule(column: Column) -> str:
+    return "---:" if column.kind == "number" else ":---"
+
+
+def _cell(cell: Cell, letters: dict[str, str]) -> str:
+    text = escape(cell.text)
+    shown = f"**{text}**" if "best" in cell.marks and text else text
+    marks = "".join(escape(MARKS[name].symbol) for name in symbols(cell))
+    letter = f"({letters[cell.note]})" if cell.note else ""
+    return " ".join(part for part in (shown, marks, letter) if part)

@@ -1,0 +1,198 @@
+"""The few SVG elements that the figures need, their style, and the check that a drawing holds nothing else.
+
+Coordinates are in user units of the `viewBox`; 1 unit is about 1 CSS pixel when the figure is 680 pixels wide.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+
+from harness.errors import HarnessError
+from harness.render.model import visible
+
+WIDTH = 680.0
+FONT = 13.0
+SERIES = 6
+NAMESPACE = "http://www.w3.org/2000/svg"
+
+_LIGHT = (
+    "--bg:#fff;--ink:#1c2127;--soft:#59626c;--rule:#d5dade;"
+    "--c0:#1d5c96;--c1:#b04a12;--c2:#1f7550;--c3:#84478c;--c4:#7d6200;--c5:#59626c"
+)
+_DARK = (
+    "--bg:#15191d;--ink:#e4e7ea;--soft:#a3adb7;--rule:#39424b;"
+    "--c0:#7fb6ec;--c1:#f0985f;--c2:#63c99c;--c3:#d09cd8;--c4:#d8b548;--c5:#a3adb7"
+)
+STYLE = (
+    f".fig{{{_LIGHT};font:{FONT:g}px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif}}"
+    f"@media screen and (prefers-color-scheme:dark){{.fig{{{_DARK}}}}}"
+    ".fig text{fill:var(--ink);font-variant-numeric:tabular-nums}.fig .soft{fill:var(--soft)}.fig .big{font-weight:600}"
+    ".fig .paper,.fig text.on{fill:var(--bg)}"
+    ".fig .halo{paint-order:stroke;stroke:var(--bg);stroke-width:5}"
+    ".fig .rule{stroke:var(--rule);stroke-width:1}.fig .axis{stroke:var(--soft);stroke-width:1}"
+    ".fig .zero{stroke:var(--ink);stroke-width:1.2}"
+    + "".join(f".fig .f{i}{{fill:var(--c{i})}}.fig .s{i}{{stroke:var(--c{i});stroke-width:1.6}}" for i in range(SERIES))
+    + ".fig .box{fill:var(--c0);fill-opacity:.16;stroke:var(--c0);stroke-width:1.4}.fig .dot{fill-opacity:.5}"
+    ".fig .l1{fill:var(--c0);fill-opacity:.16}.fig .l2{fill:var(--c0);fill-opacity:.42}.fig .l3{fill:var(--c0)}"
+)
+
+_ELEMENTS = {"svg", "title", "desc", "style", "defs", "pattern", "g", "rect", "line", "circle", "path", "text"}
+_ATTRIBUTES = {"x", "y", "x1", "y1", "x2", "y2", "cx", "cy", "r", "d", "width", "height", "viewBox", "id", "class"}
+_ATTRIBUTES |= {"fill", "transform", "text-anchor", "role", "aria-labelledby", "patternUnits"}
+_MARKUP = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
+
+
+def escape(text: str) -> str:
+    """Plain text as the content of an element or of an attribute in double quotes."""
+    return re.sub('[&<>"]', lambda found: _MARKUP[found[0]], visible(text))
+
+
+def num(value: float) -> str:
+    """A coordinate, rounded to a hundredth of a unit."""
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def element(name: str, content: str = "", **attributes: str | float) -> str:
+    """One element. `content` is markup; in attribute names `_` stands for `-`, and a closing `_` is dropped."""
+    parts = [name]
+    for key, value in attributes.items():
+        shown = escape(value) if isinstance(value, str) else num(value)
+        if shown:
+            parts.append(f'{key.rstrip("_").replace("_", "-")}="{shown}"')
+    head = " ".join(parts)
+    return f"<{head}>{content}</{name}>" if content else f"<{head}/>"
+
+
+def text(x: float, y: float, content: str, anchor: str = "", class_: str = "", *, transform: str = "") -> str:
+    """Plain text with its baseline at (x, y); `anchor` is middle, end or empty for start."""
+    return element("text", escape(content), x=x, y=y, text_anchor=anchor, class_=class_, transform=transform)
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
+    """A straight line."""
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+def tip(content: str) -> str:
+    """What a pointer resting on an element shows."""
+    return element("title", escape(content))
+
+
+def drawable(value: float) -> bool:
+    """Whether a number has a place on an axis: finite, and not so large that differences overflow."""
+    return math.isfinite(value) and abs(value) <= 1e100
+
+
+def text_width(content: str) -> float:
+    """About how wide a text is drawn, in user units: most letters are half as wide as the font is high."""
+    return sum(FONT * (0.9 if ord(char) > 0x2E7F else 0.72 if char.isupper() else 0.6) for char in visible(content))
+
+
+def clip(content: str, width: float) -> str:
+    """The text, its middle replaced by an ellipsis if it would be wider than `width` user units."""
+    shown = visible(content)
+    if text_width(shown) <= width:
+        return shown
+    keep = max(2, int(width / (FONT * 0.62)) - 1)
+    return f"{shown[: (keep + 1) // 2].rstrip()}…{shown[len(shown) - keep // 2 :].lstrip()}"
+
+
+def ticks(low: float, high: float, count: int = 5, whole: bool = False) -> tuple[float, ...]:
+    """About `count` round numbers, at least two, that cover [low, high]; both ends are drawable.
+
+    `whole` : no fractions.
+    """
+    size = max(abs(low), abs(high))
+    if high - low <= 1e-9 * max(size, 1.0):
+        pad = 1.0 if whole else size / 2 if size > 1e-9 else 0.5
+        low, high = low - pad, high + pad
+    raw = max((high - low) / count, 1.0) if whole else (high - low) / count
+    power = 10.0 ** math.floor(math.log10(raw))
+    factors = (1, 2, 5, 10) if whole else (1, 2, 2.5, 5, 10)
+    step = next((factor * power for factor in factors if factor * power >= raw * 0.999), 10 * power)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return tuple(round(index * step, 12) for index in range(first, last + 1))
+
+
+def tick_label(value: float, all_ticks: Sequence[float]) -> str:
+    """A tick's number with as many decimals as the finest of its axis needs."""
+    step = all_ticks[1] - all_ticks[0] if len(all_ticks) > 1 else 1.0
+    decimals = max(0, math.ceil(-math.log10(step) - 1e-9)) if step > 0 else 0
+    if step > 0 and abs(step * 10**decimals - round(step * 10**decimals)) > 1e-6:
+        decimals += 1
+    if abs(value) >= 1e6 or decimals > 6:
+        return f"{value:.2g}"
+    return f"{value:,.{decimals}f}".replace("-", "−")
+
+
+def hatches(prefix: str) -> str:
+    """The patterns of the series, which differ without colour: solid, lines both ways, dots, flat lines, cross."""
+    strokes = {1: "M0 7L7 0", 2: "M0 0L7 7", 4: "M0 3.5H7", 5: "M0 0L7 7M0 7L7 0"}
+    patterns = []
+    for index in range(1, SERIES):
+        mark = (
+            element("path", d=strokes[index], class_=f"s{index}")
+            if index in strokes
+            else element("circle", cx=3.5, cy=3.5, r=1.7, class_=f"f{index}")
+        )
+        ground = element("rect", width=7.0, height=7.0, class_="paper")
+        patterns.append(
+            element(
+                "pattern", ground + mark, id=f"{prefix}{index}", width=7.0, height=7.0, patternUnits="userSpaceOnUse"
+            )
+        )
+    return element("defs", "".join(patterns))
+
+
+def document(height: float, title: str, description: str, body: str, hatched: bool = False) -> str:
+    """A whole drawing, valid as a file of its own and inside HTML.
+
+    `body` names the patterns of `hatches` as `url(#@1)` to `url(#@5)`. Their ids are made from the content, so that
+    several drawings can stand in one page.
+    """
+    title, description = escape(title) or "Figure", escape(description) or "No description"
+    key = hashlib.sha256(f"{title}\0{description}\0{body}".encode()).hexdigest()[:10]
+    inner = (
+        element("title", title, id=f"t{key}")
+        + element("desc", description, id=f"d{key}")
+        + f"<style>{STYLE}</style>"
+        + (hatches(f"h{key}-") if hatched else "")
+        + element("rect", width=WIDTH, height=height, class_="paper")
+        + body.replace('fill="url(#@', f'fill="url(#h{key}-')
+    )
+    return (
+        f'<svg xmlns="{NAMESPACE}" viewBox="0 0 {num(WIDTH)} {num(height)}" class="fig" role="img" '
+        f'aria-labelledby="t{key} d{key}">{inner}</svg>'
+    )
+
+
+def check(svg: str, name: str) -> str:
+    """The drawing itself, if it holds only what this module writes.
+
+    Raises
+    ------
+    HarnessError
+        It is no XML, or has an element, attribute, style or reference that this module does not write.
+    """
+    if "<!" in svg or "<?" in svg:
+        raise HarnessError(f"figure {name}: has a declaration, a comment or a document type; expected a bare <svg>")
+    try:
+        root = ET.fromstring(svg)  # noqa: S314 - entities need a document type, refused above
+    except ET.ParseError as error:
+        raise HarnessError(f"figure {name}: is no XML: {error}") from None
+    for node in root.iter():
+        space, _, tag = node.tag.rpartition("}")
+        if space != f"{{{NAMESPACE}" or tag not in _ELEMENTS or (tag == "svg") != (node is root):
+            raise HarnessError(f"figure {name}: element {tag!r} is none of the figures module's")
+        if tag == "style" and node.text != STYLE:
+            raise HarnessError(f"figure {name}: its style is not the figures module's")
+        for key, value in node.attrib.items():
+            reference = key == "fill" and re.fullmatch(r"url\(#[A-Za-z0-9-]+\)", value)
+            if key not in _ATTRIBUTES or ("url" in value.lower() and key not in {"id", "class"} and not reference):
+                raise HarnessError(f"figure {name}: attribute {key!r} is none of the figures module's")
+    return svg

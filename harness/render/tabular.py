@@ -1,0 +1,199 @@
+"""The machine-readable forms of a report: one JSON document, one CSV file a table, and CSV files of records."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+
+from harness.errors import HarnessError
+from harness.render.model import Block, Cell, Explorer, Facts, Figure, Report, Table, Text, visible
+
+SCHEMA = "mathir-harness/report"
+SCHEMA_VERSION = 1
+
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+# What spreadsheet programs read as the start of a formula, in the full width forms too.
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+# JSON keeps every character, but those that would hide or turn text are written as escapes.
+_ESCAPED = re.compile(
+    "[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff\U000e0000-\U000e007f]"
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def render_json(report: Report) -> str:
+    """The report as a JSON document (schema `mathir-harness/report`, version 1): all blocks, marks and `data`.
+
+    Numbers stand at full precision; what is not finite becomes null, so that every JSON reader takes it.
+
+    Raises
+    ------
+    HarnessError
+        `report.data` holds something that JSON has no form for; the message names the key.
+    """
+    document = {
+        "schema": SCHEMA,
+        "version": SCHEMA_VERSION,
+        "title": report.title,
+        "headline": report.headline,
+        "language": report.language,
+        "sections": [
+            {
+                "id": section.id,
+                "title": section.title,
+                "level": section.level,
+                "blocks": [_block(block) for block in section.blocks],
+            }
+            for section in report.sections
+        ],
+        "data": report.data,
+    }
+    text = json.dumps(_plain(document, ""), ensure_ascii=False, allow_nan=False, indent=1)
+    return _ESCAPED.sub(_escape, text) + "\n"
+
+
+def _escape(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1]
+
+
+def _block(block: Block) -> dict[str, object]:
+    match block:
+        case Text(paragraphs):
+            return {"type": "text", "paragraphs": paragraphs}
+        case Facts(items):
+            return {"type": "facts", "items": [{"name": name, "value": value} for name, value in items]}
+        case Table():
+            return {"type": "table", **_table(block)}
+        case Explorer():
+            return {"type": "explorer", "id": block.id, "tables": [_table(table) for table in block.tables]}
+        case Figure():
+            table = None if block.table is None else _table(block.table)
+            return {"type": "figure", "id": block.id, "caption": block.caption, "table": table}
+
+
+def _table(table: Table) -> dict[str, object]:
+    return {
+        "id": table.id,
+        "caption": table.caption,
+        "columns": [{"title": c.title, "group": c.group, "kind": c.kind} for c in table.columns],
+        "rows": [[_cell(cell) for cell in row] for row in table.rows],
+        "notes": table.notes,
+        "row_headers": table.row_headers,
+    }
+
+
+def _cell(cell: Cell) -> dict[str, object]:
+    """Text always; value, marks and note where the cell has them."""
+    form: dict[str, object] = {"text": cell.text}
+    if cell.value is not None:
+        form["value"] = cell.value
+    if cell.marks:
+        form["marks"] = cell.marks
+    if cell.note:
+        form["note"] = cell.note
+    return form
+
+
+def _plain(value: object, where: str) -> object:
+    """The value with nothing left in it that strict JSON has no form for."""
+    if isinstance(value, str):
+        return _SURROGATE.sub(lambda found: visible(found[0]), value)
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise HarnessError(f"report: {where or 'data'}: key {key!r} is no text, as JSON needs")
+        return {_plain(key, where): _plain(item, f"{where}.{key}".lstrip(".")) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, f"{where}[{index}]") for index, item in enumerate(value)]
+    # numpy's scalars and arrays, without importing numpy.
+    convert = getattr(value, "tolist", None)
+    if callable(convert):
+        return _plain(convert(), where)
+    raise HarnessError(
+        f"report: {where}: a {type(value).__name__} has no form in JSON; use text, numbers, lists, mappings"
+    )
+
+
+def tables_csv(report: Report) -> dict[str, str]:
+    """File name -> CSV (RFC 4180: comma, CRLF, quotes doubled) of every table, those of figures among them.
+
+    A cell with a finite value gives that value at full precision, one of several numbers a field for each, any other
+    its text. Headers are ASCII. Text that a spreadsheet program would run as a formula is prefixed with an apostrophe.
+    """
+    return {f"{table.id}.csv": _csv(table) for table in report.tables()}
+
+
+def records_csv(report: Report) -> dict[str, str]:
+    """File name -> CSV of the report's records; numbers at full precision, nothing where there is no value."""
+    return {
+        f"{name}.csv": _lines([records.columns, *(map(_plain_field, row) for row in records.rows)])
+        for name, records in report.records.items()
+    }
+
+
+def _lines(rows: Iterable[Iterable[str]]) -> str:
+    stream = io.StringIO(newline="")
+    csv.writer(stream, lineterminator="\r\n").writerows(rows)
+    return stream.getvalue()
+
+
+def _plain_field(value: str | float | bool | None) -> str:
+    if isinstance(value, str):
+        return _field(value)
+    if value is None or isinstance(value, bool):
+        return "" if value is None else str(value).lower()
+    return _decimal(value) if math.isfinite(value) else ""
+
+
+def _csv(table: Table) -> str:
+    heads = _ascii([title for c in table.columns for title in (c.parts or (c.full_title,))])
+    rows = [
+        [field for cell, column in zip(row, table.columns, strict=True) for field in _fields(cell, len(column.parts))]
+        for row in table.rows
+    ]
+    return _lines([map(_field, heads), *rows])
+
+
+def _fields(cell: Cell, parts: int) -> list[str]:
+    """One field of a cell, or as many as its column has parts; a cell of such a column without numbers leaves them."""
+    if parts:
+        return [_plain_field(value) for value in cell.values] or [""] * parts
+    return [_field(cell.text) if cell.number is None else _decimal(cell.number)]
+
+
+_SIGNS = {"′": "'", "−": "-", "–": "-", "—": "-", "…": "..."}
+
+
+def _ascii(titles: Sequence[str]) -> list[str]:
+    """Headers that every program reads: without accents, other characters as their codes; what differs stays so."""
+
+    def plain(text: str) -> str:
+        signs = "".join(_SIGNS.get(char, char) for char in visible(text))
+        return "".join(char for char in unicodedata.normalize("NFKD", signs) if not unicodedata.combining(char))
+
+    def coded(text: str) -> str:
+        return "".join(char if char.isascii() else f"U+{ord(char):04X}" for char in text)
+
+    heads = [coded(plain(title)) for title in titles]
+    return [head if heads.count(head) == 1 else coded(visible(titles[index])) for index, head in enumerate(heads)]
+
+
+def _field(text: str) -> str:
+    shown = visible(text)
+    if shown.lstrip().startswith(_FORMULA) and not _NUMBER.fullmatch(shown.strip()):
+        return f"'{shown}"
+    return shown
+
+
+def _decimal(value: float) -> str:
+    """The shortest decimal that reads back as the same number; whole numbers without `.0`."""
+    return repr(value).removesuffix(".0")

@@ -1,0 +1,70 @@
+"""What of a paper's tables runs here: a row's system, the commands, and what is missing."""
+
+from __future__ import annotations
+
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus
+from harness.papers.rows import Available, State
+from harness.render.model import Cell, Column, Section, Table, Text
+
+_LACK: tuple[State, ...] = ("needs", "not implemented", "blocked")
+_TOO_FEW = "none: fewer than two of its runs can be made"
+
+
+def available_section(available: Available) -> Section:
+    """A line for each row of the paper's tables, then the commands of those that can be run."""
+    full, small = load_corpus(available.corpus), load_corpus(available.instead)
+    states = [row.state() for row in available.rows]
+    shown: tuple[State, ...] = ("runs", "in part", *_LACK)
+    counts = tuple(states.count(state) for state in shown)
+    text = (
+        f"Of {len(states)} rows, {counts[0]} can be run here once their documents are here, {counts[1]} in part; "
+        f"{counts[2]} need a resource, {counts[3]} are not implemented and {counts[4]} are blocked.",
+        f"The full collection: {_corpus(full)}.",
+        f"Instead of it: {_corpus(small)}. It does not give the paper's numbers.",
+    )
+    return Section("What runs here", (Text(text), _rows(available, full), _commands(available)))
+
+
+def _corpus(corpus: Corpus) -> str:
+    notes = "".join(f"; {note}" for note in corpus.notes)
+    return f"corpus {corpus.name} ({corpus.title}{notes}): {corpus.state()}"
+
+
+def _rows(available: Available, full: Corpus) -> Table:
+    here = "" if full.state() == "here" else f"the corpus {full.name}"
+    rows = []
+    for row in available.rows:
+        state, lacking = row.state(), ", ".join(item.short for item in row.lacking())
+        missing = (row.why(), f"the runs of {lacking}" if lacking else "", here)
+        rows.append(
+            (
+                Cell(row.table),
+                Cell(row.label, note=row.note),
+                Cell(row.system or "none"),
+                Cell("yes" if state == "runs" else state),
+                Cell("; ".join(part for part in missing if part) or "nothing"),
+            )
+        )
+    columns = tuple(map(Column, ("table", "row", "system", "runs here", "what the full collection lacks")))
+    note = (
+        "Yes: the system is built here. In part: the rule that fuses runs is, but some of the runs have to come from "
+        "elsewhere. Needs: the code is here, a resource is not. Not implemented: it could be built. Blocked: something "
+        "that it needs is not available anywhere."
+    )
+    return Table("available", "Rows of the paper's tables", columns, tuple(rows), (note,), row_headers=2)
+
+
+def _commands(available: Available) -> Table:
+    rows = tuple(
+        (Cell(row.table), Cell(row.label), Cell(available.full(row)), Cell(available.small(row) or _TOO_FEW))
+        for row in available.rows
+        if row.state() not in _LACK
+    )
+    columns = tuple(map(Column, ("table", "row", "on the full collection", f"instead, on {available.instead}")))
+    notes = (
+        "For the last collection that the paper has numbers on; for the others change collection= and the files. Files "
+        "in capitals are runs that have to come from elsewhere.",
+        "A rule that learns is trained on the collection before it, from the runs that the same commands make there.",
+    )
+    return Table("commands", "Commands that make the runs", columns, rows, notes, row_headers=2, collapsed=True)

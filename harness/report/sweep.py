@@ -1,0 +1,106 @@
+"""The report of a sweep: every configuration tried, the best first; with one swept number, a curve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from harness.errors import HarnessError
+from harness.experiments.sweep import Point, _natural, _value
+from harness.render import figures
+from harness.render.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell, slug
+from harness.render.svg import SERIES
+from harness.report.parts import provenance_section
+from harness.store.provenance import Provenance
+
+
+def sweep_report(
+    points: Sequence[Point], title: str, provenance: Provenance, tuned_on: Sequence[str] | None = None
+) -> Report:
+    """Every configuration tried, the best first; with one swept number, a curve.
+
+    Parameters
+    ----------
+    tuned_on : the collections that the points were scored on, if another one is to be reported.
+    """
+    done = [point for point in points if point.means]
+    failed = [point for point in points if point.error]
+    if not done:
+        raise HarnessError(f"{title}: no point of the sweep was computed")
+    labels = list(done[0].means or {})
+    names = _varied(points)
+    ranked = sorted(done, key=lambda point: -_value(point, labels[0]))
+    alone = len(done) == 1
+    best = {label: math.nan if alone else max(_value(point, label) for point in done) for label in labels}
+    rows = []
+    for point in ranked:
+        values = [(_value(point, label), label) for label in labels]
+        cells = [number_cell(value, 4, ("best",) if value == best[label] else ()) for value, label in values]
+        rows.append((*(Cell(point.overrides.get(name, "")) for name in names), *cells))
+    columns = (*(Column(name) for name in names), *(Column(label, kind="number") for label in labels))
+    tried = f"{_counted(len(points), 'configuration')} tried, {len(failed)} failed; n = {done[0].n} topics"
+    note = (
+        f"{tried} of {', '.join(tuned_on)}, none of which is reported. The best is run on the reported topics."
+        if tuned_on
+        else f"{tried}. The best of them was chosen on these very topics: its value is optimistic and is no result "
+        "for other topics."
+    )
+    table = Table("points", "Configurations", columns, tuple(rows), (note,), row_headers=len(names))
+    blocks: list[Block] = [table, *_curves(done, names, labels[0])]
+    said = tuple(dict.fromkeys(line for point in done for line in point.said))
+    sections = [Section("What was tried", (*((Text(said),) if said else ()), *blocks))]
+    if failed:
+        lines = tuple(f"{point.text()}: {point.error}" for point in failed)
+        sections.append(Section("What failed", (Text(lines),)))
+    sections.append(provenance_section(provenance))
+    where = f"tuned on {', '.join(tuned_on)}" if tuned_on else "chosen on the same topics"
+    systems, collections = (_named(done, group) for group in ("system", "collection"))
+    subject = (f" of {systems}" if systems else "") + (f" on {collections}" if collections else "")
+    # The values are of the collections tuned on; the title names the one that is reported.
+    scored = f" of {systems}" if tuned_on and systems else "" if tuned_on else subject
+    headline = f"{_counted(len(points), 'configuration')}{scored}: {'' if alone else 'best '}{labels[0]} "
+    headline += f"{_value(ranked[0], labels[0]):.4f}" + ("" if alone else f", {where}")
+    return Report(f"{title}{subject}", headline, tuple(sections))
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _named(points: Sequence[Point], group: str) -> str:
+    """The systems or collections of the points in a few words; empty where the points have no settings."""
+    found = dict.fromkeys(str((point.settings or {}).get(group, {}).get("name", "")) for point in points)
+    names = [name for name in found if name]
+    return _counted(len(names), group) if len(names) > 3 else ", ".join(names)
+
+
+def _varied(points: Sequence[Point]) -> list[str]:
+    """The keys whose values differ between points; all of them if none does."""
+    names = sorted({name for point in points for name in point.overrides})
+    varied = [name for name in names if len({point.overrides.get(name) for point in points}) > 1]
+    return varied or names
+
+
+def _curves(points: Sequence[Point], names: Sequence[str], label: str) -> list[Figure]:
+    """The first measure against each swept number, a line for each choice of the other keys; nothing for words.
+
+    Where there are more lines than can be distinguished, one line shows the best of them at each value.
+    """
+    out = []
+    for name in names if len(points) > 1 else ():
+        at = [_natural(point.overrides.get(name, ""))[0] for point in points]
+        if any(math.isinf(x) for x in at):
+            continue
+        lines: dict[str, list[tuple[float, float]]] = {}
+        for point, x in zip(points, at, strict=True):
+            others = ", ".join(f"{key}={point.overrides.get(key, '')}" for key in names if key != name)
+            lines.setdefault(others, []).append((x, _value(point, label)))
+        title = f"{label} against {name}"
+        if len(lines) > SERIES:
+            best: dict[float, float] = {}
+            for x, y in (found for line in lines.values() for found in line):
+                best[x] = max(y, best.get(x, -math.inf))
+            title += ": the best over all values of the other keys"
+            lines = {"": list(best.items())}
+        out.append(Figure(f"curve-{slug(name)}", title, figures.curves(list(lines.items()), name, label)))
+    return out

@@ -1,0 +1,147 @@
+"""The part of a report that a reader looks around in, built from scores, rankings, judgments and topics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from harness.collections.corpus import Document
+from harness.data.topics import Topic, Topics
+from harness.render.model import Explorer, Table, TopicPage, TopicPages
+from harness.scoring.protocol import Protocol
+from harness.scoring.scorer import Ranking, Scorer
+from harness.scoring.scores import Scores
+
+LONGEST_TEXT = 4_000  # characters of a document
+MOST_TEXT = 400_000  # characters of all documents
+
+
+def topic_pages(
+    name: str,
+    title: str,
+    topics: Topics,
+    scorer: Scorer,
+    scores: Sequence[Scores],
+    rankings: Sequence[Mapping[str, Ranking]],
+    link: str = "",
+) -> TopicPages:
+    """The topics of one collection; `scores` and `rankings` (of `scorer`) are of the same runs in the same order.
+
+    `link` : the address of a document, with `{id}` in place of its id.
+    """
+    first, known = scores[0], topics.by_id()
+    judged: dict[str, dict[str, float]] = {topic: {} for topic in first.topics}
+    qrels = scorer.qrels
+    for topic, doc, grade in zip(qrels.topic.tolist(), qrels.doc.tolist(), qrels.grade.tolist(), strict=True):
+        judged[qrels.topics[topic]][doc.decode()] = grade
+    protocol = scorer.protocol
+    pages = []
+    for index, topic in enumerate(first.topics):
+        values = tuple(tuple(s.values[index].tolist()) for s in scores)
+        ranked = [found.get(topic, Ranking((), {}, {})) for found in rankings]
+        pages.append(_page(known.get(topic, Topic(topic, "")), judged[topic], protocol, values, ranked))
+    edition = f"edition {first.edition}, protocol {protocol.name}"
+    measures = tuple((measure, protocol.label(measure)) for measure in first.measures)
+    runs = tuple(s.run for s in scores)
+    return TopicPages(name, title, edition, measures, runs, protocol.relevant_from, tuple(pages), link)
+
+
+def _page(
+    topic: Topic,
+    judged: Mapping[str, float],
+    protocol: Protocol,
+    values: tuple[tuple[float, ...], ...],
+    ranked: Sequence[Ranking],
+) -> TopicPage:
+    threshold = protocol.relevant_from
+    relevant = sorted((doc for doc, grade in judged.items() if grade >= threshold), key=lambda d: (-judged[d], d))
+    # Where unjudged documents are removed before scoring, what is left may differ from what stands first.
+    removed = protocol.prime and any(doc not in judged for ranking in ranked for doc in ranking.docs)
+    others = [doc for ranking in ranked for doc in (*ranking.docs, *(ranking.judged if removed else ()))]
+    docs = tuple(dict.fromkeys((*relevant, *others)))
+    place = {doc: index for index, doc in enumerate(docs)}
+    grades = sorted(set(judged.values()), reverse=True)
+    counted = list(judged.values())
+    return TopicPage(
+        topic.id,
+        topic.title,
+        topic.body,
+        topic.tags,
+        tuple(topic.attributes.items()),
+        docs,
+        tuple(judged.get(doc) for doc in docs),
+        len(relevant),
+        tuple((grade, counted.count(grade)) for grade in grades),
+        values,
+        tuple(tuple(place[doc] for doc in ranking.docs) for ranking in ranked),
+        tuple(tuple(ranking.ranks.get(doc, 0) for doc in relevant) for ranking in ranked),
+        tuple(tuple((place[doc], rank) for doc, rank in r.judged.items()) for r in ranked) if removed else (),
+    )
+
+
+def explorer(
+    collections: Sequence[TopicPages],
+    *,
+    baseline: str = "",
+    tables: Sequence[Table] = (),
+    corpus: Iterable[Document] | None = None,
+    key: Callable[[str], str] = str,
+    bare: bool = False,
+) -> Explorer:
+    """The explorer of one or several collections.
+
+    Parameters
+    ----------
+    baseline : the run that others are compared with at first; default: the second best.
+    corpus : where the texts of documents are looked up, in one pass; those that matter most come first if not all fit.
+    key : what the judgments call a document of the corpus.
+    bare : the documents are formulas, LaTeX without delimiters.
+    """
+    return Explorer(
+        "explorer",
+        tuple(collections),
+        _pair(collections[0], baseline),
+        tuple(tables),
+        {} if corpus is None else _documents(collections, corpus, key, bare),
+    )
+
+
+def _pair(pages: TopicPages, baseline: str) -> tuple[str, str]:
+    means = []
+    for index, run in enumerate(pages.runs):
+        values = [page.values[index][0] for page in pages.topics if not math.isnan(page.values[index][0])]
+        means.append((-math.fsum(values) / max(1, len(values)), run))
+    others = [run for _, run in sorted(means) if run != baseline]
+    if baseline in pages.runs and others:
+        return others[0], baseline
+    return (others[0], others[1]) if len(others) > 1 else (pages.runs[0], "")
+
+
+def _documents(
+    collections: Sequence[TopicPages], corpus: Iterable[Document], key: Callable[[str], str], bare: bool
+) -> dict[str, tuple[str, str]]:
+    """Title and text of the documents shown, as many as `MOST_TEXT` allows: relevant ones first, then by rank."""
+    pages = [page for collection in collections for page in collection.topics]
+    wanted = dict.fromkeys(doc for page in pages for doc in page.docs[: page.relevant])
+    longest = max((len(ranking) for page in pages for ranking in page.firsts), default=0)
+    for rank in range(longest):
+        wanted |= {page.docs[r[rank]]: None for page in pages for r in page.firsts if rank < len(r)}
+    found: dict[str, tuple[str, str]] = {}
+    for document in corpus:
+        name = key(document.id)
+        if name in wanted and name not in found:
+            body = f"${document.body}$" if bare and "$" not in document.body else document.body
+            found[name] = (_cut(document.title), _cut(body))
+    kept: dict[str, tuple[str, str]] = {}
+    room = MOST_TEXT
+    for doc in wanted:
+        if doc in found:
+            room -= len(found[doc][0]) + len(found[doc][1])
+            if room < 0:
+                break
+            kept[doc] = found[doc]
+    return kept
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT].rstrip() + " …"

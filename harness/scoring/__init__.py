@@ -1,0 +1,1 @@
+"""Measures, protocols, scores and comparisons: plain values in and out."""

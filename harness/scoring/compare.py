@@ -1,0 +1,410 @@
+"""Differences between runs: paired tests over topics, corrections for many tests, seeds, and letter displays.
+
+Sources: Fisher's randomization test as used in retrieval (Smucker, Allan and Carterette, CIKM 2007); the Monte Carlo
+p-value that is never 0 (Phipson and Smyth, 2010); step-down correction (Holm, 1979); letter displays (Piepho, 2004).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
+from itertools import combinations, product
+from operator import attrgetter
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from harness.errors import HarnessError, suggestion
+from harness.io.console import track
+from harness.scoring.protocol import Protocol
+from harness.scoring.randomization import child_seed, sign_flips
+from harness.scoring.scores import Scores
+
+Test = Literal["t", "randomization"]
+Correction = Literal["none", "bonferroni", "holm"]
+Pairs = Sequence[tuple[str, str]]
+TESTS: tuple[str, ...] = get_args(Test)
+SCHEMA = "mathir-harness/comparison"
+VERSION = 2
+# Values of one topic, and mean differences, that are closer than this are equal: far below any published digit, far
+# above the rounding of float64 sums.
+TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measure of run `a` against run `b`, over the `n` topics that count for both.
+
+    Attributes
+    ----------
+    n_a, n_b : topics that each run's own mean stands on; `mean_a` and `mean_b` are over the `n` common ones.
+    difference, ci_low, ci_high : mean of a - b over topics and its t interval (level: the comparison's `confidence`).
+    sd : standard deviation of the differences (ddof 1); exactly 0 where they are constant.
+    effect_size : Cohen's d for paired samples, difference / sd. None where sd is 0 and the difference is not.
+    t, p : two-sided paired t-test. None (undefined) where sd is 0 and the difference is not.
+    p_randomization : two-sided paired sign-flip test; always defined.
+    p_randomization_error : its Monte Carlo standard error; None where all sign flips were enumerated (p is exact).
+    p_bonferroni, p_holm : corrections of the p of the comparison's `test`.
+    wins, ties, losses : topics where a is better than, equal to (within 1e-12), worse than b.
+    detectable, detectable_corrected : the smallest absolute mean difference that the t-test over n topics with this sd
+        finds with the comparison's `power`, at alpha and at alpha / family. None where sd is 0.
+    significant, significant_bonferroni, significant_holm : p < alpha; None where p is undefined.
+    """
+
+    a: str
+    b: str
+    measure: str
+    n: int
+    n_a: int
+    n_b: int
+    mean_a: float
+    mean_b: float
+    difference: float
+    ci_low: float
+    ci_high: float
+    sd: float
+    effect_size: float | None
+    t: float | None
+    p: float | None
+    p_randomization: float
+    p_randomization_error: float | None
+    wins: int
+    ties: int
+    losses: int
+    detectable: float | None
+    detectable_corrected: float | None
+    p_bonferroni: float | None = None
+    p_holm: float | None = None
+    significant: bool | None = None
+    significant_bonferroni: bool | None = None
+    significant_holm: bool | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Paired tests between runs that were scored alike, with the family over which they are corrected.
+
+    The corrections and `significant` marks stand on the p of `test`, over `family` tests (undefined ones count);
+    `correction` says so in words, for captions. `baseline` is every row's `b`, or None; `protocol` is a name.
+    """
+
+    baseline: str | None
+    family: int
+    test: Test
+    alpha: float
+    confidence: float
+    power: float
+    permutations: int
+    seed: int
+    collection: str
+    edition: str
+    protocol: str
+    qrels_sha256: str
+    correction: str = ""
+    rows: tuple[Row, ...] = ()  # last, so that a written comparison starts with what it is
+
+
+def compare(
+    scores: Sequence[Scores],
+    baseline: str | None = None,
+    pairs: Pairs | None = None,
+    measures: Sequence[str] | None = None,
+    *,
+    alpha: float = 0.05,
+    family: int | None = None,
+    test: Test = "t",
+    permutations: int = 10_000,
+    seed: int = 0,
+    power: float = 0.8,
+    confidence: float = 0.95,
+) -> Comparison:
+    """Test the runs against a baseline, in the pairs named, or (neither given) all against all.
+
+    Parameters
+    ----------
+    measures : those of the first run if None. Rows come pair by pair, within a pair in this order.
+    family : number of tests to correct for; None is the number of rows, more declares tests made elsewhere.
+    test : which p is corrected and decides significance.
+    permutations : sign flips drawn per row; where those of the differences that are not 0 are no more, all of them.
+
+    Raises HarnessError for runs of unlike collection, edition, protocol or judgments, unknown or repeated names, a
+    pair with fewer than two common topics, an option out of its range.
+    """
+    identity = _common_identity(scores)
+    runs = {score.run: score for score in scores}
+    tested = _pairs(list(runs), baseline, pairs)
+    used = _measures(scores, measures)
+    count = len(tested) * len(used)
+    plan = Comparison(
+        rows=(),
+        baseline=baseline,
+        family=count if family is None else family,
+        test=test,
+        alpha=alpha,
+        confidence=confidence,
+        power=power,
+        permutations=permutations,
+        seed=seed,
+        **identity,
+    )
+    _check_options(plan, count)
+    rows = [_row(plan, runs[a], runs[b], m) for (a, b), m in track([*product(tested, used)], "significance tests")]
+    return replace(plan, rows=_corrected(plan, rows), correction=_describe(plan, rows))
+
+
+def _check_options(plan: Comparison, count: int) -> None:
+    for name, low, value, high in (
+        ("alpha", 0.0, plan.alpha, 1.0),
+        ("confidence", 0.0, plan.confidence, 1.0),
+        ("power", plan.alpha, plan.power, 0.9999),  # with no difference at all, alpha is the power
+    ):
+        if not low < value < high:
+            raise HarnessError(f"{name}: {value:g} is not between {low:g} and {high:g}")
+    if plan.permutations < 1:
+        raise HarnessError(f"permutations: {plan.permutations} is less than 1")
+    if plan.test not in TESTS:
+        raise HarnessError(f"unknown test {plan.test!r}; {suggestion(plan.test, TESTS)}")
+    if plan.family < count:
+        raise HarnessError(f"family: {plan.family} is less than the {count} tests compared here; give {count} or more")
+
+
+def _common_identity(scores: Sequence[Scores]) -> dict[str, str]:
+    """Check that all scores were made alike; returns what names how."""
+    if not scores:
+        raise HarnessError("there are no runs to compare")
+    first, names = scores[0], Counter(score.run for score in scores)
+    settings = [f"protocol.{field.name}" for field in fields(Protocol) if field.name not in ("title", "measures")]
+    for score in scores:
+        if names[score.run] > 1:
+            raise HarnessError(f"{names[score.run]} runs are named {score.run!r}; give each its own name")
+        for key in ("collection", "edition", "qrels_sha256", *settings):
+            one, two = attrgetter(key)(first), attrgetter(key)(score)
+            if one != two:
+                found = f"{key} is {one!r} for the first, {two!r} for the second"
+                raise HarnessError(f"runs {first.run} and {score.run} cannot be compared: {found}")
+    shared = ("collection", first.collection), ("edition", first.edition), ("qrels_sha256", first.qrels_sha256)
+    return dict(shared, protocol=first.protocol.name)
+
+
+def _pairs(names: Sequence[str], baseline: str | None, pairs: Pairs | None) -> list[tuple[str, str]]:
+    if baseline is not None and pairs is not None:
+        raise HarnessError("give a baseline or pairs, not both")
+    for name in [baseline] if baseline is not None else [name for pair in pairs or () for name in pair]:
+        if name not in names:
+            raise HarnessError(
+                f"unknown run {name!r}; {suggestion(name, names)} (a run is named by its tag, or as NAME=FILE)"
+            )
+    if baseline is not None:
+        chosen = [(name, baseline) for name in names if name != baseline]
+    else:
+        chosen = list(combinations(names, 2) if pairs is None else pairs)
+    if not chosen:
+        raise HarnessError("there are no pairs of runs to compare; give at least two runs")
+    times = Counter(frozenset(pair) for pair in chosen)
+    for a, b in chosen:
+        if a == b or times[frozenset((a, b))] > 1:
+            raise HarnessError(f"pair {a!r}, {b!r}: name two different runs, and each pair once, in either order")
+    return chosen
+
+
+def _measures(scores: Sequence[Scores], measures: Sequence[str] | None) -> tuple[str, ...]:
+    chosen = scores[0].measures if measures is None else tuple(measures)
+    if not chosen:
+        raise HarnessError("there are no measures to compare")
+    for measure in chosen:
+        if chosen.count(measure) > 1:
+            raise HarnessError(f"measure {measure!r} is named twice")
+        for score in scores:
+            score.column(measure)  # names the run that lacks it
+    return chosen
+
+
+def _row(plan: Comparison, a: Scores, b: Scores, measure: str) -> Row:
+    counted_a, counted_b = _counted(a, measure), _counted(b, measure)
+    # Sorted, so that neither the order of a file's topics nor of the pair moves the last digit of a difference.
+    common = sorted(counted_a.keys() & counted_b.keys())
+    n = len(common)
+    if n < 2:
+        raise HarnessError(f"runs {a.run} and {b.run} have {n} topics for {measure} in common; a test needs 2 or more")
+    x = np.array([counted_a[topic] for topic in common])
+    y = np.array([counted_b[topic] for topic in common])
+    differences = x - y
+    differences[np.abs(differences) <= TOLERANCE] = 0.0
+    difference, sd = float(differences.mean()), float(differences.std(ddof=1))
+    if sd <= TOLERANCE * max(1.0, float(np.abs(x).max()), float(np.abs(y).max())):
+        sd = 0.0
+    effect_size, statistic, p, margin = _t_test(difference, sd, n, plan.confidence)
+    child = child_seed(plan.seed, a.run, b.run, measure)
+    p_randomization, p_error = sign_flips(differences, plan.permutations, child, TOLERANCE)
+    return Row(
+        a=a.run,
+        b=b.run,
+        measure=measure,
+        n=n,
+        n_a=len(counted_a),
+        n_b=len(counted_b),
+        # In the run's own order of topics: where no topic is lost this is `Scores.mean` to the last bit.
+        mean_a=float(np.mean([value for topic, value in counted_a.items() if topic in counted_b])),
+        mean_b=float(np.mean([value for topic, value in counted_b.items() if topic in counted_a])),
+        difference=difference,
+        ci_low=difference - margin,
+        ci_high=difference + margin,
+        sd=sd,
+        effect_size=effect_size,
+        t=statistic,
+        p=p,
+        p_randomization=p_randomization,
+        p_randomization_error=p_error,
+        wins=int(np.count_nonzero(differences > 0)),
+        ties=int(np.count_nonzero(differences == 0)),
+        losses=int(np.count_nonzero(differences < 0)),
+        detectable=_detectable(n, plan.alpha, plan.power) * sd if sd else None,
+        detectable_corrected=_detectable(n, plan.alpha / plan.family, plan.power) * sd if sd else None,
+    )
+
+
+def _counted(scores: Scores, measure: str) -> dict[str, float]:
+    values = scores.column(measure).tolist()
+    return {topic: value for topic, value in zip(scores.topics, values, strict=True) if not math.isnan(value)}
+
+
+def _t_test(mean: float, sd: float, n: int, level: float) -> tuple[float | None, float | None, float | None, float]:
+    """Cohen's d, the t statistic, the two-sided p, and half the width of the interval."""
+    from scipy import stats
+
+    if sd == 0:
+        return (0.0, 0.0, 1.0, 0.0) if mean == 0 else (None, None, None, 0.0)
+    error = sd / math.sqrt(n)
+    p = 2 * float(stats.t.sf(abs(mean) / error, n - 1))
+    return mean / sd, mean / error, p, float(stats.t.isf((1 - level) / 2, n - 1)) * error
+
+
+@lru_cache(maxsize=1024)
+def _detectable(n: int, alpha: float, power: float) -> float:
+    """The smallest detectable mean difference in units of sd: solves the two-sided power of the noncentral t for it.
+
+    |T| > c means that the chi-square under T is below (n - 1) (Z + shift)^2 / c^2; the mean over Z is a trapezoid sum.
+    Unlike scipy's `nct` it also converges for few topics and small alpha.
+    """
+    from scipy import optimize, stats
+
+    critical = float(stats.t.isf(alpha / 2, n - 1))
+    z, step = np.linspace(-9.0, 9.0, 4001, retstep=True)
+    weights = np.exp(-z * z / 2) * step / math.sqrt(2 * math.pi)
+
+    def lacking(shift: float) -> float:
+        return float(weights @ stats.chi2.cdf((n - 1) * ((z + shift) / critical) ** 2, n - 1)) - power
+
+    high = critical + 1.0
+    while lacking(high) < 0:
+        high *= 2
+    return float(optimize.brentq(lacking, 0.0, high)) / math.sqrt(n)
+
+
+def _corrected(plan: Comparison, rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows with their corrections. An undefined p stays undefined and is ranked last by Holm's procedure."""
+    raw = [row.p if plan.test == "t" else row.p_randomization for row in rows]
+    corrected, holm = list(rows), 0.0
+    for rank, (p, i) in enumerate(sorted((p, i) for i, p in enumerate(raw) if p is not None)):
+        bonferroni = min(1.0, p * plan.family)
+        holm = max(holm, min(1.0, p * (plan.family - rank)))
+        corrected[i] = replace(
+            rows[i],
+            p_bonferroni=bonferroni,
+            p_holm=holm,
+            significant=p < plan.alpha,
+            significant_bonferroni=bonferroni < plan.alpha,
+            significant_holm=holm < plan.alpha,
+        )
+    return tuple(corrected)
+
+
+def _describe(plan: Comparison, rows: Sequence[Row]) -> str:
+    name = "paired t-test" if plan.test == "t" else "paired randomization test"
+    undefined = sum(row.p is None for row in rows) if plan.test == "t" else 0
+    family = f"a family of {plan.family} test{'s' if plan.family > 1 else ''}"
+    words = f"two-sided {name}, alpha {plan.alpha:g}; Bonferroni and Holm over {family}"
+    words += f", {len(rows)} of them shown" if plan.family > len(rows) else ""
+    words += f", {undefined} of them undefined (constant differences) but counted" if undefined else ""
+    errors = [row.p_randomization_error for row in rows if row.p_randomization_error is not None]
+    if not errors:
+        return f"{words}; randomization tests are exact"
+    which = "randomization tests draw" if len(errors) == len(rows) else f"{len(errors)} randomization tests draw"
+    return f"{words}; {which} {plan.permutations:,} sign flips, standard error of p at most {max(errors):.2g}"
+
+
+def groups_not_different(comparison: Comparison, measure: str, correction: Correction) -> dict[str, str]:
+    """Run -> letters, best mean first; two runs share a letter if and only if no significant difference was found.
+
+    The compact letter display by insertion and absorption (Piepho, 2004). An undefined test shows no difference.
+    Letters are a to z, then a1 to z1, and so on. Raises HarnessError if the measure or a pair of its runs is missing.
+    """
+    if correction not in get_args(Correction):
+        raise HarnessError(f"unknown correction {correction!r}; {suggestion(correction, get_args(Correction))}")
+    rows = [row for row in comparison.rows if row.measure == measure]
+    if not rows:
+        known = suggestion(measure, {row.measure for row in comparison.rows})
+        raise HarnessError(f"measure {measure!r} was not compared; {known}")
+    means: dict[str, list[float]] = {}
+    for row in rows:
+        means.setdefault(row.a, []).append(row.mean_a)
+        means.setdefault(row.b, []).append(row.mean_b)
+    # A run's means differ between rows only where the common topics do; their exact mean then decides the order.
+    order = sorted(means, key=lambda run: (-statistics.mean(means[run]), run))
+    field = "significant" if correction == "none" else f"significant_{correction}"
+    different = {frozenset((row.a, row.b)): getattr(row, field) for row in rows}
+    sets = {frozenset(order)}
+    for a, b in combinations(order, 2):
+        if frozenset((a, b)) not in different:
+            raise HarnessError(f"runs {a} and {b} were not compared for {measure}; letters need all pairs")
+        if different[frozenset((a, b))]:
+            split = {s - {run} for s in sets for run in ((a, b) if {a, b} <= s else (None,))}
+            sets = {s for s in split if not any(s < other for other in split)}
+    columns = sorted(sorted(order.index(run) for run in s) for s in sets)
+    letters = dict.fromkeys(order, "")
+    for i, column in enumerate(columns):
+        for rank in column:
+            letters[order[rank]] += "abcdefghijklmnopqrstuvwxyz"[i % 26] + (str(i // 26) if i >= 26 else "")
+    return letters
+
+
+def to_json(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as standard JSON (undefined values are null), with schema name and version."""
+    content = asdict(comparison)
+    return {"schema": SCHEMA, "version": VERSION, **content, "rows": list(content["rows"])}
+
+
+def from_json(data: dict[str, Any]) -> Comparison:
+    """The inverse of `to_json`. HarnessError: another schema or version; missing, unknown or mistyped keys."""
+    content = dict(data) if isinstance(data, dict) else {}
+    for key, expected in (("schema", SCHEMA), ("version", VERSION)):
+        found = content.pop(key, None)
+        if found != expected:
+            raise HarnessError(f"comparison: {key} is {found!r:.60}, expected {expected!r}")
+    header = _typed(Comparison, content, "comparison")
+    rows = [Row(**_typed(Row, row, f"comparison: rows[{i}]")) for i, row in enumerate(header.pop("rows"))]
+    return Comparison(rows=tuple(rows), **header)
+
+
+def _typed(cls: type[Row | Comparison], data: object, where: str) -> dict[str, Any]:
+    """The mapping's values, if its keys are exactly the fields of `cls` and each value is of its field's type."""
+    kinds = {field.name: str(field.type) for field in fields(cls)}
+    if not isinstance(data, dict):
+        raise HarnessError(f"{where} is {data!r:.60}, expected an object")
+    for key in sorted(kinds.keys() ^ data.keys(), key=str):
+        fault = f"unknown key {key!r}; {suggestion(str(key), kinds)}" if key in data else f"key {key!r} is missing"
+        raise HarnessError(f"{where}: {fault}")
+    types: dict[str, Any] = {"tuple[Row, ...]": list, "str": str, "Test": str, "bool": bool, "int": int}
+    for key, kind in kinds.items():
+        base, value = kind.removesuffix(" | None"), data[key]
+        if value is None and base != kind:
+            continue
+        fits = isinstance(value, types.get(base, (int, float))) and isinstance(value, bool) == (base == "bool")
+        if not fits or (base == "float" and not abs(value) < math.inf) or (base == "Test" and value not in TESTS):
+            wanted = kind.replace("Test", " | ".join(TESTS)).replace("tuple[Row, ...]", "list")
+            raise HarnessError(f"{where}: key {key!r} is {value!r:.60}, expected {wanted}")
+    return dict(data)

@@ -1,0 +1,68 @@
+"""Which judgment belongs to which result: an open hash table over topics and documents."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.data.columns import Index, Words
+from harness.data.columns import words as as_words
+from harness.data.trec import Qrels, Run
+
+STRETCH = 1 << 18  # results looked up at a time, so that intermediate results stay small
+
+
+class _Lookup:
+    """Finds the judgment of each result: an open hash table over (topic, document), compared in full on a hit."""
+
+    def __init__(self, qrels: Qrels) -> None:
+        self._topic = qrels.topic
+        self._doc = as_words(qrels.doc)
+        self._hash = qrels.key
+        self._bits = max(4, int(len(qrels) * 4).bit_length())
+        self._slots = np.full(1 << self._bits, -1, dtype=np.int32)
+        waiting = np.arange(len(qrels))
+        place = self._place(self._hash)
+        while waiting.size:
+            free = self._slots[place] < 0
+            # Of several judgments that want one free slot the last one written stays; the others go on.
+            self._slots[place[free]] = waiting[free]
+            lost = self._slots[place] != waiting
+            waiting, place = waiting[lost], self._next(place[lost])
+
+    def _place(self, key: Words) -> Index:
+        return (key >> np.uint64(64 - self._bits)).astype(np.int64)
+
+    def _next(self, place: Index) -> Index:
+        return (place + 1) & ((1 << self._bits) - 1)
+
+    def find(self, run: Run, topic: Index) -> Index:
+        """The judgment of each result, -1 where there is none; `topic` indexes the judgments' topics."""
+        key, doc = run.key, as_words(run.doc)
+        mine = _widen(self._doc, max(doc.shape[1], self._doc.shape[1]))
+        out = np.empty(len(run), dtype=np.int64)
+        for at in range(0, len(run), STRETCH):
+            part = slice(at, at + STRETCH)
+            out[part] = self._find(key[part], _widen(doc[part], mine.shape[1]), topic[part], mine)
+        return out
+
+    def _find(self, key: Words, doc: Words, topic: Index, mine: Words) -> Index:
+        width = mine.shape[1]
+        place = self._place(key)
+        out = self._slots[place].astype(np.int64)
+        same = self._topic[out] == topic
+        for k in range(width):
+            same &= mine[out, k] == doc[:, k]
+        wrong = np.flatnonzero((out >= 0) & ~same)
+        place = place[wrong]
+        while wrong.size:
+            place = self._next(place)
+            here = self._slots[place].astype(np.int64)
+            same = (self._topic[here] == topic[wrong]) & (mine[here] == doc[wrong]).all(axis=1)
+            out[wrong] = here
+            again = (here >= 0) & ~same
+            wrong, place = wrong[again], place[again]
+        return out
+
+
+def _widen(words: Words, width: int) -> Words:
+    return words if words.shape[1] == width else np.pad(words, ((0, 0), (0, width - words.shape[1])))

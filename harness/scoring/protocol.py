@@ -1,0 +1,160 @@
+"""Protocols and scores: all that decides a number and that papers leave unsaid. `scoring` applies them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from harness.data.trec import LARGEST_GRADE
+from harness.errors import HarnessError, suggestion
+from harness.scoring import measures as m
+
+Ties = Literal["reference", "file"]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Everything that turns a run and judgments into numbers.
+
+    Attributes
+    ----------
+    name, title : its name in `conf/protocol/`, and what it is in words.
+    measures : what is scored by default, such as `nDCG`, `AP`, `P@10`.
+    depth : results considered of each topic; None for all.
+    prime : whether unjudged documents are removed before scoring.
+    gains : grade -> gain of nDCG, as pairs; grades not named keep their value. Empty: gains are grades.
+    relevant_from : the lowest grade that counts as relevant for binary measures.
+    ideal : whether the ideal ranking is made of all judged documents or of those the run retrieved.
+    ties : order of tied results when they are scored. `reference` is trec_eval's (score as 32-bit float descending,
+        then document id, or key, descending); `file` keeps the file's order among equal 64-bit scores.
+    deduplicate : whether documents are mapped to keys (formula -> visual id) and only the first result of a key kept.
+    ties_deduplicate : order of tied results when `depth` and `deduplicate` are applied; None: as `ties`.
+    topics : whether means are over all topics of the edition (a missing one counts 0) or the answered ones.
+    no_relevant : whether a topic without relevant documents counts 0 or is left out, measure by measure.
+    """
+
+    name: str
+    measures: tuple[str, ...]
+    title: str = ""
+    depth: int | None = 1000
+    prime: bool = False
+    gains: tuple[tuple[float, float], ...] = ()
+    relevant_from: float = 1.0
+    ideal: Literal["judged", "retrieved"] = "judged"
+    ties: Ties = "reference"
+    deduplicate: bool = False
+    ties_deduplicate: Ties | None = None
+    topics: Literal["all", "answered"] = "all"
+    no_relevant: Literal["zero", "skip"] = "zero"
+
+    def label(self, measure: str) -> str:
+        """The measure's name as papers print its mean: `AP` -> `MAP′`, `nDCG@10` -> `nDCG′@10`."""
+        return m.label(measure, prime=self.prime)
+
+    def in_words(self) -> tuple[str, ...]:
+        """The whole protocol as sentences for a report."""
+        depth = "All results count" if self.depth is None else f"The first {self.depth:,} results of a topic count"
+        gains = ", ".join(f"{grade:g} -> {gain:g}" for grade, gain in self.gains)
+        first, last = self.tie_rules
+        kept = "Results are mapped to their keys and only the first of each key is kept"
+        sentences = (
+            f"{depth}; {_TIES_IN_WORDS[first].format('document id')}.",
+            f"{kept}; then {_TIES_IN_WORDS[last].format('key')}." if self.deduplicate else "",
+            "Documents without a judgment are removed before scoring (prime)."
+            if self.prime
+            else "Documents without a judgment count as not relevant.",
+            f"Gains of nDCG: {gains}." if gains else "Gains of nDCG are the grades.",
+            f"Binary measures count grades from {self.relevant_from:g} up as relevant.",
+            "The ideal ranking is made of all judged documents."
+            if self.ideal == "judged"
+            else "The ideal ranking is made of the judged documents that the run retrieved.",
+            "Means are over all topics of the edition; a topic that a run does not answer counts 0."
+            if self.topics == "all"
+            else "Means are over the topics that the run answers.",
+            "A topic without relevant documents counts 0."
+            if self.no_relevant == "zero"
+            else "A topic without relevant documents is left out of a measure's mean.",
+        )
+        return tuple(sentence for sentence in sentences if sentence)
+
+    @property
+    def tie_rules(self) -> tuple[Ties, Ties]:
+        """The order of tied results before de-duplication, and the one by which the rest is scored."""
+        return (self.ties_deduplicate or self.ties) if self.deduplicate else self.ties, self.ties
+
+    @staticmethod
+    def from_config(mapping: Mapping[str, Any], where: str) -> Protocol:
+        """A protocol from its configuration, every key and value checked.
+
+        Raises
+        ------
+        HarnessError
+            One line naming `where` and the key.
+        """
+        known = Protocol.__dataclass_fields__
+        for key in mapping:
+            if key not in known:
+                raise HarnessError(f"{where}: key {key!r} is unknown; {suggestion(str(key), known)}")
+        values = dict(mapping)
+        for key in ("name", "measures"):
+            if not values.get(key):
+                raise HarnessError(f"{where}: key {key!r} is missing")
+        values["measures"] = _measures(values["measures"], where)
+        values["gains"] = _gains(values.get("gains"), where)
+        for key, choices in _CHOICES.items():
+            if key in values and values[key] not in choices:
+                raise HarnessError(f"{where}: key {key!r} is {values[key]!r}, expected one of {', '.join(choices)}")
+        rule = values.get("ties_deduplicate")
+        if rule not in (None, *_CHOICES["ties"]):
+            expected = f"expected one of {', '.join(_CHOICES['ties'])}"
+            raise HarnessError(f"{where}: key 'ties_deduplicate' is {rule!r}, {expected}")
+        if rule is not None and values.get("deduplicate") is not True:
+            raise HarnessError(f"{where}: key 'ties_deduplicate' has no use without 'deduplicate: true'")
+        depth = values.get("depth", 1000)
+        if depth is not None and (not isinstance(depth, int) or isinstance(depth, bool) or depth < 1):
+            raise HarnessError(f"{where}: key 'depth' is {depth!r}, expected a whole number from 1, or null for all")
+        for key in ("prime", "deduplicate"):
+            if not isinstance(values.get(key, False), bool):
+                raise HarnessError(f"{where}: key {key!r} is {values[key]!r}, expected true or false")
+        threshold = values.get("relevant_from", 1.0)
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold < np.inf:
+            raise HarnessError(f"{where}: key 'relevant_from' is {threshold!r}, expected a grade above 0")
+        return Protocol(**values)
+
+
+_CHOICES = {
+    "ideal": ("judged", "retrieved"),
+    "ties": ("reference", "file"),
+    "topics": ("all", "answered"),
+    "no_relevant": ("zero", "skip"),
+}
+_TIES_IN_WORDS = {
+    "reference": "ties are in trec_eval's order (32-bit score, then {}, both descending)",
+    "file": "equal scores keep the order of the file",
+}
+
+
+def _measures(value: object, where: str) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise HarnessError(f"{where}: key 'measures' is {value!r}, expected a list such as [nDCG, AP, P@10]")
+    try:
+        return tuple(str(measure) for measure in m.parse_measures(str(measure) for measure in value))
+    except HarnessError as error:
+        raise HarnessError(f"{where}: key 'measures': {error}") from None
+
+
+def _gains(value: object, where: str) -> tuple[tuple[float, float], ...]:
+    if value is None:
+        return ()
+    pairs = value.items() if isinstance(value, Mapping) else value
+    try:
+        out = tuple(sorted((float(grade), float(gain)) for grade, gain in pairs))  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        expected = "expected grades and gains such as {2: 1.0, 1: 0.3}"
+        raise HarnessError(f"{where}: key 'gains' is {value!r}, {expected}") from None
+    if any(not 0 <= gain <= LARGEST_GRADE for _, gain in out):
+        raise HarnessError(f"{where}: key 'gains' has a gain below 0, above {LARGEST_GRADE:,} or not finite")
+    return out

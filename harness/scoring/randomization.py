@@ -1,0 +1,67 @@
+"""Fisher's randomization test of paired differences: the share of sign flips that are as extreme as what was seen.
+
+Sources: its use in retrieval (Smucker, Allan and Carterette, CIKM 2007); the Monte Carlo p-value that is never 0
+(Phipson and Smyth, 2010).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+
+import numpy as np
+
+from harness.data.columns import Floats
+
+CHUNK_WORDS = 1 << 18  # 2 MiB of random sign bits at a time
+
+
+def child_seed(seed: int, a: str, b: str, measure: str) -> int:
+    """A seed of the row's own, so that other rows, their order and the pair's direction do not change its p."""
+    key = json.dumps([seed, *sorted((a, b)), measure])
+    return int.from_bytes(hashlib.sha256(key.encode()).digest(), "big")
+
+
+def sign_flips(differences: Floats, permutations: int, seed: int, tolerance: float) -> tuple[float, float | None]:
+    """The share of sign flips whose sum is at least as far from 0 as the observed one, and its standard error.
+
+    Exact over all 2^m flips of the m differences that are not 0 where these are at most `permutations`: the error is
+    None. Else (count + 1) / (permutations + 1), with the standard error of a share of that many draws.
+
+    Parameters
+    ----------
+    differences : float64, shape (n,). Those of 0 change no sum, and so neither p nor its error.
+    tolerance : how much closer to 0 a sum may be, per difference, and still count.
+    """
+    differences = differences[differences != 0]
+    m = differences.size
+    threshold = abs(float(differences.sum())) - m * tolerance
+    exact = m < 63 and 2**m <= permutations
+    total = 2**m if exact else permutations
+    words = 1 if exact else -(-m // 64)
+    # Raw words of a bit generator: unlike a Generator's methods, their stream is the same in every numpy.
+    stream = np.random.PCG64(seed)
+    chunk, count = max(1, CHUNK_WORDS // words), 0
+    tables = _partial_sums(differences)
+    for start in range(0, total, chunk):
+        size = min(chunk, total - start)
+        bits = np.arange(start, start + size, dtype=np.uint64) if exact else stream.random_raw(size * words)
+        flips = bits.astype("<u8").view(np.uint8).reshape(size, words * 8)
+        sums = np.zeros(size)
+        for table, flip in zip(tables, flips.T[: len(tables)], strict=True):
+            sums += table[flip]
+        count += int(np.count_nonzero(np.abs(sums) >= threshold))
+    if exact:
+        return count / total, None
+    p = (count + 1) / (total + 1)
+    return p, math.sqrt(p * (1 - p) / total)
+
+
+def _partial_sums(differences: Floats) -> Floats:
+    """For each eight differences the sum under each of the 256 sign patterns, shape (ceil(n / 8), 256)."""
+    padded = np.zeros(-(-differences.size // 8) * 8)
+    padded[: differences.size] = differences
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
+    sums: Floats = padded.reshape(-1, 8) @ (1.0 - 2.0 * bits.T)
+    return sums

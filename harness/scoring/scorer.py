@@ -1,0 +1,390 @@
+"""Scoring: runs and judgments in, scores out, as a protocol says.
+
+The order of operations is fixed: sort, cut at the protocol's depth, map and de-duplicate, sort again by the tie rule of
+scoring, drop unjudged documents if prime (which keeps their order), cut at each measure's k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.columns import Bools, Floats, Index
+from harness.data.trec import Ids, Qrels, Run
+from harness.errors import HarnessError
+from harness.scoring import measures as m
+from harness.scoring.lookup import _Lookup
+from harness.scoring.protocol import Protocol, Ties
+from harness.scoring.scores import Scores
+
+Order = Literal["given", "worst", "best"]
+SAME = 1e-12  # means closer than this are equal
+NO_KEY = b"\x01"  # no id has this byte
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What a run put where for one topic: sorted, cut at the depth, de-duplicated; unjudged documents are still in.
+
+    Attributes
+    ----------
+    docs : the first documents (keys if the protocol de-duplicates).
+    ranks : relevant document -> its rank, from 1; without those that the run did not retrieve.
+    judged : the first documents with a judgment -> their ranks, in order.
+    """
+
+    docs: tuple[str, ...]
+    ranks: Mapping[str, int]
+    judged: Mapping[str, int]
+
+
+class Scorer:
+    """Judgments and a protocol, made ready once to score many runs.
+
+    Parameters
+    ----------
+    keys : document -> key of de-duplication (formula id -> visual id). Documents not in it have no judgment, whatever
+        their id; without `keys` documents are keys already. Used if the protocol de-duplicates.
+    measures : instead of the protocol's.
+    """
+
+    def __init__(
+        self,
+        qrels: Qrels,
+        protocol: Protocol,
+        *,
+        collection: str = "",
+        keys: Mapping[str, str] | None = None,
+        measures: Sequence[str] | None = None,
+    ) -> None:
+        self.qrels = qrels
+        self.protocol = protocol
+        self.collection = collection
+        self.measures = tuple(measures) if measures is not None else protocol.measures
+        if not self.measures:
+            raise HarnessError(f"protocol {protocol.name}: no measures to score")
+        self._parsed = m.parse_measures(self.measures)
+        self._topics = {topic: index for index, topic in enumerate(qrels.topics)}
+        self._keys = None if keys is None else {doc.encode(): key.encode() for doc, key in keys.items()}
+        self._gain = _gain_of(qrels.grade, protocol)
+        self._relevant = qrels.grade >= protocol.relevant_from
+        self._table = _Lookup(qrels)
+        self._judged = _judged(qrels.topic, self._gain, self._relevant, len(qrels.topics))
+
+    def on_part(self, qrels: Qrels) -> Scorer:
+        """The same on a part of the judgments, such as those of the documents that a corpus holds.
+
+        Topics whose relevant documents are not in this part are left out, as no system could find any; the
+        protocol's name then ends in `-partial`.
+        """
+        protocol = self.protocol
+        if protocol.no_relevant != "skip":
+            protocol = replace(protocol, name=f"{protocol.name}-partial", no_relevant="skip")
+        out = Scorer(qrels, protocol, collection=self.collection, measures=self.measures)
+        out._keys = self._keys
+        return out
+
+    def __call__(self, run: Run) -> Scores:
+        """Score one run. Raises HarnessError if it has no topic in common with the judgments."""
+        return self._score(run, "given")
+
+    def tie_bounds(self, run: Run) -> tuple[Scores, Scores]:
+        """The worst and the best scores that some order of the run's tied results would give.
+
+        Some order gives them always; no order gives lower or higher ones, but for Judged@k, and where a tie
+        crosses the depth and documents are de-duplicated or (nDCG) the ideal is of the retrieved ones, or where
+        `ties_deduplicate` is `reference` and `ties` is `file` (equal 32-bit scores of one key differ in 64 bits).
+        """
+        return self._score(run, "worst"), self._score(run, "best")
+
+    def tie_spans(self, run: Run, scores: Scores) -> dict[str, tuple[float, float]]:
+        """Measure -> its lowest and highest mean over the orders of tied results, where they differ; not Judged@k."""
+        if not scores.counts["tied results"]:
+            return {}
+        worst, best = self.tie_bounds(run)
+        spans = {name: (worst.mean(name), best.mean(name)) for name in self.measures if not name.startswith("Judged")}
+        return {name: span for name, span in spans.items() if span[1] - span[0] > SAME}
+
+    def rankings(self, run: Run, first: int = 20) -> dict[str, Ranking]:
+        """Topic -> what stands where, for the judged topics that the run answers; `first` documents of each kind.
+
+        Raises HarnessError if the run has no topic in common with the judgments.
+        """
+        topic = self._of_run(run)[run.topic]
+        rows, found, _ = self._ordered(run, topic, "given", graded=False)
+        topic = topic[rows]
+        rank = _rank_in_topic(topic)
+        docs: dict[int, list[str]] = {}
+        for place in np.flatnonzero(rank < first).tolist():
+            docs.setdefault(int(topic[place]), []).append(self.key(run.doc[rows[place]].decode()))
+        judged = np.flatnonzero(found >= 0)
+        leading = judged[_rank_in_topic(topic[judged]) < first]
+        relevant = judged[self._relevant[found[judged]]]
+        ranks, firsts = (self._ranks(topic[part], found[part], rank[part]) for part in (relevant, leading))
+        return {
+            self.qrels.topics[t]: Ranking(tuple(names), ranks.get(t, {}), firsts.get(t, {}))
+            for t, names in docs.items()
+        }
+
+    def _ranks(self, topic: Index, found: Index, rank: Index) -> dict[int, dict[str, int]]:
+        """Topic -> judged document -> rank from 1, in the order given."""
+        out: dict[int, dict[str, int]] = {}
+        for t, row, place in zip(topic.tolist(), found.tolist(), rank.tolist(), strict=True):
+            out.setdefault(t, {})[self.qrels.doc[row].decode()] = place + 1
+        return out
+
+    def key(self, doc: str) -> str:
+        """What the judgments call a document: its key of de-duplication, or its own id."""
+        return self._key(doc.encode()).removeprefix(NO_KEY).decode() if self.protocol.deduplicate else doc
+
+    def _key(self, doc: bytes) -> bytes:
+        # Ids and keys may be numbers of one range: a document without a key must not meet one.
+        return doc if self._keys is None else self._keys.get(doc, NO_KEY + doc)
+
+    def _of_run(self, run: Run) -> Index:
+        """Each topic of the run as an index into the judgments' topics, -1 if not judged."""
+        of_run = np.array([self._topics.get(topic, -1) for topic in run.topics], dtype=np.int64)
+        if (of_run < 0).all():
+            known = ", ".join(self.qrels.topics[:3])
+            raise HarnessError(
+                f"run {run.name}: none of its topics ({', '.join(run.topics[:3])}, ...) is judged ({known}, ...)"
+            )
+        return of_run
+
+    def _score(self, run: Run, order: Order) -> Scores:
+        of_run = self._of_run(run)
+        columns = {}
+        counts: dict[str, int] = {}
+        for graded in sorted({measure.name in m.GRADED for measure in self._parsed}) if order != "given" else [False]:
+            ranked, primed, counts = self._rank(run, of_run, order, graded)
+            judged = self._judged if self.protocol.ideal == "judged" else self._retrieved(ranked)
+            for measure in self._parsed:
+                if order != "given" and (measure.name in m.GRADED) != graded:
+                    continue
+                columns[str(measure)] = self._measure(measure, ranked, primed, judged)
+        answered = frozenset(run.topics)
+        values = np.stack([columns[str(measure)] for measure in self._parsed], axis=1)
+        self._leave_out(values, of_run)
+        return Scores(
+            run.name,
+            self.collection,
+            self.qrels.edition,
+            self.protocol,
+            self.measures,
+            self.qrels.topics,
+            values,
+            self.qrels.sha256,
+            run.sha256,
+            counts,
+            tuple(topic for topic in self.qrels.topics if topic not in answered),
+        )
+
+    def _measure(self, measure: m.Measure, ranked: m.Ranked, primed: m.Ranked, judged: m.Judged) -> Floats:
+        if measure.name == "Judged":
+            return m.judged_share(ranked, judged, measure.k)
+        return m.MEASURES[measure.name](primed, judged, measure.k)
+
+    def _leave_out(self, values: Floats, of_run: Index) -> None:
+        """NaN where the protocol counts a topic out; in place."""
+        if self.protocol.topics == "answered":
+            missing = np.ones(len(self.qrels.topics), dtype=bool)
+            missing[of_run[of_run >= 0]] = False
+            values[missing] = np.nan
+        if self.protocol.no_relevant == "skip":
+            empty_gain = self._judged.ideal.total(self._judged.ideal.judged) == 0
+            for column, measure in enumerate(self._parsed):
+                if measure.name not in ("Judged", "RelRet"):
+                    values[empty_gain if measure.name in m.GRADED else self._judged.relevant == 0, column] = np.nan
+
+    def _rank(self, run: Run, of_run: Index, order: Order, graded: bool) -> tuple[m.Ranked, m.Ranked, dict[str, int]]:
+        """The rankings before and after unjudged documents are removed, and what was counted on the way."""
+        topic = of_run[run.topic]
+        rows, found_here, seen = self._ordered(run, topic, order, graded)
+        answered = len(set(of_run.tolist()) - {-1})
+        counts = {
+            "results": len(run),
+            "topics answered": answered,
+            "topics missing": len(self.qrels.topics) - answered,
+            "topics without judgments": int((of_run < 0).sum()),
+            "topics without relevant documents": int(np.count_nonzero(self._judged.relevant == 0)),
+            **seen,
+        }
+        rank = _rank_in_topic(topic[rows])
+        judged = found_here >= 0
+        ranked = self._ranked(topic[rows], rank, found_here, judged)
+        counts["results without judgment"] = int(judged.size - np.count_nonzero(judged))
+        if not self.protocol.prime or not counts["results without judgment"]:
+            return ranked, ranked, counts
+        kept = topic[rows][judged]
+        return ranked, self._ranked(kept, _rank_in_topic(kept), found_here[judged], judged[judged]), counts
+
+    def _ordered(self, run: Run, topic: Index, order: Order, graded: bool) -> tuple[Index, Index, dict[str, int]]:
+        """Rows sorted, cut at the depth and de-duplicated; their judgments (-1: none); and what was counted."""
+        before, after = self.protocol.tie_rules
+        found = self._table.find(run, topic) if not self.protocol.deduplicate else None
+
+        def judgments() -> Index:
+            return self._table.find(self._keyed(run), topic) if found is None else found
+
+        prefer = self._preference(before, order, graded, run.doc, judgments)
+        rows, ties = _sort(_by_topic(topic), topic, run.score, before, prefer)
+        if (before, after) == ("file", "reference"):  # the coarser rule, of which nothing was sorted yet
+            ties = int(np.count_nonzero(_tied(topic[rows], _single(run.score[rows]))))
+        counts = {"tied results": ties}
+        if self.protocol.depth is not None:
+            within = _rank_in_topic(topic[rows]) < self.protocol.depth
+            counts["results beyond the depth"] = int(within.size - np.count_nonzero(within))
+            if counts["results beyond the depth"]:
+                rows = rows[within]
+        if found is not None:
+            return rows, found[rows], counts
+        kept, keys, found, unmapped = self._deduplicated(run, topic, rows)
+        counts |= {"duplicates removed": int(rows.size - kept.size), "documents without a key": unmapped}
+        prefer = self._preference(after, order, graded, keys, lambda: found)
+        in_file = np.lexsort((kept, topic[kept]))
+        places, _ = _sort(in_file, topic[kept], run.score[kept], after, prefer)
+        return kept[places], found[places], counts
+
+    def _preference(
+        self, rule: Ties, order: Order, graded: bool, ids: Ids, found: Callable[[], Index]
+    ) -> Callable[[Index], Floats] | None:
+        """What orders tied results: a number for each of some rows, large ones first. None: the order of the file."""
+        if order != "given":
+            sign = 1.0 if order == "best" else -1.0
+            return lambda rows: sign * self._desirable(found()[rows], graded)
+        if rule == "file":
+            return None
+        return lambda rows: np.unique(ids[rows], return_inverse=True)[1].astype(np.float64)
+
+    def _ranked(self, topic: Index, rank: Index, found: Index, judged: Bools) -> m.Ranked:
+        gain, relevant = self._gain[found], self._relevant[found]
+        if not judged.all():
+            gain, relevant = np.where(judged, gain, 0.0), relevant & judged
+        return m.Ranked(topic, rank, gain, relevant, judged, len(self.qrels.topics))
+
+    def _desirable(self, found: Index, graded: bool) -> Floats:
+        """How much a result helps by standing early; unjudged documents help Bpref more than non-relevant ones."""
+        if graded:
+            return np.where(found >= 0, self._gain[found], 0.0)
+        return np.where(found >= 0, np.where(self._relevant[found], 2.0, 0.0), 1.0)
+
+    def _keyed(self, run: Run) -> Run:
+        """The same run with keys instead of documents."""
+        docs = [self._key(doc) for doc in run.doc.tolist()]
+        return replace(run, doc=np.array(docs, dtype=np.bytes_), context=None)
+
+    def _deduplicated(self, run: Run, topic: Index, rows: Index) -> tuple[Index, Ids, Index, int]:
+        """Rows whose key stands first in its topic, their keys and judgments, and how many documents have no key."""
+        mapped = [self._key(doc) for doc in run.doc[rows].tolist()]
+        seen: set[tuple[int, bytes]] = set()
+        keep = []
+        keys = []
+        for place, pair in enumerate(zip(topic[rows].tolist(), mapped, strict=True)):
+            if pair not in seen:
+                seen.add(pair)
+                keep.append(place)
+                keys.append(pair[1])
+        kept = rows[keep]
+        table = replace(
+            run, topic=run.topic[kept], doc=np.array(keys, dtype=np.bytes_), score=run.score[kept], context=None
+        )
+        shown = np.array([key.removeprefix(NO_KEY) for key in keys], dtype=np.bytes_)
+        return kept, shown, self._table.find(table, topic[kept]), sum(key.startswith(NO_KEY) for key in mapped)
+
+    def _retrieved(self, ranked: m.Ranked) -> m.Judged:
+        """The same judgments with an ideal ranking of the retrieved documents only."""
+        known = ranked.judged
+        ideal = _ideal(ranked.topic[known], ranked.gain[known], ranked.relevant[known], ranked.topics)
+        return replace(self._judged, ideal=ideal)
+
+
+def score(
+    run: Run, qrels: Qrels, protocol: Protocol, *, collection: str = "", keys: Mapping[str, str] | None = None
+) -> Scores:
+    """Score one run; for many runs on the same judgments make one `Scorer`."""
+    return Scorer(qrels, protocol, collection=collection, keys=keys)(run)
+
+
+def _gain_of(grade: Floats, protocol: Protocol) -> Floats:
+    gain = grade.copy()
+    for old, new in protocol.gains:
+        gain[grade == old] = new
+    return gain
+
+
+def _judged(topic: npt.NDArray[np.integer[Any]], gain: Floats, relevant: Bools, topics: int) -> m.Judged:
+    positive = np.bincount(topic[relevant], minlength=topics)
+    negative = np.bincount(topic, minlength=topics) - positive
+    return m.Judged(positive, negative, _ideal(topic, gain, relevant, topics))
+
+
+def _ideal(topic: npt.NDArray[np.integer[Any]], gain: Floats, relevant: Bools, topics: int) -> m.Ranked:
+    rows = np.flatnonzero(gain > 0)
+    rows = rows[np.lexsort((-gain[rows], topic[rows]))]
+    of = topic[rows].astype(np.int64)
+    return m.Ranked(of, _rank_in_topic(of), gain[rows], relevant[rows], np.ones(rows.size, dtype=bool), topics)
+
+
+def _single(score: Floats) -> npt.NDArray[np.float32]:
+    with np.errstate(over="ignore"):
+        return score.astype(np.float32)
+
+
+def _tied(topic: Index, score: npt.NDArray[np.floating[Any]]) -> Bools:
+    """Which results of a sorted ranking have an equal score beside them in their topic."""
+    same = (topic[1:] == topic[:-1]) & (score[1:] == score[:-1])
+    out: Bools = np.concatenate((same, [False])) | np.concatenate(([False], same))
+    return out
+
+
+def _sort(
+    rows: Index, topic: Index, score: Floats, rule: Ties, prefer: Callable[[Index], Floats] | None
+) -> tuple[Index, int]:
+    """Rows by topic, then by score, then by preference, and how many of them are tied.
+
+    Parameters
+    ----------
+    rows : by topic, within a topic in the order of the file.
+    prefer : what orders tied rows, large ones first; None: their order in the file.
+    """
+    t = topic[rows]
+    s = (_single(score) if rule == "reference" else score)[rows]
+    if not ((t[1:] > t[:-1]) | ((t[1:] == t[:-1]) & (s[1:] <= s[:-1]))).all():
+        rows = rows[np.lexsort((-s, t))]
+        t = topic[rows]
+        s = (_single(score) if rule == "reference" else score)[rows]
+    member = _tied(t, s)
+    places = np.flatnonzero(member)
+    if prefer is not None and places.size:
+        inside = rows[places]
+        rows = rows.copy()
+        rows[places] = inside[np.lexsort((-prefer(inside), -s[places], t[places]))]
+    return rows, int(places.size)
+
+
+def _by_topic(topic: Index) -> Index:
+    """Rows of judged topics, topic by topic; within each in their own order."""
+    heads = np.flatnonzero(np.concatenate(([True], topic[1:] != topic[:-1])))
+    spans = np.diff(np.append(heads, topic.size))
+    order = np.argsort(topic[heads], kind="stable")
+    order = order[topic[heads[order]] >= 0]
+    heads, spans = heads[order], spans[order]
+    if heads.size == topic.size:  # every row a stretch of its own
+        return heads
+    ends = np.cumsum(spans)
+    out: Index = np.arange(int(spans.sum())) + np.repeat(heads - (ends - spans), spans)
+    return out
+
+
+def _rank_in_topic(topic: Index) -> Index:
+    """Positions from 0 within each stretch of equal topics."""
+    if not topic.size:
+        return np.zeros(0, dtype=np.int64)
+    heads = np.flatnonzero(np.concatenate(([True], topic[1:] != topic[:-1])))
+    spans = np.diff(np.append(heads, topic.size))
+    out: Index = np.arange(topic.size) - np.repeat(heads, spans)
+    return out

@@ -1,0 +1,158 @@
+""""""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from harness.data.columns import Floats
+from harness.errors import HarnessError, suggestion
+from harness.io.files import sha256
+from harness.scoring.protocol import Protocol
+
+
+def pooled(scores: Sequence[Scores]) -> Scores:
+    """The scores of one run on several collections as if they were one: topics side by side, each counted once.
+
+    Raises
+    ------
+    HarnessError
+        The runs, protocols or measures differ, or a topic occurs twice.
+    """
+    import numpy as np
+
+    first = scores[0]
+    topics = tuple(topic for score in scores for topic in score.topics)
+    alike = all((s.run, s.protocol, s.measures) == (first.run, first.protocol, first.measures) for s in scores)
+    if not alike or len(set(topics)) != len(topics):
+        raise HarnessError(f"run {first.run}: scores of unlike runs or of shared topics cannot be pooled")
+    return replace(
+        first,
+        collection=" + ".join(s.collection for s in scores),
+        edition=" + ".join(s.edition for s in scores),
+        topics=topics,
+        values=np.concatenate([s.values for s in scores]),
+        qrels_sha256=sha256("".join(s.qrels_sha256 for s in scores).encode()),
+        run_sha256=sha256("".join(s.run_sha256 for s in scores).encode()),
+        counts={},
+    )
+
+
+SCHEMA = "mathir-harness/scores"
+VERSION = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """One run x topics x measures.
+
+    Attributes
+    ----------
+    run : the run's name.
+    collection, edition : whose judgments; `qrels_sha256` is their checksum.
+    topics : the topics of the edition, in its order.
+    values : float64, shape (topics, measures)
+        NaN where the protocol leaves a topic out of a measure's mean.
+    counts : what was seen on the way (topics missing, unjudged documents removed, ...), for the report.
+    missing : topics of the edition that the run does not answer.
+    """
+
+    run: str
+    collection: str
+    edition: str
+    protocol: Protocol
+    measures: tuple[str, ...]
+    topics: tuple[str, ...]
+    values: Floats
+    qrels_sha256: str = ""
+    run_sha256: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+
+    def column(self, measure: str) -> Floats:
+        """The values of one measure, shape (topics,)."""
+        if measure not in self.measures:
+            raise HarnessError(
+                f"run {self.run}: measure {measure!r} was not scored; {suggestion(measure, self.measures)}"
+            )
+        out: Floats = self.values[:, self.measures.index(measure)]
+        return out
+
+    def by_cluster(self, clusters: Mapping[str, str]) -> Scores:
+        """Scores whose topics are the clusters: the mean of each cluster's topics that count, NaN where none does."""
+        names = tuple(dict.fromkeys(clusters[topic] for topic in self.topics))
+        index = {name: at for at, name in enumerate(names)}
+        row = np.array([index[clusters[topic]] for topic in self.topics])
+        counts = ~np.isnan(self.values)
+        sums, n = (np.zeros((len(names), len(self.measures))) for _ in range(2))
+        np.add.at(sums, row, np.where(counts, self.values, 0.0))
+        np.add.at(n, row, counts)
+        with np.errstate(invalid="ignore"):
+            return replace(self, topics=names, values=sums / n, missing=())
+
+    def n(self, measure: str) -> int:
+        """How many topics the mean of this measure stands on."""
+        return int(np.count_nonzero(~np.isnan(self.column(measure))))
+
+    def mean(self, measure: str) -> float:
+        """The mean over the topics that count; NaN if there is none."""
+        column = self.column(measure)
+        counted = column[~np.isnan(column)]
+        return float(counted.mean()) if counted.size else float("nan")
+
+    def select(self, topics: Iterable[str]) -> Scores:
+        """The same scores for some of the topics (a slice of the collection), in this object's order."""
+        wanted = set(topics)
+        rows = [row for row, topic in enumerate(self.topics) if topic in wanted]
+        return replace(self, topics=tuple(self.topics[row] for row in rows), values=self.values[rows])
+
+
+def scores_to_json(scores: Scores) -> dict[str, Any]:
+    """Scores as plain JSON values; NaN becomes null. Schema: `harness/schemas/scores.json`."""
+    out = {name: getattr(scores, name) for name in ("run", "collection", "edition", "qrels_sha256", "run_sha256")}
+    values = [[None if np.isnan(v) else v for v in row] for row in scores.values.tolist()]
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        **out,
+        "protocol": asdict(scores.protocol),
+        "measures": list(scores.measures),
+        "topics": list(scores.topics),
+        "values": values,
+        "counts": dict(scores.counts),
+        "missing": list(scores.missing),
+    }
+
+
+def scores_from_json(data: Mapping[str, Any]) -> Scores:
+    """The inverse of `scores_to_json`; version 1, which had one tie rule, is read where this version can say the same.
+
+    Raises
+    ------
+    HarnessError
+        For another schema or version, scores of version 1 that were de-duplicated in the order of document ids, or a
+        table whose shape does not fit.
+    """
+    if not isinstance(data, Mapping):
+        raise HarnessError(f"scores: is a {type(data).__name__}, expected an object")
+    if data.get("schema") != SCHEMA or data.get("version") not in (1, VERSION):
+        found = f"{data.get('schema')!r} version {data.get('version')!r}"
+        raise HarnessError(f"scores: schema is {found}, expected {SCHEMA!r} version {VERSION}")
+    try:
+        values = np.array([[np.nan if v is None else v for v in row] for row in data["values"]], dtype=np.float64)
+        measures, topics = tuple(data["measures"]), tuple(data["topics"])
+        protocol = Protocol.from_config(data["protocol"], "scores: protocol")
+        fields = {name: data[name] for name in ("run", "collection", "edition", "qrels_sha256", "run_sha256", "counts")}
+        fields["missing"] = tuple(data["missing"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise HarnessError(f"scores: damaged, {type(error).__name__}: {error}") from None
+    if data["version"] == 1 and protocol.deduplicate and protocol.ties == "reference":
+        raise HarnessError("scores: version 1 ordered tied keys by document ids, version 2 by keys; score again")
+    if not topics and not values.size:
+        values = values.reshape(0, len(measures))
+    if values.shape != (len(topics), len(measures)):
+        raise HarnessError(f"scores: table of shape {values.shape}, expected {(len(topics), len(measures))}")
+    return Scores(protocol=protocol, measures=measures, topics=topics, values=values, **fields)

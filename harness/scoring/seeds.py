@@ -1,0 +1,71 @@
+"""Several seeds of one system: what varies between trainings, apart from what varies between topics."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from harness.errors import HarnessError, suggestion
+from harness.scoring.compare import _common_identity, _measures
+from harness.scoring.scores import Scores
+
+
+@dataclass(frozen=True)
+class SeedRow:
+    """One measure over seeds: figures of the seeds' means; the sd has ddof 1 and is None for a single seed."""
+
+    measure: str
+    mean: float
+    sd: float | None
+    minimum: float
+    maximum: float
+    best: float
+
+
+@dataclass(frozen=True)
+class SeedSummary:
+    """One system under several seeds.
+
+    The measure `by` chose the run `best`; each row's `best` is that run's mean. `selected_on_evaluation`: it was chosen
+    on the very topics that are reported, so its figures are optimistic.
+    """
+
+    runs: tuple[str, ...]
+    rows: tuple[SeedRow, ...]
+    by: str
+    best: str
+    selected_on_evaluation: bool
+    collection: str
+    edition: str
+    protocol: str
+    qrels_sha256: str
+
+
+def aggregate_seeds(scores: Sequence[Scores], by: str, selected_on_evaluation: bool) -> SeedSummary:
+    """Mean, spread and best seed of one system run with several seeds; `by` is the measure that picks the best.
+
+    Seeds that tie go by name. Raises HarnessError for runs not scored alike, an unknown measure, no topics.
+    """
+    identity = _common_identity(scores)
+    measures = _measures(scores, None)
+    if by not in measures:
+        raise HarnessError(f"unknown measure {by!r}; {suggestion(by, measures)}")
+    for score, measure in product(scores, measures):
+        if score.n(measure) == 0:
+            raise HarnessError(f"run {score.run} has no topics that count for {measure}")
+    best = min(scores, key=lambda score: (-score.mean(by), score.run))
+    rows = []
+    for measure in measures:
+        x = [score.mean(measure) for score in scores]
+        sd = statistics.stdev(x) if len(x) > 1 else None
+        rows.append(SeedRow(measure, statistics.mean(x), sd, min(x), max(x), best.mean(measure)))
+    return SeedSummary(
+        runs=tuple(score.run for score in scores),
+        rows=tuple(rows),
+        by=by,
+        best=best.run,
+        selected_on_evaluation=selected_on_evaluation,
+        **identity,
+    )

@@ -1,0 +1,1 @@
+"""Public files and folders by checksum: cache, mirror, network."""

@@ -1,0 +1,130 @@
+"""Files in the cache: verified once a process, put there whole or not at all, looked for in the mirror first."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from harness.errors import HarnessError
+from harness.io import console
+from harness.io.files import sha256_file
+from harness.io.temporary import lock, new_file
+from harness.sources.resource import Resource
+
+if TYPE_CHECKING:
+    from harness.sources.resource import Folder
+
+LOG = logging.getLogger(__name__)
+TIMEOUT = 30.0  # seconds without progress, while connecting or waiting for the next byte
+MAX_FILE = 1 << 30  # bytes of one file whose size is not declared
+CHUNK = 1 << 16
+
+Progress = Callable[[str], None]
+
+
+_verified: set[tuple[str, int, int, str]] = set()  # path, mtime in ns, size, SHA-256
+
+
+def _stamp(resource: Resource | Folder) -> tuple[str, int, int, str]:
+    status = resource.cached.stat()
+    return str(resource.cached), status.st_mtime_ns, status.st_size, resource.sha256
+
+
+def _is_cached(resource: Resource, warn: Progress) -> bool:
+    """Whether the cache holds the right file. A damaged one is removed, unless a person put it there."""
+    path = resource.cached
+    with _reported(path, "read"):
+        try:
+            stamp = _stamp(resource)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        if not resource.sha256 or stamp in _verified or (found := sha256_file(path)) == resource.sha256:
+            _verified.add(stamp)
+            return True
+        if resource.by_hand:
+            raise _wrong(resource, f"sha256 {resource.sha256}", found, str(path), "it was left there")
+        path.unlink(missing_ok=True)
+    warn(f"{resource.name}: the cached file was damaged (sha256 {found}), getting it again")
+    return False
+
+
+def _put(resource: Resource, content: IO[bytes], source: str) -> None:
+    """Write a file into the cache, all of it and verified or not at all."""
+    target = resource.cached
+    digest = hashlib.sha256()
+    length = 0
+    told = console.progress(f"checking {resource.name}", resource.size / 1e6 or None, " MB")
+    with _reported(target, "written"), new_file(target.parent) as (temporary, stream), told as shown:
+        while chunk := content.read(CHUNK):
+            length += len(chunk)
+            shown.add(len(chunk) / 1e6)
+            if length > (resource.size or MAX_FILE):
+                raise _wrong(resource, f"at most {resource.size or MAX_FILE} bytes", f"{length}", source)
+            digest.update(chunk)
+            stream.write(chunk)
+        stream.flush()
+        os.fsync(stream.fileno())
+        if digest.hexdigest() != (resource.sha256 or digest.hexdigest()):
+            raise _wrong(resource, f"sha256 {resource.sha256}", digest.hexdigest(), source)
+        temporary.replace(target)
+        _verified.add(_stamp(resource))
+
+
+def _mirrored(resource: Resource | Folder) -> tuple[Path | None, Path | None]:
+    """Where the mirror has the file itself, and where it has the archive that should hold it."""
+    named = os.environ.get("HARNESS_MIRROR")
+    if not named:
+        return None, None
+    mirror = Path(named)
+    if not mirror.is_dir():
+        raise HarnessError(f"HARNESS_MIRROR: no such folder: {mirror}")
+    plain = mirror / resource._folder / resource.path
+    archive = mirror / f"{resource._folder}.tar.xz"
+    return plain if plain.is_file() else None, archive if archive.is_file() else None
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Only one process at a time downloads into a folder."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        lock(handle)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _reported(path: Path, done: str, errors: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+    try:
+        yield
+    except errors as error:
+        raise HarnessError(f"{path}: cannot be {done}: {_line(error)}") from None
+
+
+def _line(what: object) -> str:
+    return " ".join((getattr(what, "strerror", None) or str(what) or type(what).__name__).split())
+
+
+def _wrong(
+    resource: Resource | Folder, expected: str, found: str, source: str, after: str = "nothing was kept"
+) -> HarnessError:
+    return HarnessError(f"{resource.name}: expected {expected}, found {found} in {source}; {after}")
+
+
+def _unavailable(resource: Resource | Folder, reason: str) -> HarnessError:
+    """Why a file could not be had, where it was looked for, and what to do."""
+    mirror = _mirrored(resource)[1] or os.environ.get("HARNESS_MIRROR")
+    looked = f"not in {mirror}" if mirror else "HARNESS_MIRROR is not set"
+    holder = f"{resource._folder}.tar.xz" if resource._folder else resource.path
+    kind = "folder" if not isinstance(resource, Resource) else "file"
+    checksum = f" (sha256 {resource.sha256})" if resource.sha256 else ""
+    return HarnessError(
+        f"{resource.name}: {reason}; not in the cache, {looked}; "
+        f"set HARNESS_MIRROR to a folder with {holder}, or put the {kind}{checksum} at {resource.cached}"
+    )

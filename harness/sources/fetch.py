@@ -1,0 +1,93 @@
+"""Public files and folders, each named by source, commit, path and SHA-256: from the cache, a mirror or the network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import HarnessError
+from harness.io import console
+from harness.sources import archives
+from harness.sources.cache import LOG, TIMEOUT, Progress, _is_cached, _line, _mirrored, _put, _reported
+from harness.sources.network import _download
+from harness.sources.resource import Resource
+
+if TYPE_CHECKING:
+    from harness.sources.resource import Folder
+
+
+def fetch(
+    resources: Iterable[Resource | Folder], *, progress: Progress | None = None, timeout: float = TIMEOUT
+) -> list[Path]:
+    """The local paths of verified files and folders, in the order of `resources`.
+
+    An archive is unpacked once for all files.
+
+    Looks in the cache, then in `HARNESS_MIRROR`, then (unless `HARNESS_OFFLINE` is set) on the network, where
+    `timeout` is in seconds without a byte. Files got before another one fails stay in the cache. A file that cannot
+    be had or has another checksum raises `HarnessError`, which says where it was looked for and what to do.
+    """
+    wanted = list(resources)
+    files: dict[Path, Resource] = {}
+    for resource in wanted:
+        if isinstance(resource, Resource) and files.setdefault(resource.cached, resource).sha256 != resource.sha256:
+            raise HarnessError(f"{resource.name}: asked for with two checksums")
+    archives: dict[Path, list[Resource]] = {}
+    elsewhere: list[Resource] = []
+    for resource in files.values():
+        if _is_cached(resource, progress or LOG.warning):
+            continue
+        plain, archive = _mirrored(resource)
+        if plain is not None:
+            with _reported(plain, "read"), plain.open("rb") as content:
+                _put(resource, content, str(plain))
+        elif archive is not None:
+            archives.setdefault(archive, []).append(resource)
+        else:
+            elsewhere.append(resource)
+    for archive, members in archives.items():
+        (progress or LOG.info)(f"unpacking {archive}")
+        elsewhere += _extract(archive, members)
+    for resource in elsewhere:
+        _download(resource, progress or LOG.info, timeout)
+    for folder in dict.fromkeys(entry for entry in wanted if not isinstance(entry, Resource)):
+        from harness.sources.folder import get_folder
+
+        get_folder(folder, progress, timeout)
+    return [resource.cached for resource in wanted]
+
+
+def fetch_one(resource: Resource, *, progress: Progress | None = None, timeout: float = TIMEOUT) -> Path:
+    """The local path of one verified file; see `fetch`."""
+    return fetch([resource], progress=progress, timeout=timeout)[0]
+
+
+def state(resource: Resource | Folder) -> str:
+    """`here` (in the cache or mirror, or its archive is), `fetchable`, or `manual download: HOW`. Reads no file.
+
+    A `HARNESS_MIRROR` that does not exist raises `HarnessError`.
+    """
+    with _reported(resource.cached, "read"):
+        by_hand = resource.by_hand if isinstance(resource, Resource) else ""
+        here = resource.cached.is_file() if isinstance(resource, Resource) else resource.cached.is_dir()
+        if here or any(_mirrored(resource)):
+            return "here"
+    return f"manual download: {_line(by_hand)}" if by_hand else "fetchable"
+
+
+def _extract(archive: Path, resources: list[Resource]) -> list[Resource]:
+    """Stream once through an archive, put the wanted members into the cache, and return what it does not hold.
+
+    Only members of exactly the wanted names are taken, to paths of our own making.
+    """
+    wanted = {resource._member: resource for resource in resources}
+    told = console.progress(f"unpacking {archive.name}, files", len(wanted))
+    with archives.unpacked(archive) as (content, tar), told as shown:
+        for member in archives.members(content, tar, archive):
+            if resource := wanted.pop(member.name.removeprefix("./"), None):
+                _put(resource, archives.content(tar, member, archive), str(archive))
+                shown.add()
+            if not wanted:
+                break
+    return list(wanted.values())

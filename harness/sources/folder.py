@@ -1,0 +1,96 @@
+"""Public folders: all files below one folder of a repository, got as a whole and verified as a whole."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from harness.io import console
+from harness.io.files import sha256_file
+from harness.sources import archives, cache, network
+from harness.sources.resource import Folder
+
+
+def get_folder(folder: Folder, progress: cache.Progress | None, timeout: float) -> None:
+    """Put a folder into the cache, all of it and verified or not at all."""
+    part = folder.cached.parent / f".{folder.sha256}.part"
+    with cache._reported(folder.cached, "written"):
+        part.parent.mkdir(parents=True, exist_ok=True)
+        with cache._locked(part.parent):
+            if _is_cached_folder(folder, progress or cache.LOG.warning):
+                return None
+            say = progress or cache.LOG.info
+            if archive := cache._mirrored(folder)[1]:
+                say(f"unpacking {archive}")
+                return _unpack(folder, archive, str(archive))
+            if network._offline():
+                raise cache._unavailable(folder, "HARNESS_OFFLINE forbids the network")
+            say(f"downloading {folder._address}")
+            network._complete(folder, part, timeout)
+            try:
+                return _unpack(folder, part, folder._address)
+            finally:
+                part.unlink()
+
+
+def _is_cached_folder(folder: Folder, warn: cache.Progress) -> bool:
+    """Whether the cache holds the folder as it should be. A damaged one is removed."""
+    if not folder.cached.is_dir():
+        return False
+    if cache._stamp(folder) in cache._verified:
+        return True
+    inside = (path for path in folder.cached.rglob("*") if not path.is_dir())
+    found = _digest({path.relative_to(folder.cached).as_posix(): sha256_file(path) for path in inside})
+    if found == folder.sha256:
+        cache._verified.add(cache._stamp(folder))
+        return True
+    shutil.rmtree(folder.cached)
+    warn(f"{folder.name}: the cached folder was damaged (sha256 {found}), getting it again")
+    return False
+
+
+def _digest(checksums: Mapping[str, str]) -> str:
+    listed = sorted(path.encode() + b"\0" + sha256.encode() + b"\n" for path, sha256 in checksums.items())
+    return hashlib.sha256(b"".join(listed)).hexdigest()
+
+
+def _unpack(folder: Folder, archive: Path, source: str) -> None:
+    """Stream once through an archive and take the folder's files, to paths below one of our own making."""
+    temporary = folder.cached.parent / f".{secrets.token_hex(8)}.tmp"
+    checksums: dict[str, str] = {}
+    try:
+        told = console.progress(f"unpacking {folder.name}, files", folder.files)
+        with archives.unpacked(archive) as (content, tar), told as shown:
+            for member in archives.members(content, tar, source):
+                name = member.name.removeprefix("./")
+                if not name.startswith(folder._member) or member.isdir():
+                    continue
+                if len(checksums) == folder.files:
+                    raise cache._wrong(folder, f"{folder.files} files", "more", source)
+                inside = name.removeprefix(folder._member)
+                checksums[inside] = _write(temporary / inside, archives.content(tar, member, source))
+                shown.add()
+        if (found := _digest(checksums)) != folder.sha256:
+            said = f"{len(checksums)} files with sha256 {found}"
+            raise cache._wrong(folder, f"{folder.files} files with sha256 {folder.sha256}", said, source)
+        temporary.replace(folder.cached)
+        cache._verified.add(cache._stamp(folder))
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write(path: Path, content: IO[bytes]) -> str:
+    """Write a new file; its checksum. What goes wrong in reading is left to the caller."""
+    digest = hashlib.sha256()
+    with cache._reported(path, "written"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(exist_ok=False)
+    while chunk := content.read(cache.CHUNK):
+        digest.update(chunk)
+        with cache._reported(path, "written"), path.open("ab") as stream:
+            stream.write(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,157 @@
+"""Downloads: resumed, tried again, with a limit on silence."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+from harness.io import console
+from harness.sources.cache import (
+    CHUNK,
+    MAX_FILE,
+    Progress,
+    _is_cached,
+    _line,
+    _locked,
+    _put,
+    _reported,
+    _unavailable,
+    _wrong,
+)
+from harness.sources.resource import RAW_BASE, URL, Resource
+from harness.version import __version__
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
+
+    from harness.sources.resource import Folder
+
+TRIES = 4
+PAUSE = 0.5  # seconds before the second try; doubles from then on
+MAX_REDIRECTS = 5
+
+
+def reachable(timeout: float = 5.0) -> bool:
+    """Whether the network (or the proxy that downloads go through) answers within `timeout` seconds."""
+    import socket
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies, proxy_bypass
+
+    if _offline():
+        return False
+    base = urlsplit(os.environ.get("HARNESS_RAW_BASE") or RAW_BASE)
+    proxy = getproxies().get(base.scheme)
+    if proxy and not proxy_bypass(base.hostname or ""):
+        base = urlsplit(proxy if "//" in proxy else f"http://{proxy}")
+    try:
+        port = base.port or (443 if base.scheme == "https" else 80)
+        with socket.create_connection((base.hostname or "", port), timeout):
+            return True
+    except (OSError, ValueError):
+        return False
+
+
+def _offline() -> bool:
+    return os.environ.get("HARNESS_OFFLINE", "0") not in ("", "0")
+
+
+def _download(resource: Resource, say: Progress, timeout: float) -> None:
+    """Download into a part file beside the target, going on where an earlier try stopped; then verify and rename."""
+    if resource.by_hand:
+        raise _unavailable(resource, f"must be downloaded manually: {_line(resource.by_hand)}")
+    if _offline():
+        raise _unavailable(resource, "HARNESS_OFFLINE forbids the network")
+    part = resource.cached.parent / f".{resource.sha256}.part"
+    with _reported(resource.cached, "written"):
+        part.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(part.parent):
+            # Another process may have finished the file while this one waited.
+            if _is_cached(resource, say):
+                return
+            say(f"downloading {resource._address}")
+            _complete(resource, part, timeout)
+            with part.open("rb") as content:
+                part.unlink()  # whatever its checksum turns out to be
+                _put(resource, content, resource._address)
+
+
+def _complete(resource: Resource | Folder, part: Path, timeout: float) -> None:
+    """Try until the part file is complete; if that fails, what came stays in it for the next run."""
+    from http.client import HTTPException
+    from urllib.error import URLError
+
+    reason = ""
+    for attempt in range(1, TRIES + 1):
+        try:
+            return _receive(resource, part, timeout)
+        except TimeoutError:
+            reason = f"nothing came for {timeout:g} s"
+        except URLError as error:
+            raise _unavailable(resource, f"no connection to {resource._address}: {_line(error.reason)}") from None
+        except (OSError, HTTPException, ValueError) as error:
+            reason = _line(error)
+        if attempt < TRIES:
+            time.sleep(PAUSE * 2 ** (attempt - 1))
+    raise _unavailable(resource, f"{reason} ({TRIES} tries of {resource._address})")
+
+
+def _receive(resource: Resource | Folder, part: Path, timeout: float) -> None:
+    """One try: append to the part file what it lacks, or begin it anew if the server does not go on where it ends.
+
+    Raises `OSError` where another try may succeed, `HarnessError` where none will.
+    """
+    have = part.stat().st_size if part.exists() else 0
+    if have and have == resource.size:
+        return
+    with _open(resource, have, timeout) as response:
+        start = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
+        if have and (response.status == 416 or (response.status == 206 and (start is None or int(start[1]) != have))):
+            part.unlink()
+            raise ConnectionError(f"the server does not go on from byte {have}")
+        if response.status >= 500 or response.status in (408, 429):
+            raise ConnectionError(f"HTTP status {response.status}")
+        if response.status not in (200, 206):
+            raise _unavailable(resource, f"HTTP status {response.status} from {resource._address}")
+        have = have if response.status == 206 else 0
+        total = resource.size if response.length is None else have + response.length
+        left = (total - have) / 1e6 if total else None
+        told = console.progress(f"downloading {resource.name}", left, " MB")
+        with part.open("ab" if have else "wb") as stream, told as shown:
+            # read1 returns what has come, so that a stall loses none of it.
+            while chunk := response.read1(CHUNK):
+                have += len(chunk)
+                if max(have, total) > (limit := resource.size or MAX_FILE):
+                    part.unlink()
+                    raise _wrong(resource, f"at most {limit} bytes", f"{max(have, total)}", resource._address)
+                stream.write(chunk)
+                shown.add(len(chunk) / 1e6)
+    if have < total:
+        raise ConnectionError(f"cut short after {have} of {total} bytes")
+
+
+def _open(resource: Resource | Folder, offset: int, timeout: float) -> HTTPResponse:
+    """The answer, of whatever status, to a GET of the bytes from `offset` on, after redirects."""
+    from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
+
+    opener = OpenerDirector()  # with these handlers only: no files, no ftp, no redirects but those followed below
+    for handler in (ProxyHandler(), HTTPHandler(), HTTPSHandler()):
+        opener.add_handler(handler)
+    headers = {"User-Agent": f"mathir-harness/{__version__}"}
+    if offset:
+        headers["Range"] = f"bytes={offset}-"
+    url, secure = resource._address, False
+    for _ in range(MAX_REDIRECTS + 1):
+        if not URL.fullmatch(url) or (secure and url.startswith("http:")):
+            raise _unavailable(resource, f"refused to load {url!r} for {resource._address}")
+        secure = url.startswith("https:")
+        response: HTTPResponse = opener.open(Request(url, headers=headers), timeout=timeout)  # noqa: S310
+        location = response.headers.get("Location")
+        if location is None or not 300 < response.status < 400:
+            return response
+        response.close()
+        url = urljoin(url, location)
+    raise _unavailable(resource, f"more than {MAX_REDIRECTS} redirects from {resource._address}")

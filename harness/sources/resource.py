@@ -1,0 +1,175 @@
+"""Public files and folders, each named by source, commit, path and SHA-256."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from harness.errors import HarnessError, suggestion
+from harness.io.files import cache_root
+from harness.sources import resource
+
+ARCHIVE_BASE = "https://codeload.github.com"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """All files below one folder of a repository.
+
+    Attributes
+    ----------
+    files : how many there are.
+    sha256 : of a line `path NUL sha256 LF` for each of them, sorted by path; paths are relative to the folder.
+
+    The other attributes and the errors are those of `Resource`.
+    """
+
+    repository: str
+    commit: str
+    path: str
+    files: int
+    sha256: str
+    licence: str = ""
+
+    def __post_init__(self) -> None:
+        resource.Resource(self.repository, self.commit, self.path, self.sha256, licence=self.licence)
+        if not self.repository or type(self.files) is not int or self.files < 1:
+            raise HarnessError(f"a folder needs a repository and its number of files, got {self.files!r}")
+
+    @classmethod
+    def from_config(cls, mapping: Mapping[str, Any], where: str) -> Folder:
+        """A folder from configuration. Unknown, missing and malformed keys raise `HarnessError`, after `where`."""
+        known = [field.name for field in fields(cls)]
+        for key in mapping:
+            if key not in known:
+                raise HarnessError(f"{where}: unknown key {str(key)!r}; {suggestion(str(key), known)}")
+        for key in known:
+            if key not in mapping:
+                raise HarnessError(f"{where}: key {key!r} is missing")
+        try:
+            return cls(**mapping)
+        except HarnessError as error:
+            raise HarnessError(f"{where}: {error}") from None
+
+    @property
+    def name(self) -> str:
+        """What messages call it: `owner/name@commit/path/` with 7 digits of the commit."""
+        return f"{self.repository}@{self.commit[:7]}/{self.path}/"
+
+    @property
+    def size(self) -> int:
+        """Unknown: that of the archive it comes in changes with the program that packs it."""
+        return 0
+
+    @property
+    def cached(self) -> Path:
+        """Where the cache keeps it."""
+        return cache_root() / "folders" / self._folder / self.path
+
+    @property
+    def _folder(self) -> str:
+        return f"github.com/{self.repository}/{self.commit}"
+
+    @property
+    def _member(self) -> str:
+        return f"{self.repository.rpartition('/')[2]}-{self.commit}/{self.path}/"
+
+    @property
+    def _address(self) -> str:
+        base = os.environ.get("HARNESS_ARCHIVE_BASE") or ARCHIVE_BASE
+        return f"{base.rstrip('/')}/{self.repository}/tar.gz/{self.commit}"
+
+
+RAW_BASE = "https://raw.githubusercontent.com"
+URL = re.compile(r"https?://[\w.:\[\]-]+([/?#][!-~]*)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One public file.
+
+    Attributes
+    ----------
+    repository : `owner/name` on github.com; empty for a plain URL and for a manual download.
+    commit : 40 hexadecimal digits; empty without a repository.
+    path : the file's place inside the repository or, without one, inside the mirror and `files/` of the cache.
+    sha256 : 64 hexadecimal digits. Only a manual download may leave it empty; it is then taken unverified.
+    size : bytes, 0 if unknown.
+    url : where to download from, if that is not the repository's raw file.
+    by_hand : how a person gets the file, if it cannot be fetched.
+
+    A malformed field, a path that leads out of its folder and a missing source raise `HarnessError`.
+    """
+
+    repository: str
+    commit: str
+    path: str
+    sha256: str
+    size: int = 0
+    licence: str = ""
+    url: str = ""
+    by_hand: str = ""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            kind, said = (int, "a whole number") if field.name == "size" else (str, "text (in quotes)")
+            if type(value := getattr(self, field.name)) is not kind:
+                raise HarnessError(f"{field.name} must be {said}, got {value!r}")
+        commit = "[0-9a-f]{40}" if self.repository else ""
+        sha256 = "([0-9a-f]{64})?" if self.by_hand else "[0-9a-f]{64}"
+        inside = self.path.isprintable() and not {"", ".", ".."} & set(self.path.split("/"))
+        for name, good, form in (
+            ("repository", re.fullmatch(r"(\w[\w.-]*/\w[\w.-]*)?", self.repository, re.ASCII), "owner/name"),
+            ("commit", re.fullmatch(commit, self.commit), "40 lower-case hex digits (empty without a repository)"),
+            ("path", inside, "relative, printable, without '.', '..' and empty parts"),
+            ("sha256", re.fullmatch(sha256, self.sha256), "64 lower-case hex digits"),
+            ("size", self.size >= 0, "0 (unknown) or more"),
+            ("url", not self.url or URL.fullmatch(self.url), "an http or https address, percent-encoded"),
+        ):
+            if not good:
+                raise HarnessError(f"{name} must be {form}, got {getattr(self, name)!r}")
+        if bool(self.by_hand) == bool(self.url) and (self.url or not self.repository):
+            raise HarnessError("the source must be a repository, url or by_hand, and not both of the last two")
+
+    @classmethod
+    def from_config(cls, mapping: Mapping[str, Any], where: str) -> Resource:
+        """A resource from configuration. Unknown, missing and malformed keys raise `HarnessError`, after `where`."""
+        known = {field.name for field in fields(cls)}
+        for key in mapping:
+            if key not in known:
+                raise HarnessError(f"{where}: unknown key {str(key)!r}; {suggestion(str(key), known)}")
+        for key in ("path", "licence", "by_hand" if "by_hand" in mapping else "sha256"):
+            if key not in mapping:
+                raise HarnessError(f"{where}: key {key!r} is missing")
+        try:
+            return cls(**{"repository": "", "commit": "", "sha256": "", **mapping})
+        except HarnessError as error:
+            raise HarnessError(f"{where}: {error}") from None
+
+    @property
+    def name(self) -> str:
+        """What messages call the file: `owner/name@commit/path` with 7 digits of the commit, or the path alone."""
+        return f"{self.repository}@{self.commit[:7]}/{self.path}" if self.repository else self.path
+
+    @property
+    def _folder(self) -> str:
+        return f"github.com/{self.repository}/{self.commit}" if self.repository else ""
+
+    @property
+    def _member(self) -> str:
+        return f"{self.repository.rpartition('/')[2]}-{self.commit}/{self.path}"
+
+    @property
+    def _address(self) -> str:
+        base = os.environ.get("HARNESS_RAW_BASE") or RAW_BASE
+        return self.url or f"{base.rstrip('/')}/{self.repository}/{self.commit}/{quote(self.path)}"
+
+    @property
+    def cached(self) -> Path:
+        """Where the cache keeps the file, and where a person may put it."""
+        return cache_root() / (self._folder or "files") / self.path

@@ -1,0 +1,44 @@
+"""What somebody needs to make a result again: command, versions, machine, checksums."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+
+from harness.version import __version__
+
+_LIBRARIES = ("numpy", "scipy", "bm25s", "snowballstemmer", "hydra-core")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What somebody needs to make a result again.
+
+    Attributes
+    ----------
+    command : the command line, quoted for a shell.
+    versions : of the harness, Python and the libraries that compute.
+    machine : operating system, processor and number of cores; no names of hosts or users.
+    files : name of an input file -> its SHA-256.
+    """
+
+    command: str
+    versions: Mapping[str, str]
+    machine: str
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+def provenance(files: Mapping[str, str], command: list[str] | None = None) -> Provenance:
+    """The provenance of a result made by this process; `command` defaults to the process's own."""
+    # Hydra's commands set the program's name to `harness COMMAND`.
+    name = sys.argv[0].split() if sys.argv[0].startswith("harness ") else ["harness"]
+    arguments = command if command is not None else [*name, *sys.argv[1:]]
+    versions = {"mathir-harness": __version__, "Python": platform.python_version()}
+    versions |= {name: metadata.version(name) for name in _LIBRARIES}
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    return Provenance(shlex.join(arguments), versions, machine, dict(files))

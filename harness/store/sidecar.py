@@ -1,0 +1,174 @@
+"""The side file of a run: what made it and what that cost, as ir_metadata (Breuer, Keller and Schaer, 2022).
+
+The run itself holds nothing that differs between two makings of the same configuration; times, memory and machine
+stand here. ir_metadata's components are `platform`, `implementation`, `method`, `data` and `actor`; what it has no
+place for stands under `harness`. The key and the checksums there decide whether the run need be made again. They cover
+everything but `actor`, which a person may fill in.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.errors import HarnessError
+from harness.io import config
+from harness.io.files import read_bytes
+from harness.store.artefacts import key
+from harness.store.cost import Meter, peak_memory
+from harness.store.provenance import Provenance
+
+ENDING = ".ir-metadata.yml"
+MOST_BYTES = 1 << 26  # of a side file, which has a line for each topic
+
+
+@dataclass(frozen=True)
+class Made:
+    """How a run was made.
+
+    Attributes
+    ----------
+    key : the hash of all that decides the run's content (see `harness.experiments.produce`).
+    spec : what was hashed.
+    """
+
+    key: str
+    spec: Mapping[str, Any]
+    meter: Meter
+    provenance: Provenance
+
+
+def beside(run: Path) -> Path:
+    """Where the side file of a run lies."""
+    return run.parent / f"{run.stem}{ENDING}"  # also of what has no name, such as a folder's dot
+
+
+def text(name: str, sha256: str, layout: str, collection: str, made: Made) -> str:
+    """The content of a side file; `layout` is one of `harness.data.trec.FORMATS`."""
+    meter, spec = made.meter, dict(made.spec)
+    system = dict(spec.get("system") or {})
+    phases = {name: round(seconds, 4) for name, seconds in meter.phases.items()}
+    if meter.latency:
+        phases["search"] = round(phases.get("search", 0.0) + sum(meter.latency.values()), 4)
+    versions = made.provenance.versions
+    document: dict[str, Any] = {
+        "tag": name,
+        "platform": {
+            "hardware": {
+                "cpu": {
+                    "model": _cpu(),
+                    "architecture": platform.machine(),
+                    "operation mode": "64-bit" if platform.architecture()[0] == "64bit" else "32-bit",
+                    "number of cores": os.cpu_count(),
+                },
+                **({"gpu": {"model": gpus}} if (gpus := used_gpus()) else {}),
+                "ram": f"{_memory() / 2**30:.1f} GiB",
+            },
+            "operating system": {"kernel": platform.release(), "distribution": _distribution()},
+            "software": {
+                "libraries": {"python": [f"{library}=={version}" for library, version in versions.items()]},
+            },
+        },
+        "implementation": {
+            "executable": {"cmd": made.provenance.command},
+            "source": {"lang": ["python"], "package": f"mathir-harness {versions['mathir-harness']}"},
+        },
+        "method": {"automatic": True, "retrieval": [{"name": name, **system}]},
+        "data": {
+            "test collection": {"name": collection},
+            "corpus": spec.get("corpus"),
+            "training data": spec.get("training"),
+        },
+        "actor": {"team": None},
+        "harness": {
+            "key": made.key,
+            "run sha256": sha256,
+            "run layout": layout,
+            "seeds": _seeds(system),
+            "seconds": {"in all": round(meter.total, 4), **phases},
+            "latency of each query in seconds": {topic: round(value, 6) for topic, value in meter.latency.items()},
+            "bytes of indexes": sum(meter.artefacts.values()),
+            "peak memory of the process in bytes": peak_memory(),
+            **meter.notes,
+        },
+    }
+    document["harness"]["sha256"] = _checksum(document)
+    out: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+    return out
+
+
+def claimed(path: Path) -> tuple[str, str, str]:
+    """Key, checksum and layout of the run that a side file speaks of; empty if there is none, or it is damaged."""
+    try:
+        document = _read(path)
+        part = document["harness"]
+        if part["sha256"] != _checksum(document):
+            return "", "", ""
+        return str(part["key"]), str(part["run sha256"]), str(part["run layout"])
+    except (HarnessError, KeyError, TypeError, ValueError, RecursionError):
+        return "", "", ""
+
+
+def _read(path: Path) -> dict[str, Any]:
+    data = read_bytes(path, most=MOST_BYTES)
+    return config.parse(data, str(path), most=len(data))  # one topic or ten thousand, but no alias that multiplies
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    """Of what a side file says, but for `actor` and the checksum itself."""
+    ours = {name: part for name, part in document["harness"].items() if name != "sha256"}
+    return key({**{name: part for name, part in document.items() if name != "actor"}, "harness": ours})
+
+
+def used_gpus() -> list[str]:
+    """The names of the GPUs, if this process has computed on any by torch."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return []
+    return [str(torch.cuda.get_device_name(number)) for number in range(torch.cuda.device_count())]
+
+
+def made_on(path: Path) -> str:
+    """The corpus that a side file names; empty if it names none or there is no such file."""
+    try:
+        return str(_read(path)["data"]["corpus"]["name"])
+    except (HarnessError, KeyError, TypeError):
+        return ""
+
+
+def _seeds(value: object, path: str = "") -> dict[str, Any]:
+    """Every seed in a configuration, by its key."""
+    if not isinstance(value, Mapping):
+        return {}
+    out: dict[str, Any] = {}
+    for name, inner in value.items():
+        where = f"{path}.{name}" if path else str(name)
+        out |= {where: inner} if name == "seed" else _seeds(inner, where)
+    return out
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _distribution() -> str:
+    try:
+        found = platform.freedesktop_os_release()
+    except OSError:
+        return platform.system()
+    return found.get("PRETTY_NAME", platform.system())

@@ -1,0 +1,143 @@
+"""Systems that need nothing: a shuffle as a floor, word overlap as a first rung, and run files made elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.collections.corpus import Corpus, Document
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Qrels, Run, read_run
+from harness.errors import HarnessError
+from harness.io.files import read_bytes, sha256
+from harness.store.cost import queries
+from harness.systems.base import MARK, Pool
+
+_WORD = re.compile(r"\\[A-Za-z]+|[^\W\d_]+|\d+")
+
+
+def tokens(text: str) -> list[str]:
+    """Words, numbers and LaTeX commands in lower case."""
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def _documents(corpus: Corpus | None, system: str) -> Iterable[Document]:
+    if corpus is None:
+        raise HarnessError(f"system {system}: needs a corpus; name one with corpus=NAME")
+    return corpus
+
+
+def _check_depth(depth: int) -> None:
+    if depth < 1:
+        raise HarnessError(f"key 'depth' is {depth}, expected a whole number from 1")
+
+
+@dataclass(frozen=True)
+class Shuffle:
+    """All documents (or the pool) in an order that depends on the seed and the ids alone: what no knowledge scores."""
+
+    seed: int = 0
+    depth: int = 1000
+    name: str = "shuffle"
+
+    def __post_init__(self) -> None:
+        _check_depth(self.depth)
+
+    def __call__(
+        self,
+        topics: Topics,
+        corpus: Corpus | None,
+        workspace: Path,
+        training: Qrels | None = None,
+        pool: Pool | None = None,
+    ) -> Run:
+        """Rank by a hash of seed, topic and document."""
+        everything = [] if pool is not None else [document.id for document in _documents(corpus, self.name)]
+        rankings = {}
+        for topic in queries(topics):
+            ids = sorted(pool.get(topic.id, ())) if pool is not None else everything
+            scored = {doc: self._score(topic.id, doc) for doc in ids}
+            rankings[topic.id] = dict(sorted(scored.items(), key=lambda pair: -pair[1])[: self.depth])
+        return Run.from_dict(self.name, {topic: docs for topic, docs in rankings.items() if docs})
+
+    def _score(self, topic: str, doc: str) -> float:
+        digest = hashlib.sha256(f"{self.seed}\t{topic}\t{doc}".encode()).digest()
+        # 24 bits, which a 32-bit float holds exactly: no ties by rounding.
+        return int.from_bytes(digest[:3], "big") / 2**24
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Weighted overlap of distinct words: the sum of log(N / df) over words that topic and document share.
+
+    Parameters
+    ----------
+    title_only : use the topic's title without its body.
+    """
+
+    depth: int = 1000
+    title_only: bool = False
+    name: str = "overlap"
+
+    def __post_init__(self) -> None:
+        _check_depth(self.depth)
+
+    def __call__(
+        self,
+        topics: Topics,
+        corpus: Corpus | None,
+        workspace: Path,
+        training: Qrels | None = None,
+        pool: Pool | None = None,
+    ) -> Run:
+        """Rank by shared words, rare ones weighing more; documents that share none are not returned."""
+        documents = {d.id: set(tokens(" ".join((d.title, d.body, *d.tags)))) for d in _documents(corpus, self.name)}
+        frequency = Counter(word for words in documents.values() for word in words)
+        weight = {word: math.log(len(documents) / df) for word, df in frequency.items()}
+        rankings = {}
+        for topic in queries(topics):
+            wanted = self._words(topic)
+            ids = documents if pool is None else (pool.get(topic.id, frozenset()) & documents.keys())
+            scored = {doc: math.fsum(sorted(weight[w] for w in wanted & documents[doc])) for doc in ids}
+            best = sorted(((s, doc) for doc, s in scored.items() if s > 0), reverse=True)[: self.depth]
+            rankings[topic.id] = {doc: score for score, doc in best}
+        return Run.from_dict(self.name, {topic: docs for topic, docs in rankings.items() if docs})
+
+    def _words(self, topic: Topic) -> set[str]:
+        parts = (topic.title,) if self.title_only else (topic.title, topic.body, *topic.tags)
+        return set(tokens(" ".join(parts)))
+
+
+@dataclass(frozen=True)
+class External:
+    """A run file that somebody made, as a system."""
+
+    path: str
+    format: str | None = None
+    name: str | None = None
+
+    def reads(self) -> dict[str, str]:
+        """The checksum of the file."""
+        return {self.path: sha256(read_bytes(Path(str(self.path)).expanduser()))}
+
+    def __call__(
+        self,
+        topics: Topics,
+        corpus: Corpus | None,
+        workspace: Path,
+        training: Qrels | None = None,
+        pool: Pool | None = None,
+    ) -> Run:
+        """Read the file, checked against the topics."""
+        path = Path(str(self.path)).expanduser()
+        run = read_run(path, format=self.format, known_topics=topics.ids())
+        if self.name is None:
+            return run
+        # What was learnt from test judgments stays so under another name.
+        marked = run.name.endswith(MARK) and not self.name.endswith(MARK)
+        return read_run(path, name=self.name + (MARK if marked else ""), format=self.format)

@@ -1,0 +1,248 @@
+"""Systems built from their configurations, and the state of those that are not here."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any, TypeVar
+
+from harness.collections.corpus import Corpus
+from harness.data.topics import Topics
+from harness.data.trec import TAG, TAG_RULE, Qrels, Run
+from harness.errors import HarnessError, SystemRaisedError, suggestion, system_raised
+from harness.io import checks, config, interrupt
+from harness.io.console import NO_READER
+from harness.systems.base import Pool, System
+
+T = TypeVar("T")
+
+
+_ABOUT = ("title", "extra", "needs")
+_REGISTERED = ("title", "state")
+_KINDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", str: "text"}
+
+
+def missing_module(mapping: Mapping[str, Any]) -> str:
+    """What is not installed of what a system needs, and the command that installs it; empty if nothing is missing.
+
+    `needs` names modules and files (`config.load` has checked that). They are looked for, never imported: whoever
+    asks has not asked to run anything. Only a module of ours may say itself what it lacks, by a function `missing`.
+    """
+    needs = mapping.get("needs") or []
+    lacking = [line for name in ([needs] if isinstance(needs, str) else needs) for line in _lacking(name, mapping)]
+    return "; ".join(dict.fromkeys(lacking))
+
+
+def _lacking(name: str, mapping: Mapping[str, Any]) -> Sequence[str]:
+    if "/" in name:
+        return () if Path(name).expanduser().exists() else (f"{name}: no such file",)
+    if not _installed(name):
+        extra = f": pip install 'mathir-harness[{mapping['extra']}]'" if mapping.get("extra") else ""
+        return (f"{name} is not installed{extra}",)
+    if not name.startswith("harness."):
+        return ()
+    try:
+        return tuple(getattr(importlib.import_module(name), "missing", tuple)())
+    except ImportError as error:
+        return (f"{name}: {error}",)
+
+
+def lack(mapping: Mapping[str, Any], where: str = "system") -> tuple[checks.Lack, str] | None:
+    """Why a system does not run here, as `config.state` gives it; None if it runs.
+
+    Raises
+    ------
+    HarnessError
+        Its key `state` is none of the known ones.
+    """
+    if "state" in mapping:
+        return checks.state(mapping["state"], where)
+    missing = missing_module(mapping)
+    return ("needs", missing) if missing else None
+
+
+def system_state(mapping: Mapping[str, Any], where: str = "system") -> str:
+    """`here`, the key `state` of a system that is only registered, or what is not installed."""
+    found = lack(mapping, where)
+    if found is None:
+        return "here"
+    return str(mapping["state"]).strip() if "state" in mapping else found[1]
+
+
+def check_registered(mapping: Mapping[str, Any], where: str) -> None:
+    """Raise HarnessError, with its state, if the configuration only registers a system (or does so wrongly)."""
+    if "state" not in mapping:
+        return
+    checks.check_keys(mapping, _REGISTERED, ("paper",), where)
+    kind, why = checks.state(mapping["state"], where)
+    said = f"needs {why}" if kind == "needs" else f"is {kind}: {why}"
+    raise HarnessError(f"{where}: {mapping['title']} {said}")
+
+
+def _installed(module: str) -> bool:
+    """Whether there is such a module, installed or in the current folder; files are looked for, nothing is imported."""
+    top, *rest = module.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except ValueError:  # of a module that is running and has no file
+        return not rest
+    if spec is None:
+        here = PathFinder.find_spec(top, [str(Path.cwd())])
+        spec = here if here is not None and here.origin is not None else None  # any folder would be a package
+    for name in rest:
+        if spec is None or spec.submodule_search_locations is None:
+            return False
+        spec = PathFinder.find_spec(f"{spec.name}.{name}", list(spec.submodule_search_locations))
+    return spec is not None
+
+
+def build_system(mapping: Mapping[str, Any], where: str) -> System:
+    """The system that a configuration describes: `_target_` names a class, the other keys its parameters.
+
+    Raises
+    ------
+    HarnessError
+        A key is missing, unknown to the class or of another type than its default; the class does not exist, it
+        needs an extra that is not installed, it makes something else than a system, or the system is only registered
+        (`state`).
+    SystemRaisedError
+        Its module or the class itself raises something.
+    """
+    check_registered(mapping, where)
+    target = str(mapping.get("_target_", ""))
+    factory = _factory(target, mapping, where)
+    parameters = {key: value for key, value in mapping.items() if key != "_target_" and key not in _ABOUT}
+    try:
+        known = inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # written in C
+        raise HarnessError(f"{where}: key '_target_': {target} is no class of a system") from None
+    kinds = {parameter.kind for parameter in known.values()}
+    for key, value in parameters.items():
+        if key not in known and inspect.Parameter.VAR_KEYWORD in kinds:
+            continue
+        if key not in known:
+            raise HarnessError(f"{where}: key {key!r} is unknown to {target}; {suggestion(key, known)}")
+        kind = type(known[key].default)
+        if kind in _KINDS and type(value) is not kind:
+            raise HarnessError(f"{where}: key {key!r} is {value!r}, expected {_KINDS[kind]}")
+    name = parameters.get("name")
+    if isinstance(name, str) and not TAG.fullmatch(name):
+        raise HarnessError(f"{where}: key 'name' is {name!r}, which does not fit a file name: {TAG_RULE}")
+    for key, parameter in known.items():
+        needed = parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        if needed and parameter.default is inspect.Parameter.empty and parameters.get(key) is None:
+            if key in ("topics", "corpus"):
+                what = "is what ranks; expected a class (or function) that takes the other keys and returns it"
+                raise HarnessError(f"{where}: key '_target_': {target} {what}")
+            raise HarnessError(f"{where}: key {key!r} is missing")
+    try:
+        system: System = guarded(f"{where}: {target}", lambda: factory(**parameters))
+    except SystemRaisedError:
+        raise
+    except HarnessError as error:
+        raise HarnessError(f"{where}: {error}") from None
+    if not _is_system(system):
+        made = f"gives {type(system).__name__}, which is no system: it cannot be called as {_CALL}"
+        raise HarnessError(f"{where}: key '_target_': {target} {made}")
+    return system
+
+
+def _factory(target: str, mapping: Mapping[str, Any], where: str) -> Callable[..., Any]:
+    """The class, or a function that makes the system, that `_target_` names."""
+    module, _, name = target.rpartition(".")
+    if not all(part.isidentifier() for part in target.split(".")) or not module:
+        raise HarnessError(f"{where}: key '_target_' is {target!r}, expected a class such as {__name__}.simple.Overlap")
+    try:
+        found = getattr(guarded(f"{where}: {target}", lambda: importlib.import_module(module)), name)
+    except SystemRaisedError as fault:
+        if not isinstance(error := fault.__cause__, ModuleNotFoundError):
+            raise
+        extra = f"; install it with: pip install 'mathir-harness[{mapping['extra']}]'" if mapping.get("extra") else ""
+        lacking = f"module {error.name!r} is neither in the current folder ({Path.cwd()}) nor installed"
+        raise HarnessError(f"{where}: {target} cannot be loaded: {lacking}{extra}") from None
+    except AttributeError:
+        raise HarnessError(f"{where}: key '_target_': {module} has no {name!r}") from None
+    if not callable(found) or inspect.isbuiltin(found) or (inspect.isclass(found) and issubclass(found, BaseException)):
+        raise HarnessError(f"{where}: key '_target_': {target} is no class of a system")
+    factory: Callable[..., Any] = found
+    return factory
+
+
+_CALL = "(topics, corpus, workspace, training=None, pool=None)"
+
+
+def _is_system(made: object) -> bool:
+    if not callable(made) or inspect.isclass(made):
+        return False
+    try:
+        inspect.signature(made).bind(None, None, None, training=None, pool=None)
+    except TypeError:
+        return False
+    except ValueError:  # written in C, and it does not say
+        return True
+    return True
+
+
+def guarded(what: str, call: Callable[[], T]) -> T:
+    """What `call` gives, which runs code that is not ours.
+
+    Raises
+    ------
+    SystemRaisedError
+        It raised something else than a HarnessError, or wanted to end the program.
+    """
+    try:
+        return call()
+    except HarnessError:
+        raise
+    except (Exception, SystemExit) as error:
+        if isinstance(error, SystemExit) and error.code == NO_READER:
+            raise
+        if interrupt.stopping():  # only what some library made of it
+            raise KeyboardInterrupt from None
+        raise system_raised(what, error) from error
+
+
+def rank(
+    system: System,
+    name: str,
+    topics: Topics,
+    corpus: Corpus | None,
+    workspace: Path,
+    training: Qrels | None,
+    pool: Pool | None,
+) -> Run:
+    """The run that a system makes.
+
+    Raises
+    ------
+    SystemRaisedError
+        The system raises something.
+    HarnessError
+        What it gives is no run.
+    """
+    run = guarded(f"system {name}", lambda: system(topics, corpus, workspace, training=training, pool=pool))
+    if not isinstance(run, Run):
+        raise HarnessError(f"system {name}: gave {type(run).__name__}, expected a harness.data.trec.Run")
+    return run
+
+
+def load_system(name: str) -> System:
+    """A system by the name of its configuration."""
+    mapping, where = config.load("system", name)
+    return build_system(mapping, where)
+
+
+def check_cycle(name: object, above: tuple[str, ...] = ()) -> None:
+    """Raise HarnessError if a system would be an input of its own, by the keys `runs` and `system`."""
+    if not isinstance(name, str) or name not in config.names("system"):
+        return
+    if name in above:
+        raise HarnessError(f"system {name}: is made from itself ({' <- '.join((*above, name))})")
+    mapping, _ = config.load("system", name)
+    runs = mapping.get("runs")
+    for part in (mapping.get("system"), *(runs if isinstance(runs, list | tuple) else ())):
+        check_cycle(part, (*above, name))

@@ -1,0 +1,346 @@
+"""Indexes of vectors made by others: FAISS finds candidates for `vector_search`, Qdrant searches by itself.
+
+Neither is imported before it is used; both come with the extra `ann`. The numbers of a graph of neighbours are those
+that Qdrant has by default, as in the thesis (MathAMR+, 3.5.2).
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.errors import HarnessError
+from harness.io.checks import choice, whole
+from harness.systems.dense.maxsim import Floats32, Rows, Vectors
+from harness.systems.dense.ragged import queries_of
+from harness.systems.dense.search import SEARCHES, STRATEGIES, Hits, Query, first_stage, singles_of
+
+GET = "pip install 'mathir-harness[ann]'"
+NEIGHBOURS = 16  # of each vector in the graph
+CONSTRUCTION = 100  # candidates while the graph is built
+KINDS = ("hnsw", "flat")
+
+
+def _library(module: str, package: str) -> Any:  # noqa: ANN401
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise HarnessError(f"{package} is not installed: {GET}") from None
+
+
+# ---- FAISS ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Faiss:
+    """Two indexes by inner product: of documents' single vectors and of all vectors; an `Index` of `vector_search`.
+
+    Attributes
+    ----------
+    single : faiss.Index, or None where no document has a single vector.
+    every : faiss.Index.
+    document : int64, shape (single vectors,). The documents of the vectors in `single`.
+    """
+
+    single: Any
+    every: Any
+    document: Rows
+
+    def documents(self, queries: Floats32, k: int, ef: int) -> Rows:
+        """Documents whose single vectors are nearest, shape (queries, k); -1 where fewer were found."""
+        if self.single is None:
+            return np.full((len(queries), k), -1)
+        near = _nearest(self.single, queries, k, ef)
+        return np.where(near < 0, -1, self.document[near])
+
+    def vectors(self, queries: Floats32, k: int, ef: int) -> Rows:
+        """Rows of the nearest of all vectors, shape (queries, k); -1 where fewer were found."""
+        return _nearest(self.every, queries, k, ef)
+
+    def save(self, folder: Path) -> None:
+        """Write the indexes to a folder."""
+        faiss = _library("faiss", "faiss-cpu")
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            faiss.write_index(self.every, str(folder / "every.faiss"))
+            if self.single is not None:
+                faiss.write_index(self.single, str(folder / "single.faiss"))
+        except RuntimeError as error:
+            raise HarnessError(f"{folder}: cannot be written: {_first(error)}") from None
+
+    @staticmethod
+    def load(folder: Path, vectors: Vectors) -> Faiss:
+        """The inverse of `save`, for the vectors that the indexes were built of.
+
+        Raises
+        ------
+        HarnessError
+            A file is missing or damaged, or holds another number of vectors.
+        """
+        faiss = _library("faiss", "faiss-cpu")
+        document = np.flatnonzero(vectors.document >= 0)
+        try:
+            every = faiss.read_index(str(folder / "every.faiss"))
+            single = faiss.read_index(str(folder / "single.faiss")) if document.size else None
+        except RuntimeError as error:
+            remedy = "delete this folder, and it is made anew"
+            raise HarnessError(f"{folder}: not an index of vectors: {_first(error)}; {remedy}") from None
+        held = (every.ntotal, single.ntotal if single is not None else 0, every.d)
+        if held != (len(vectors.values), document.size, vectors.dimensions):
+            raise HarnessError(f"{folder}: an index of other vectors; delete this folder, and it is made anew")
+        return Faiss(single, every, document)
+
+
+def check(precision: str) -> None:
+    """Raise HarnessError if the library that a way to search needs is not installed; `exact` needs none."""
+    if precision == "approximate":
+        _library("faiss", "faiss-cpu")
+    elif precision == "qdrant":
+        _library("qdrant_client", "qdrant-client")
+
+
+def version() -> str:
+    """Of FAISS, and of what decides an index beside the vectors; HarnessError if it is not installed."""
+    faiss = _library("faiss", "faiss-cpu")
+    return f"{faiss.__version__} {NEIGHBOURS} {CONSTRUCTION}"
+
+
+def faiss_index(
+    vectors: Vectors,
+    kind: str = "hnsw",
+    *,
+    neighbours: int = NEIGHBOURS,
+    construction: int = CONSTRUCTION,
+) -> Faiss:
+    """Index vectors with FAISS, in float32.
+
+    Parameters
+    ----------
+    kind : `hnsw`: a graph of neighbours, approximate; built by one thread, so that it is the same every time.
+        `flat`: every vector is looked at.
+
+    Raises
+    ------
+    HarnessError
+        FAISS is not installed, or an argument is out of its range.
+    """
+    choice("kind", kind, KINDS)
+    whole("neighbours", neighbours, low=2)
+    whole("construction", construction, low=1)
+    faiss = _library("faiss", "faiss-cpu")
+
+    def build(values: Floats32) -> Any:  # noqa: ANN401
+        if kind == "flat":
+            index = faiss.IndexFlatIP(vectors.dimensions)
+        else:
+            index = faiss.IndexHNSWFlat(vectors.dimensions, neighbours, faiss.METRIC_INNER_PRODUCT)
+            index.hnsw.efConstruction = construction
+        with _one_thread(faiss):
+            index.add(np.ascontiguousarray(values))
+        return index
+
+    document = np.flatnonzero(vectors.document >= 0)
+    single = build(vectors.take(vectors.document[document])) if document.size else None
+    return Faiss(single, build(vectors.take(np.arange(len(vectors.values)))), document)
+
+
+@contextmanager
+def _one_thread(faiss: Any) -> Iterator[None]:  # noqa: ANN401
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
+def _nearest(index: Any, queries: Floats32, k: int, ef: int) -> Rows:  # noqa: ANN401
+    # A search ends when `ef` vectors nearer than the next candidate have been seen, also where more are asked for.
+    faiss = _library("faiss", "faiss-cpu")
+    graph = {"params": faiss.SearchParametersHNSW(efSearch=ef)} if hasattr(index, "hnsw") else {}
+    near = index.search(np.ascontiguousarray(queries, np.float32), min(k, index.ntotal), **graph)[1]
+    out = np.full((len(queries), k), -1)
+    out[:, : near.shape[1]] = near
+    return out
+
+
+def _first(error: Exception) -> str:
+    """The first line of a library's message, without its source file."""
+    text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return text.partition("Error: ")[2] or text
+
+
+# ---- Qdrant -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Qdrant:
+    """A collection of documents in Qdrant.
+
+    Each point's id is the document's row; its payload holds the document's id, for others who read the collection,
+    and the post of a formula. Named vectors: `doc` (a document's single vector) and `all` (a multi-vector compared by
+    MAX_SIM). Formulas of Task 2 are a collection of their own with one vector a point, `doc` alone.
+
+    Attributes
+    ----------
+    client : qdrant_client.QdrantClient.
+    vectors : what was uploaded; ids and the order of ties are taken from it.
+    formulas : whether the points are single formulas.
+    """
+
+    client: Any
+    name: str
+    vectors: Vectors
+    formulas: bool = False
+
+
+def connect(url: str = "", path: str = "") -> Any:  # noqa: ANN401
+    """A client of a server, or the embedded one (in memory unless a folder is given), which is always exact.
+
+    Raises
+    ------
+    HarnessError
+        qdrant-client is not installed, the server does not answer, or the folder is in use.
+    """
+    qdrant = _library("qdrant_client", "qdrant-client")
+    if not url:
+        try:
+            return qdrant.QdrantClient(path=path) if path else qdrant.QdrantClient(":memory:")
+        except (RuntimeError, OSError, ValueError) as error:
+            raise HarnessError(f"Qdrant in {path}: cannot be opened: {_first(error)}") from None
+    with _answering(url):
+        client = qdrant.QdrantClient(url=url, check_compatibility=False)
+        client.get_collections()
+    return client
+
+
+@contextmanager
+def _answering(where: str) -> Iterator[None]:
+    """A server's faults, and what a client says of a wrong address or collection, as one line."""
+    exceptions = _library("qdrant_client.http.exceptions", "qdrant-client")
+    try:
+        yield
+    except exceptions.UnexpectedResponse as error:
+        raise HarnessError(f"Qdrant at {where}: {error.status_code} {error.reason_phrase}") from None
+    except (exceptions.ApiException, OSError, ValueError) as error:
+        raise HarnessError(f"Qdrant at {where}: {_first(error)}; is it running, and is the address right?") from None
+
+
+def upload(
+    client: Any,  # noqa: ANN401
+    name: str,
+    vectors: Vectors,
+    *,
+    formulas: bool = False,
+    batch: int = 256,
+    neighbours: int = NEIGHBOURS,
+    construction: int = CONSTRUCTION,
+) -> Qdrant:
+    """Make a collection of documents, in place of one of the same name; documents without vectors are left out.
+
+    Parameters
+    ----------
+    formulas : every document is one formula with one vector, and has a post (`context`).
+    batch : documents sent at one time.
+
+    Raises
+    ------
+    HarnessError
+        The server does not answer, an argument is out of its range, or a formula has not exactly one vector.
+    """
+    whole("batch", batch, low=1)
+    if formulas and (vectors.context is None or (np.diff(vectors.start) != 1).any()):
+        raise HarnessError("vectors of formulas: expected one vector and a post for each formula")
+    models = _library("qdrant_client.models", "qdrant-client")
+    graph = models.HnswConfigDiff(m=whole("neighbours", neighbours, low=2), ef_construct=construction)
+    space = {"size": vectors.dimensions, "distance": models.Distance.DOT, "hnsw_config": graph}
+    spaces = {"doc": models.VectorParams(**space)}
+    if not formulas:
+        several = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
+        spaces["all"] = models.VectorParams(**space, multivector_config=several)
+    with _answering(name):
+        if client.collection_exists(name):
+            client.delete_collection(name)
+        client.create_collection(name, vectors_config=spaces)
+        client.upload_points(name, _points(models, vectors, formulas), batch_size=batch, wait=True)
+    return Qdrant(client, name, vectors, formulas)
+
+
+def _points(models: Any, vectors: Vectors, formulas: bool) -> Iterator[Any]:  # noqa: ANN401
+    for row in np.flatnonzero(np.diff(vectors.start)).tolist():
+        begin, end = vectors.start[row], vectors.start[row + 1]
+        values = vectors.take(np.arange(begin, end))
+        single = 0 if formulas else int(vectors.document[row] - begin)
+        named: dict[str, Any] = {} if formulas else {"all": values.tolist()}
+        if formulas or vectors.document[row] >= 0:
+            named["doc"] = values[single].tolist()
+        payload = {"formula" if formulas else "document": vectors.ids[row].decode()}
+        if vectors.context is not None:
+            payload["post"] = vectors.context[row].decode()
+        yield models.PointStruct(id=row, vector=named, payload=payload)
+
+
+def qdrant_search(
+    queries: Sequence[Query],
+    collection: Qdrant,
+    strategy: str = "colbert",
+    precision: str = "exact",
+    *,
+    k: int = 1000,
+    depth: int | None = None,
+    ef: int | None = None,
+    mean: bool = False,
+) -> list[Hits]:
+    """The best documents of each query by the same strategies as `vector_search`, searched by Qdrant.
+
+    A collection of formulas has strategy `single` only, asked with the formula's vector as the query's single one.
+    With `colbert`, `approximate`, Qdrant walks its graph with `ef` candidates; `depth` is of no account. Hits are put
+    in the protocol's order; which of those that tie with the last one are among them is Qdrant's choice.
+
+    Parameters
+    ----------
+    ef : Qdrant's `hnsw_ef`, in approximate searches. For the defaults of `depth` and `ef` see `first_stage`.
+
+    Raises
+    ------
+    HarnessError
+        An argument is out of its range, a query has no vector for the strategy, or the server does not answer.
+    """
+    choice("strategy", strategy, ("single",) if collection.formulas else STRATEGIES)
+    choice("precision", precision, SEARCHES)
+    whole("k", k, low=1)
+    depth, ef = first_stage(strategy, k, depth, ef)
+    models = _library("qdrant_client.models", "qdrant-client")
+    dimensions = collection.vectors.dimensions
+    queries_of([query.values for query in queries], dimensions)
+    singles = [None] * len(queries) if strategy == "colbert" else singles_of(queries, dimensions).tolist()
+    params = models.SearchParams(exact=True) if precision == "exact" else models.SearchParams(hnsw_ef=ef, exact=False)
+    found = []
+    for query, single in zip(queries, singles, strict=True):
+        request: dict[str, Any] = {"query": query.values.tolist(), "using": "all", "search_params": params}
+        if strategy == "single":
+            request |= {"query": single, "using": "doc"}
+        elif strategy == "rerank":
+            first = models.Prefetch(query=single, using="doc", limit=depth, params=params)
+            request |= {"prefetch": first, "search_params": models.SearchParams(exact=True)}
+        with _answering(collection.name), warnings.catch_warnings():
+            if precision == "exact":  # of which the embedded client warns that nothing else can be had
+                warnings.filterwarnings("ignore", message="Local mode performs exact")
+            points = collection.client.query_points(collection.name, limit=k, with_payload=False, **request).points
+        scale = len(query.values) if mean and strategy != "single" else 1
+        found.append(_hits(points, scale, collection.vectors.place))
+    return found
+
+
+def _hits(points: Sequence[Any], scale: int, place: Rows) -> Hits:
+    rows = np.array([point.id for point in points], np.int64)
+    scores = (np.array([point.score for point in points], np.float64) / scale).astype(np.float32)
+    order = np.lexsort((-place[rows], -scores))
+    return Hits(rows[order], scores[order])

@@ -1,0 +1,274 @@
+"""Exact MaxSim over documents of many vectors.
+
+A document is scored by the sum over the query's vectors of the highest inner product with one of the document's
+vectors (Khattab and Zaharia 2020; MathAMR+, 3.5 and equations 3.4 and 3.7). Documents are ragged: they are sorted by
+their numbers of vectors, blocks of similar documents are padded with copies of their own last vectors, and one matrix
+product and one maximum serve a block. A copy never changes a maximum, so nothing has to be masked, whatever the signs
+of the similarities.
+
+NumPy's matrix product may run in threads of its own; with `workers` above 1 set `OPENBLAS_NUM_THREADS=1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.trec import Ids
+from harness.errors import HarnessError
+from harness.io.checks import choice
+from harness.systems.dense.ragged import blocks, finite, padded, queries_of, spans
+
+Floats32 = npt.NDArray[np.float32]
+Rows = npt.NDArray[np.int64]
+Scores = npt.NDArray[np.floating[Any]]
+PRECISIONS = ("float32", "float16", "int8")
+PRODUCT = 1 << 20  # inner products held at one time by each worker: 4 MiB, near the size of a core's cache
+WIDTH = 512  # query vectors of one matrix product
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """The vectors of documents, L2-normalised.
+
+    Attributes
+    ----------
+    ids : bytes, shape (documents,). Distinct.
+    start : int64, shape (documents + 1,). Where each document's vectors begin in `values`, and their end.
+    values : float32, float16 or int8, shape (vectors, dimensions).
+    document : int64, shape (documents,). The row in `values` of the vector for the whole document; -1 if it has none.
+    scale : float32, shape (vectors,), with int8 only: what a row of `values` is multiplied with.
+    context : bytes, shape (documents,), or None. The post of each formula, where the documents are formulas (Task 2).
+    """
+
+    ids: Ids
+    start: Rows
+    values: npt.NDArray[Any]
+    document: Rows
+    scale: Floats32 | None = None
+    context: Ids | None = None
+
+    def __len__(self) -> int:
+        return int(self.ids.size)
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers of a vector."""
+        return int(self.values.shape[1])
+
+    @cached_property
+    def place(self) -> Rows:
+        """Each document's place among the sorted ids, shape (documents,): what ties are ordered by."""
+        place = np.empty(len(self.ids), np.int64)
+        place[np.argsort(self.ids, kind="stable")] = np.arange(len(self.ids))
+        return place
+
+    def take(self, rows: Rows) -> Floats32:
+        """Some rows of `values` as float32, shape (rows, dimensions)."""
+        taken: Floats32 = np.asarray(self.values)[rows].astype(np.float32, copy=False)
+        return taken if self.scale is None else taken * np.asarray(self.scale)[rows, None]
+
+    def owner(self, rows: Rows) -> Rows:
+        """The documents that rows of `values` belong to, in the shape of `rows`."""
+        owner: Rows = np.searchsorted(self.start, rows, side="right") - 1
+        return owner
+
+    def check(self) -> None:
+        """Raise HarnessError where the arrays contradict each other; their values are not read."""
+        count = len(self.ids)
+        good = self.values.ndim == 2 and self.values.dtype.name in PRECISIONS
+        good = good and (self.values.dtype == np.int8) == (self.scale is not None)
+        good = good and self.start.shape == (count + 1,) and self.document.shape == (count,)
+        good = (
+            good and (self.start[0], self.start[-1]) == (0, len(self.values)) and bool((np.diff(self.start) >= 0).all())
+        )
+        good = good and (self.scale is None or self.scale.shape == (len(self.values),))
+        good = good and (self.context is None or self.context.shape == (count,))
+        if not good:
+            raise HarnessError("vectors of documents: shapes or types of the arrays do not fit each other")
+        inside = (self.document >= self.start[:-1]) & (self.document < self.start[1:])
+        if not (inside | (self.document == -1)).all():
+            row = int(np.flatnonzero(~inside & (self.document != -1))[0])
+            raise HarnessError(f"vectors of document {self.ids[row].decode()}: its single vector is not one of its own")
+        if np.unique(self.ids).size != count:
+            raise HarnessError("vectors of documents: an id stands twice")
+
+    def save(self, folder: Path) -> None:
+        """Write them to a folder as NumPy arrays.
+
+        Raises
+        ------
+        HarnessError
+            The arrays contradict each other, or a value is not finite.
+        """
+        self.check()
+        finite(self.values, "vectors of documents")
+        folder.mkdir(parents=True, exist_ok=True)
+        arrays = {"ids": self.ids, "start": self.start, "values": self.values, "document": self.document}
+        for name, array in (arrays | {"scale": self.scale, "context": self.context}).items():
+            if array is not None:
+                np.save(folder / f"{name}.npy", array)
+
+    @staticmethod
+    def load(folder: Path) -> Vectors:
+        """The inverse of `save`; the vectors stay on disk until they are used.
+
+        Raises
+        ------
+        HarnessError
+            A file is missing or damaged.
+        """
+        try:
+            more = {
+                name: np.load(folder / f"{name}.npy")
+                for name in ("scale", "context")
+                if (folder / f"{name}.npy").exists()
+            }
+            ids, start, document = (np.load(folder / f"{name}.npy") for name in ("ids", "start", "document"))
+            vectors = Vectors(ids, start, np.load(folder / "values.npy", mmap_mode="r"), document, **more)
+            vectors.check()
+        except (OSError, ValueError, EOFError, HarnessError) as error:
+            remedy = "delete this folder, and it is made anew"
+            raise HarnessError(f"{folder}: not the vectors of a corpus: {error}; {remedy}") from None
+        return vectors
+
+
+def stack(items: Iterable[tuple[str, npt.ArrayLike, int]], context: Sequence[str] | None = None) -> Vectors:
+    """Documents put together, in float32.
+
+    Parameters
+    ----------
+    items : id, vectors of shape (number, dimensions), and which of them is the document's single vector (-1: none).
+    context : the post of each document, where the documents are formulas.
+
+    Raises
+    ------
+    HarnessError
+        There is no vector at all, their dimensions differ, or a value is not finite.
+    """
+    parts = [(name.encode(), np.asarray(values, np.float32), single) for name, values, single in items]
+    if not sum(len(values) for _, values, _ in parts):
+        raise HarnessError("vectors of documents: there is none")
+    shapes = {values.shape[1:] for _, values, _ in parts if len(values)}
+    if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
+        raise HarnessError(f"vectors of documents: expected one number of dimensions, found shapes {sorted(shapes)}")
+    start = np.zeros(len(parts) + 1, np.int64)
+    np.cumsum([len(values) for _, values, _ in parts], out=start[1:])
+    single = np.array([single for _, _, single in parts], np.int64)
+    posts = None if context is None else np.array([post.encode() for post in context], np.bytes_)
+    values = np.concatenate([values for _, values, _ in parts if len(values)])
+    ids = np.array([name for name, _, _ in parts], np.bytes_)
+    vectors = Vectors(ids, start, values, np.where(single < 0, -1, start[:-1] + single), context=posts)
+    vectors.check()
+    finite(values, "vectors of documents")
+    return vectors
+
+
+def quantised(vectors: Vectors, precision: str) -> Vectors:
+    """The same vectors in fewer bits: `float16`, or `int8` with a scale for each vector; scores stay in float32.
+
+    An inner product of unit vectors errs by at most 2^-11 in float16 and by sqrt(dimensions) / 254 in int8.
+    """
+    choice("precision", precision, PRECISIONS)
+    plain = vectors.take(np.arange(len(vectors.values)))
+    if precision != "int8":
+        return replace(vectors, values=plain.astype(precision, copy=False), scale=None)
+    highest = np.abs(plain).max(axis=1, initial=0)
+    scale = np.where(highest > 0, highest / 127, 1).astype(np.float32)
+    return replace(vectors, values=np.rint(plain / scale[:, None]).astype(np.int8), scale=scale)
+
+
+# ---- scores -----------------------------------------------------------------------------------------------------
+
+
+def scores_many(
+    queries: Sequence[Floats32],
+    vectors: Vectors,
+    *,
+    rows: Rows | None = None,
+    mean: bool = False,
+    workers: int = 1,
+    dtype: npt.DTypeLike = np.float32,
+) -> Scores:
+    """Exact MaxSim of several queries with all documents, or some.
+
+    Parameters
+    ----------
+    queries : each of shape (vectors, dimensions).
+    rows : the documents to score; all by default.
+    mean : divide by the number of the query's vectors (MathAMR+, equation 3.7).
+    workers : threads.
+    dtype : of inner products and scores. In float32 the last bits depend on a document's place in its block.
+
+    Returns
+    -------
+    Of type `dtype`, shape (queries, documents). Minus infinity for documents without vectors.
+    """
+    table, start = queries_of(queries, vectors.dimensions)
+    chosen = np.arange(len(vectors)) if rows is None else rows
+    first, lengths = vectors.start[chosen], vectors.start[chosen + 1] - vectors.start[chosen]
+    out = np.full((len(queries), len(chosen)), -np.inf, dtype)
+    chunks = [(a, b, np.ascontiguousarray(table[start[a] : start[b]].T, dtype)) for a, b in spans(start, WIDTH)]
+    widest = max((chunk.shape[1] for _, _, chunk in chunks), default=1)
+    groups = list(blocks(lengths, max(1, PRODUCT // widest)))
+    if not groups or not chunks:
+        return out
+    largest = max(int(lengths[group].max()) * len(group) for group in groups)
+
+    def fill(part: Sequence[Rows]) -> None:
+        # Memory anew for every group would cost more than the maximum.
+        products = np.empty(largest * widest, dtype)
+        for group in part:
+            at = padded(first[group], lengths[group])
+            values = vectors.take(at.ravel()).astype(dtype, copy=False)
+            for a, b, chunk in chunks:
+                room = products[: at.size * chunk.shape[1]].reshape(at.size, -1)
+                product = np.matmul(values, chunk, out=room)
+                best = product.reshape(len(at), -1).max(axis=0).reshape(len(group), -1)
+                out[a:b, group] = np.add.reduceat(best, start[a:b] - start[a], axis=1, dtype=np.float64).T
+
+    if workers > 1:
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(fill, [groups[worker::workers] for worker in range(workers)]))
+    else:
+        fill(groups)
+    if mean:
+        out /= np.diff(start)[:, None]
+    return out
+
+
+def maxsim(query: Floats32, vectors: Vectors, *, mean: bool = False) -> Scores:
+    """Exact MaxSim of one query with all documents, shape (documents,); see `scores_many`."""
+    scores: Scores = scores_many([query], vectors, mean=mean)[0]
+    return scores
+
+
+def single_scores(
+    queries: Floats32, vectors: Vectors, rows: Rows | None = None, dtype: npt.DTypeLike = np.float32
+) -> Scores:
+    """Inner products of queries' and documents' single vectors.
+
+    Parameters
+    ----------
+    queries : shape (queries, dimensions).
+    rows : the documents to score; all by default.
+    dtype : of the inner products.
+
+    Returns
+    -------
+    Of type `dtype`, shape (queries, documents). Minus infinity for documents without a single vector.
+    """
+    single = vectors.document if rows is None else vectors.document[rows]
+    out = np.full((len(queries), len(single)), -np.inf, dtype)
+    there = np.flatnonzero(single >= 0)
+    for begin in range(0, len(there), 1 << 16):
+        part = there[begin : begin + (1 << 16)]
+        out[:, part] = queries.astype(dtype) @ vectors.take(single[part]).astype(dtype, copy=False).T
+    return out

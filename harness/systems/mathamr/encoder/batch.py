@@ -1,0 +1,239 @@
+"""Graphs of several posts as one disconnected graph of tensors (MathAMR+, 3.4.1), and its augmentation (3.4.4).
+
+Here each edge gets its inverse. An edge and its inverse carry the same number, so that they can be dropped together.
+PyTorch Geometric's `Data` is the format of interchange.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import HarnessError
+from harness.systems.mathamr.encoder.settings import Settings
+from harness.systems.mathamr.encoder.virtual import DOCUMENT, TYPES, UNKNOWN_RELATION, Encoded
+from harness.systems.mathamr.encoder.vocabulary import MASK
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Graphs side by side. All numbers are int64, all flags bool; n nodes, e edges, g graphs, k vectors at most.
+
+    Attributes
+    ----------
+    nodes : shape (n,). Types of nodes; those of virtual nodes are the vocabulary's size + index into TYPES.
+    content : shape (n,). True for content nodes, false for virtual ones.
+    graph : shape (n,). The graph of each node.
+    source, relation, target : shape (e,). Directed edges, inverse ones among them. With F forward relations the
+        inverse of r is r + F; an unknown relation is 2F, its inverse 2F + 1.
+    fixed : shape (e,). Edges that touch a virtual node: they are never dropped.
+    pair : shape (e,). An edge and its inverse have one number, below e.
+    vectors : shape (g, k). Nodes whose encodings are a graph's vectors, padded with 0.
+    mask : shape (g, k). False for padding.
+    types : shape (g, k). Index into TYPES; -1 for padding.
+    document : shape (g,). Column of the document's vector, -1 if the graph has none.
+    """
+
+    nodes: Tensor
+    content: Tensor
+    graph: Tensor
+    source: Tensor
+    relation: Tensor
+    target: Tensor
+    fixed: Tensor
+    pair: Tensor
+    vectors: Tensor
+    mask: Tensor
+    types: Tensor
+    document: Tensor
+
+    @property
+    def graphs(self) -> int:
+        """Number of graphs."""
+        return len(self.vectors)
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Batch:
+        """The same batch on a device."""
+        moved = {f.name: getattr(self, f.name).to(device, non_blocking=non_blocking) for f in fields(self)}
+        return Batch(**moved)
+
+
+def collate(items: Sequence[Encoded], settings: Settings) -> Batch:
+    """Some posts as one batch, with inverse edges.
+
+    Raises
+    ------
+    HarnessError
+        There is no post, or a node or relation is not one of the settings' vocabulary.
+    """
+    if not items:
+        raise HarnessError("a batch of no graphs: at least one is needed")
+    sizes = np.array([len(item.nodes) for item in items])
+    offsets = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+    nodes = _joined([item.nodes for item in items])
+    inside = np.arange(len(nodes)) - np.repeat(offsets, sizes)
+    content = inside < np.repeat([item.content for item in items], sizes)
+    shift = np.repeat(offsets, [len(item.source) for item in items])
+    source, target = (_joined([getattr(item, end) for item in items]) + shift for end in ("source", "target"))
+    relation = _joined([item.relation for item in items])
+    _check(nodes, relation, settings)
+    source, relation, target = _known(source, relation, target, settings)
+    forward = settings.relations
+    back = np.where(relation < 2 * forward, relation + forward, relation + 1)
+    fixed = ~(content[source] & content[target])
+    pair = np.arange(len(source))
+    return _tensors(
+        nodes=nodes,
+        content=content,
+        graph=np.repeat(np.arange(len(items)), sizes),
+        source=np.concatenate((source, target)),
+        relation=np.concatenate((relation, back)),
+        target=np.concatenate((target, source)),
+        fixed=np.concatenate((fixed, fixed)),
+        pair=np.concatenate((pair, pair)),
+        **_vectors([item.vectors.astype(np.int64) + at for item, at in zip(items, offsets, strict=True)], items),
+    )
+
+
+def _joined(parts: Sequence[npt.NDArray[Any]]) -> Ints:
+    return np.concatenate(parts).astype(np.int64)
+
+
+def _known(source: Ints, relation: Ints, target: Ints, settings: Settings) -> tuple[Ints, Ints, Ints]:
+    """Edges of unknown relations get the reserved one, or are left out."""
+    unknown = relation == UNKNOWN_RELATION
+    if settings.reserved:
+        return source, np.where(unknown, 2 * settings.relations, relation), target
+    return source[~unknown], relation[~unknown], target[~unknown]
+
+
+def _check(nodes: Ints, relation: Ints, settings: Settings) -> None:
+    most = settings.nodes + len(TYPES)
+    if len(nodes) and int(nodes.max()) >= most:
+        raise HarnessError(f"node type {int(nodes.max())} of a model with {most}: graphs of another vocabulary")
+    known = relation[relation != UNKNOWN_RELATION]
+    if len(known) and int(known.max()) >= settings.relations:
+        raise HarnessError(
+            f"relation {int(known.max())} of a model with {settings.relations}: graphs of another vocabulary"
+        )
+
+
+def _vectors(nodes: Sequence[npt.NDArray[Any]], items: Sequence[Encoded]) -> dict[str, npt.NDArray[Any]]:
+    """The padded arrays of `Batch`. `nodes` are the vectors' nodes numbered within the batch."""
+    lengths = np.array([len(item.vectors) for item in items])
+    mask = np.arange(max(int(lengths.max()), 1)) < lengths[:, None]
+    vectors = np.zeros(mask.shape, np.int64)
+    types = np.full(mask.shape, -1)
+    vectors[mask] = _joined(nodes)
+    types[mask] = _joined([item.types for item in items])
+    last = types[np.arange(len(items)), np.maximum(lengths - 1, 0)]
+    return {"vectors": vectors, "mask": mask, "types": types, "document": np.where(last == DOCUMENT, lengths - 1, -1)}
+
+
+def _tensors(**arrays: npt.NDArray[Any]) -> Batch:
+    import torch
+
+    return Batch(**{name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()})
+
+
+def augment(
+    batch: Batch, mask_probability: float, edge_dropout: float, generator: torch.Generator, together: bool = False
+) -> Batch:
+    """Mask content nodes and drop edges between them, at random (MathAMR+, 3.4.4). Virtual nodes are left alone.
+
+    Parameters
+    ----------
+    mask_probability : of each content node, to be replaced by MASK.
+    edge_dropout : of each directed edge that touches no virtual node, to be dropped.
+    generator : source of the random numbers; the same state gives the same batch on any device.
+    together : drop an edge and its inverse together, instead of each on its own.
+    """
+    import torch
+
+    def drawn(number: int) -> Tensor:
+        return torch.rand(number, generator=generator, device=generator.device).to(batch.nodes.device)
+
+    masked = batch.content & (drawn(len(batch.nodes)) < mask_probability)
+    number = len(batch.source)
+    chance = drawn(number)[batch.pair] if together else drawn(number)
+    kept = batch.fixed | (chance >= edge_dropout)
+    return replace(
+        batch,
+        nodes=batch.nodes.masked_fill(masked, MASK),
+        **{name: getattr(batch, name)[kept] for name in ("source", "relation", "target", "fixed", "pair")},
+    )
+
+
+def to_data(batch: Batch) -> Any:  # noqa: ANN401 - of a package without types
+    """A batch as a `torch_geometric.data.Data`.
+
+    x (n, 1) holds the types of nodes, edge_index (2, e) and edge_attr (e,) the edges and their relations, `batch` (n,)
+    the graph of each node; vector_index and vector_type (vectors,) the nodes that give vectors and what they stand for;
+    `content`, `fixed` and `pair` are those of `Batch`. All follow PyTorch Geometric's rules of joining.
+    """
+    import torch
+
+    return _data_class()(
+        x=batch.nodes[:, None],
+        edge_index=torch.stack((batch.source, batch.target)),
+        edge_attr=batch.relation,
+        batch=batch.graph,
+        content=batch.content,
+        fixed=batch.fixed,
+        pair=batch.pair,
+        vector_index=batch.vectors[batch.mask],
+        vector_type=batch.types[batch.mask],
+    )
+
+
+def _data_class() -> Any:  # noqa: ANN401
+    try:
+        return importlib.import_module("torch_geometric.data").Data
+    except ImportError:
+        raise HarnessError(
+            "PyTorch Geometric's Data needs the package torch_geometric, which is not installed"
+        ) from None
+
+
+def from_data(data: Any) -> Batch:  # noqa: ANN401
+    """The inverse of `to_data`; PyTorch Geometric's `Batch` of several such graphs is read as well.
+
+    Raises
+    ------
+    HarnessError
+        An attribute is missing.
+    """
+    import torch
+
+    names = ("x", "edge_index", "edge_attr", "content", "fixed", "pair", "vector_index", "vector_type")
+    missing = [name for name in names if name not in data]
+    if missing:
+        raise HarnessError(f"Data without {', '.join(missing)}: expected {', '.join(names)}")
+    nodes = data.x.reshape(-1)
+    source, target = data.edge_index
+    graph = data.batch if data.batch is not None else torch.zeros_like(nodes)
+    # PyTorch Geometric leaves these numbers as they were in each graph.
+    most = int(data.pair.max()) + 1 if len(data.pair) else 1
+    pair = torch.unique(graph[source] * most + data.pair, return_inverse=True)[1]
+    owner = graph[data.vector_index]
+    lengths = torch.bincount(owner, minlength=int(graph.max()) + 1 if len(graph) else 1)
+    mask = torch.arange(max(int(lengths.max()), 1), device=nodes.device) < lengths[:, None]
+    vectors = mask.new_zeros(mask.shape, dtype=torch.int64)
+    types = torch.full_like(vectors, -1)
+    vectors[mask], types[mask] = data.vector_index, data.vector_type
+    last = types.gather(1, (lengths - 1).clamp(min=0)[:, None])[:, 0]
+    document = torch.where(last == DOCUMENT, lengths - 1, -1)
+    return Batch(
+        nodes, data.content, graph, source, data.edge_attr, target, data.fixed, pair, vectors, mask, types, document
+    )

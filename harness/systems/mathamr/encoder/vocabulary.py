@@ -1,0 +1,285 @@
+"""Node types and relations as numbers, learnt from the graphs of the training split (MathAMR+, section 3.3.1).
+
+A node's *type* is its label made uniform: NFKC, one type for all addresses, Porter stems for words, placeholders
+without their number. Types that are not in the vocabulary are UNK; numbers have three unknowns of their own, by the
+kind of number, so that a rare one still says what it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+
+from harness.errors import HarnessError, format_error
+from harness.io.files import read_bytes, sha256, write_atomic
+from harness.systems.mathamr.graphs.graph import FORMULA, KINDS, TEXT, Graph
+
+UNK, MASK, URL, UNKNUM_INT, UNKNUM_DEC, UNKNUM_RAT = range(6)
+SPECIALS = ("UNK", "MASK", "URL", "[UNKNUM_INT]", "[UNKNUM_DEC]", "[UNKNUM_RAT]")
+PLACEHOLDER = "FORMULA"
+VIRTUAL = (":virtual_formula", ":virtual_sentence", ":virtual_document", ":auxiliary_vn")
+
+SIZE = 20_000
+LEAST_NUMBER = 5
+MOST = 65_532  # node types are 16-bit numbers, and those of the three virtual ones come on top
+MOST_RELATIONS = (1 << 15) - 1  # with their inverses and the unknown pair still 16 bits
+FORMAT = "mathamr-vocabulary-1"
+
+_REMEMBERED = 1 << 19  # labels of one kind kept with their numbers; more are worked out each time
+_FRAME = re.compile(r".*[^\W\d]-\d{2,3}", re.DOTALL)  # solve-01, have-rel-role-91
+_PLACEHOLDER = re.compile(r"FORMULA_\d+")
+_SIGN = r"[+\-\u2212]?"
+_WHOLE = r"(?:\d+|\d{1,3}(?:,\d{3})+)"
+_POWER = rf"(?:e| ?[x\u00d7*] ?10 ?\^? ?){_SIGN}\d+"
+_NUMBERS = (
+    (re.compile(_SIGN + _WHOLE), UNKNUM_INT),
+    (re.compile(rf"{_SIGN}\d+ ?[/\u2044] ?\d+"), UNKNUM_RAT),  # NFKC writes ½ with the fraction slash
+    (re.compile(rf"{_SIGN}(?:{_WHOLE}(?:\.\d*)?|\.\d+)(?:{_POWER})?", re.IGNORECASE), UNKNUM_DEC),
+)
+
+
+def number_class(name: str) -> int | None:
+    """The special that stands for a rare number: UNKNUM_INT, UNKNUM_DEC or UNKNUM_RAT; None if it is not a number.
+
+    Parameters
+    ----------
+    name : a type as `normalise` gives it, a number of the text (`3/4`) or of a formula (`N!2`).
+    """
+    digits = name.removeprefix("N!")
+    if not any(map(str.isdecimal, digits)):
+        return None
+    return next((special for pattern, special in _NUMBERS if pattern.fullmatch(digits)), None)
+
+
+def normalise(label: str, kind: int) -> str:
+    """The type of a node.
+
+    All placeholders are of one type: their number is only a place in one post, so FORMULA_3 of two posts have
+    nothing in common, and what the formula is stands in its trees. Quoted strings of Penman are names: they lose
+    their quotes and are not stemmed. A label that happens to be spelled as a reserved type gets small letters.
+
+    Parameters
+    ----------
+    label : as the graph has it.
+    kind : index into `graph.KINDS`.
+    """
+    if kind == FORMULA or (kind == TEXT and _PLACEHOLDER.fullmatch(label)):
+        return PLACEHOLDER
+    text = normalize("NFKC", label)
+    small = text.lower()
+    if "http" in small or "www." in small:
+        return SPECIALS[URL]
+    if kind == TEXT:
+        if len(text) > 1 and text[0] == text[-1] == '"':
+            text = text[1:-1]
+        elif number_class(text) is None and not _FRAME.fullmatch(text):
+            text = _porter()(text)
+    return text.lower() if text in _RESERVED else text
+
+
+_RESERVED = frozenset((*SPECIALS, PLACEHOLDER))
+
+
+@cache
+def _porter() -> Callable[[str], str]:
+    from snowballstemmer.porter_stemmer import PorterStemmer  # the pure Python one, which is the same everywhere
+
+    stem: Callable[[str], str] = PorterStemmer().stemWord
+    return stem
+
+
+class _Numbers(dict[str, int]):
+    """Label -> number, for one kind of node; what is not there yet is looked up and kept while there is room."""
+
+    def __init__(self, kind: int, known: dict[str, int]) -> None:
+        super().__init__()
+        self.kind = kind
+        self.known = known
+
+    def __missing__(self, label: str) -> int:
+        name = normalise(label, self.kind)
+        number = self.known.get(name)
+        if number is None:
+            number = number_class(name) or UNK
+        if len(self) < _REMEMBERED:
+            self[label] = number
+        return number
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Types of nodes and relations by number.
+
+    Attributes
+    ----------
+    nodes : types by number, SPECIALS first; no more than `size`.
+    relations : forward relations by number: those of the content, then VIRTUAL. Their inverses are numbered on from
+        there.
+    size : rows of the embedding, also if fewer types were seen.
+
+    Raises
+    ------
+    HarnessError
+        The tuples are not as said, or a number needs more than 16 bits.
+    """
+
+    nodes: tuple[str, ...]
+    relations: tuple[str, ...]
+    size: int = SIZE
+
+    def __post_init__(self) -> None:
+        fault = _fault(self.nodes, self.relations, self.size)
+        if fault:
+            raise HarnessError(f"vocabulary: {fault}")
+
+    def __reduce__(self) -> tuple[Any, ...]:  # without the labels that it remembers
+        return Vocabulary, (self.nodes, self.relations, self.size)
+
+    @staticmethod
+    def learn(graphs: Iterable[Graph], size: int = SIZE, least_number: int = LEAST_NUMBER) -> Vocabulary:
+        """The most frequent types, and all relations; ties by name, so that the order of the graphs does not matter.
+
+        Parameters
+        ----------
+        graphs : content graphs of the training split. That they are only of that split is the caller's duty: types
+            of held-out posts would tell the model which of them it will meet.
+        size : node types with the specials among them.
+        least_number : a number seen more rarely than this has no type of its own.
+
+        Raises
+        ------
+        HarnessError
+            There is no graph, `size` does not fit, or a graph holds a relation that is kept for virtual nodes.
+        """
+        labels = Counter[tuple[int, str]]()
+        relations = Counter[str]()
+        for graph in graphs:
+            labels.update(zip(graph.kinds, graph.labels, strict=True))
+            relations.update(edge[1] for edge in graph.edges)
+        if not labels:
+            raise HarnessError("vocabulary: there are no graphs to learn it from")
+        kept = sorted(relations.keys() & set(VIRTUAL))
+        if kept:
+            raise HarnessError(f"vocabulary: relation {kept[0]} is kept for virtual nodes; a graph must not hold it")
+        types = Counter[str]()
+        for (kind, label), count in labels.items():
+            types[normalise(label, kind)] += count
+        known = {
+            name: count
+            for name, count in types.items()
+            if name not in SPECIALS and (count >= least_number or number_class(name) is None)
+        }
+        return Vocabulary(
+            (*SPECIALS, *_frequent(known)[: max(0, size - len(SPECIALS))]), (*_frequent(relations), *VIRTUAL), size
+        )
+
+    @property
+    def count(self) -> int:
+        """Forward relations, the virtual ones among them: F. With their inverses a model has 2F."""
+        return len(self.relations)
+
+    def node(self, label: str, kind: int) -> int:
+        """The number of a node's type; `kind` is an index into `graph.KINDS`."""
+        return self._by_kind[kind][label]
+
+    def node_numbers(self, labels: Sequence[str], kinds: bytes) -> list[int]:
+        """`node` for all nodes of a graph."""
+        tables = self._by_kind
+        return [tables[kind][label] for kind, label in zip(kinds, labels, strict=True)]
+
+    def relation(self, name: str) -> int:
+        """The number of a forward relation, -1 if it is unknown."""
+        return self.relation_numbers.get(name, -1)
+
+    def coverage(self, graphs: Iterable[Graph]) -> float:
+        """The share of nodes that are not UNK, in 0..1; the unknown numbers count as known.
+
+        Raises
+        ------
+        HarnessError
+            There are no nodes.
+        """
+        nodes = unknown = 0
+        for graph in graphs:
+            nodes += len(graph.labels)
+            unknown += self.node_numbers(graph.labels, graph.kinds).count(UNK)
+        if not nodes:
+            raise HarnessError("vocabulary: no graphs, so no share of them is covered")
+        return 1 - unknown / nodes
+
+    @cached_property
+    def relation_numbers(self) -> dict[str, int]:
+        """Forward relation -> its number."""
+        return {name: number for number, name in enumerate(self.relations)}
+
+    @cached_property
+    def _by_kind(self) -> tuple[_Numbers, ...]:
+        known = {name: number for number, name in enumerate(self.nodes)}
+        return tuple(_Numbers(kind, known) for kind in range(len(KINDS)))
+
+    @cached_property
+    def digest(self) -> str:
+        """64 hexadecimal digits; equal for equal vocabularies only."""
+        return sha256(self._json().encode())
+
+    def _json(self) -> str:
+        fields = {"format": FORMAT, "size": self.size, "relations": self.relations, "nodes": self.nodes}
+        return json.dumps(fields, ensure_ascii=True, indent=0) + "\n"
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON."""
+        write_atomic(path, self._json())
+
+    @staticmethod
+    def load(path: Path) -> Vocabulary:
+        """The inverse of `save`.
+
+        Raises
+        ------
+        FormatError
+            The file is missing, damaged or something else.
+        """
+        try:
+            fields = json.loads(read_bytes(path))
+        except (ValueError, RecursionError) as error:
+            raise format_error(path, getattr(error, "lineno", 0), f"not a vocabulary: no JSON ({error})") from None
+        if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+            raise format_error(path, 0, f"not a vocabulary: its format is not {FORMAT!r}")
+        names = [fields.get("nodes"), fields.get("relations")]
+        if not all(isinstance(part, list) and all(isinstance(name, str) for name in part) for part in names):
+            raise format_error(path, 0, "not a vocabulary: nodes and relations must be lists of strings")
+        if type(fields.get("size")) is not int:
+            raise format_error(path, 0, "not a vocabulary: size must be an integer")
+        try:
+            return Vocabulary(tuple(fields["nodes"]), tuple(fields["relations"]), fields["size"])
+        except HarnessError as error:
+            raise format_error(path, 0, str(error)) from None
+
+
+def _frequent(counts: dict[str, int]) -> list[str]:
+    return sorted(counts, key=lambda name: (-counts[name], name))
+
+
+def _fault(nodes: tuple[str, ...], relations: tuple[str, ...], size: int) -> str:
+    """What is wrong with the parts of a vocabulary, "" if nothing is."""
+    if not len(SPECIALS) <= size <= MOST:
+        return f"size {size:,} is not between {len(SPECIALS)} (the special types) and {MOST:,} (16-bit numbers)"
+    if nodes[: len(SPECIALS)] != SPECIALS:
+        return f"its nodes must begin with {', '.join(SPECIALS)}"
+    if len(nodes) > size:
+        return f"it has {len(nodes):,} nodes, more than its size {size:,}"
+    if relations[-len(VIRTUAL) :] != VIRTUAL:
+        return f"its relations must end with {', '.join(VIRTUAL)}"
+    if len(relations) > MOST_RELATIONS:
+        return f"it has {len(relations):,} relations, more than {MOST_RELATIONS:,} (16-bit numbers)"
+    for what, names in (("node type", nodes), ("relation", relations)):
+        if len(set(names)) < len(names):
+            return f"{what} {Counter(names).most_common(1)[0][0]!r} stands in it twice"
+    return ""

@@ -1,0 +1,413 @@
+"""Graphs of many posts: a parallel map that can be stopped and gone on with, and loses no post silently.
+
+    graphs-000000.jsonl      a header, then a line a post in the order of the input: its graph, or why it has none
+    graphs-000001.jsonl
+    summary.json             written last: how many posts, graphs and shards, failures by kind
+
+A shard is written in one step, so that one that is there is finished. When the work is taken up again, shards of the
+same posts and parser are kept, and the result has the same bytes as if it had never been stopped. A batch that fails is
+halved until the post is found that it fails for (MathAMR+ thesis, section 3.1). One process at a time may build in a
+folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError, format_error
+from harness.io.console import Progress, progress, say, track
+from harness.io.files import sha256, write_atomic
+from harness.systems.mathamr.graphs.graph import Failure, Graph, Sentence, as_json, check, from_mapping
+from harness.systems.mathamr.graphs.posts import Post, PostText, assemble, read_post
+
+VERSION = 2  # raised whenever the same posts and parser give other lines
+NO_TEXT = "no text"
+UNPARSED = "nothing parsed"
+CRASHED = "parser crashed"
+
+Parse = Callable[[Sequence[str]], Sequence[Sequence[Sentence] | Failure]]
+"""Texts with placeholders -> for each its sentences in order. With several workers it is sent to processes, so it must
+be a module's function or a dataclass; an empty list of texts makes it load what it needs or raise HarnessError."""
+
+_SUMMARY = "summary.json"
+_MADE = re.compile(r'\{"id":"(?:[^"\\]|\\.)*","unknown":(\d+),"graph":')
+
+
+@dataclass(frozen=True)
+class Built:
+    """What became of the posts.
+
+    Attributes
+    ----------
+    unknown : formulas in the graphs that the collection does not have, of posts with formulas of the collection.
+    failures : kind -> posts, most frequent first.
+    reused : shards that were there already.
+    """
+
+    posts: int
+    graphs: int
+    unknown: int
+    failures: Mapping[str, int]
+    shards: int
+    reused: int
+
+    def table(self) -> str:
+        """How many posts became graphs, and failures by kind, a line each."""
+        rows = [("posts", self.posts), ("graphs", self.graphs), *self.failures.items()]
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {n:>9,}  {n / max(self.posts, 1):>6.1%}" for name, n in rows)
+
+
+def graphs(posts: Iterable[Post], parse: Parse, batch: int = 64) -> Iterator[tuple[str, Graph | Failure]]:
+    """The graph of each post, in order, made here and now; for topics and other small sets."""
+    waiting = iter(posts)
+    while part := tuple(islice(waiting, batch)):
+        for post, (graph, _) in zip(part, _parsed(part, parse), strict=True):
+            yield post.id, graph
+
+
+def build_graphs(
+    posts: Iterable[Post],
+    parse: Parse,
+    folder: Path,
+    workers: int = 1,
+    batch: int = 256,
+    total: int | None = None,
+) -> Built:
+    """Make the graphs of all posts in a folder; what is there already is kept.
+
+    Parameters
+    ----------
+    workers : processes; 1 works in this one.
+    batch : posts of a shard; part of what decides whether shards are kept.
+    total : how many posts there are, if that is known; only for who waits.
+
+    Raises
+    ------
+    HarnessError
+        The parser cannot work at all, the folder has graphs of other posts or another parser, or the disk is full.
+        Shards that are finished stay.
+    """
+    if workers < 1 or batch < 1:
+        raise HarnessError(f"workers and batch are {workers} and {batch}, expected 1 or more of each")
+    folder.mkdir(parents=True, exist_ok=True)
+    for left in folder.glob(".*.jsonl.*"):
+        left.unlink(missing_ok=True)
+    pool = _Pool(parse, workers)
+    reused = count = 0
+    waiting: deque[tuple[int, str, tuple[Post, ...], Future[str] | None]] = deque()
+    stream = iter(posts)
+    with progress("making graphs, posts", total) as told:
+        try:
+            while part := tuple(islice(stream, batch)):
+                header = _header(count, part, parse)
+                if _is_there(_shard(folder, count), header):
+                    reused += 1
+                    told.total = None if told.total is None else told.total - len(part)
+                else:
+                    waiting.append((count, header, part, pool.submit(part)))
+                count += 1
+                while len(waiting) > 2 * (workers - 1):
+                    _finish(*waiting.popleft(), pool, folder, told)
+            while waiting:
+                _finish(*waiting.popleft(), pool, folder, told)
+        finally:
+            pool.close()
+    if _shard(folder, count).exists():
+        raise HarnessError(f"{folder}: holds graphs of more posts than these; delete it or name another folder")
+    return _summarise(folder, count, reused)
+
+
+def read_graphs(folder: Path) -> Iterator[tuple[str, Graph]]:
+    """The graphs of a finished folder with the ids of their posts, in the order of the posts.
+
+    Raises
+    ------
+    HarnessError
+        The folder is unfinished, a shard is missing or damaged; with file and line.
+    """
+    for path, number, row in track(_rows(folder), "reading graphs", _posts(folder)):
+        if "graph" in row:
+            yield str(row["id"]), from_mapping(row["graph"], f"{path}:{number}")
+
+
+def read_failures(folder: Path) -> Iterator[Failure]:
+    """The posts of a finished folder that have no graph, in order; errors are those of `read_graphs`."""
+    for _, _, row in _rows(folder):
+        if "failure" in row:
+            yield Failure(str(row["id"]), str(row["failure"]), str(row["reason"]))
+
+
+class _Pool:
+    """Processes that make shards; one that dies is replaced, and the post that it died of is found."""
+
+    def __init__(self, parse: Parse, workers: int) -> None:
+        self.parse, self.workers = parse, workers
+        self._executor: ProcessPoolExecutor | None = None
+        self._loaded = False
+
+    def submit(self, posts: tuple[Post, ...]) -> Future[str] | None:
+        """A shard's lines to come; None if they are to be made here."""
+        self._load()
+        if self.workers == 1:
+            return None
+        try:
+            return self._processes().submit(_lines_there, posts)
+        except BrokenProcessPool:
+            self.close()
+            return self._processes().submit(_lines_there, posts)
+
+    def lines(self, posts: tuple[Post, ...], future: Future[str] | None) -> str:
+        """A shard's lines."""
+        if future is None:
+            return _lines(posts, self.parse)
+        try:
+            return future.result()
+        except (BrokenProcessPool, CancelledError):
+            # Only `submit` replaces the pool: what others have begun in a new one goes on.
+            return self._one_by_one(posts)
+
+    def close(self) -> None:
+        """End the processes; `submit` starts new ones."""
+        if self._executor is not None:
+            self._executor.shutdown(cancel_futures=True)
+            self._executor = None
+
+    def _load(self) -> None:
+        """Find out once whether the parser can work at all, so that not each post fails for want of a package."""
+        if not self._loaded and self.workers == 1:
+            self.parse([])
+        elif not self._loaded:
+            try:
+                self._processes().submit(_probe).result()
+            except BrokenProcessPool:
+                raise HarnessError("the parser's processes end before they begin; try workers=1 to see why") from None
+        self._loaded = True
+
+    def _processes(self) -> ProcessPoolExecutor:
+        if self._executor is None:
+            context = get_context("spawn")
+            self._executor = ProcessPoolExecutor(self.workers, context, _start, (self.parse,))
+        return self._executor
+
+    def _one_by_one(self, posts: tuple[Post, ...]) -> str:
+        """The lines of posts of which one may end the process that reads it."""
+        with ProcessPoolExecutor(1, get_context("spawn"), _start, (self.parse,)) as alone:
+            try:
+                return alone.submit(_lines_there, posts).result()
+            except BrokenProcessPool:
+                pass
+        if len(posts) == 1:
+            return _line(posts[0], Failure("", CRASHED, "the process that parsed it came to an end"), 0)
+        middle = len(posts) // 2
+        return self._one_by_one(posts[:middle]) + self._one_by_one(posts[middle:])
+
+
+_PARSE: list[Parse] = []  # in a worker: its parser
+
+
+def _start(parse: Parse) -> None:
+    _PARSE[:] = [parse]
+
+
+def _probe() -> None:
+    _PARSE[0]([])
+
+
+def _lines_there(posts: tuple[Post, ...]) -> str:
+    return _lines(posts, _PARSE[0])
+
+
+def _lines(posts: tuple[Post, ...], parse: Parse) -> str:
+    return "".join(
+        _line(post, graph, unknown) for post, (graph, unknown) in zip(posts, _parsed(posts, parse), strict=True)
+    )
+
+
+def _line(post: Post, graph: Graph | Failure, unknown: int) -> str:
+    name = json.dumps(post.id)
+    if isinstance(graph, Failure):
+        reason = json.dumps(" ".join(graph.reason.split())[:500])
+        return f'{{"id":{name},"failure":{json.dumps(graph.kind)},"reason":{reason}}}\n'
+    return f'{{"id":{name},"unknown":{unknown},"graph":{as_json(graph)}}}\n'
+
+
+def _parsed(posts: Sequence[Post], parse: Parse) -> list[tuple[Graph | Failure, int]]:
+    """For each post its graph or why it has none, and how many of its formulas the collection does not have."""
+    texts = [_read(post) for post in posts]
+    asked = [(post, text) for post, text in zip(posts, texts, strict=True) if isinstance(text, PostText) and text.text]
+    answers = iter(_halving([text.text for _, text in asked], parse))
+    out: list[tuple[Graph | Failure, int]] = []
+    for post, text in zip(posts, texts, strict=True):
+        if isinstance(text, Failure):
+            out.append((text, 0))
+        elif not text.text:
+            out.append((Failure(post.id, NO_TEXT, "the post has no text"), 0))
+        else:
+            out.append((_assembled(post, text, next(answers)), text.unknown))
+    return out
+
+
+def _read(post: Post) -> PostText | Failure:
+    try:
+        return read_post(post)
+    except Exception as error:  # one post must not end the work on the others
+        return _failed(error, post.id)
+
+
+def _assembled(post: Post, text: PostText, found: Sequence[Sentence] | Failure) -> Graph | Failure:
+    if isinstance(found, Failure):
+        return Failure(post.id, found.kind, found.reason)
+    if not found:
+        return Failure(post.id, UNPARSED, "the parser found no sentence")
+    try:
+        graph = check(assemble(found, text.formulas))
+        as_json(graph).encode()  # a label that is no text must not spoil the shard
+    except Exception as error:  # as above
+        return _failed(error, post.id)
+    return graph
+
+
+def _halving(texts: list[str], parse: Parse) -> list[Sequence[Sentence] | Failure]:
+    """What the parser makes of each text; a batch that fails is halved until the text is found that it fails for."""
+    if not texts:
+        return []
+    try:
+        found = list(parse(texts))
+        if len(found) != len(texts):
+            raise ValueError(f"{len(found)} results for {len(texts)} texts")
+        return found
+    except Exception as error:
+        if len(texts) == 1:
+            return [_failed(error, "")]
+    middle = len(texts) // 2
+    return _halving(texts[:middle], parse) + _halving(texts[middle:], parse)
+
+
+def _failed(error: Exception, name: str) -> Failure:
+    kind = type(error).__name__
+    return Failure(name, f"parser failed: {kind}", str(error) or kind)
+
+
+def _finish(
+    number: int,
+    header: str,
+    posts: tuple[Post, ...],
+    future: Future[str] | None,
+    pool: _Pool,
+    folder: Path,
+    told: Progress,
+) -> None:
+    lines = pool.lines(posts, future)
+    write_atomic(_shard(folder, number), f"{_checked(header, lines)}\n{lines}")
+    told.add(len(posts))
+
+
+def _shard(folder: Path, number: int) -> Path:
+    return folder / f"graphs-{number:06}.jsonl"
+
+
+def _header(number: int, posts: Sequence[Post], parse: Parse) -> str:
+    """What decides a shard's lines, as JSON: the posts, the parser, and the version of this code."""
+    rows = [[p.id, p.text, p.at_end, [[f.id, f.latex] for f in p.formulas]] for p in posts]
+    name = repr(parse) if not hasattr(parse, "__qualname__") else f"{parse.__module__}.{parse.__qualname__}"
+    made = {"shard": number, "posts": sha256(json.dumps(rows).encode()), "parser": name, "version": VERSION}
+    return json.dumps(made)
+
+
+def _checked(header: str, lines: str) -> str:
+    """A shard's first line: its header and a checksum of it and of the other lines."""
+    return json.dumps({"sha256": sha256(f"{header}\n{lines}".encode()), "made": header})
+
+
+def _is_there(path: Path, header: str) -> bool:
+    """Whether a shard is there and whole; one that is damaged is made again, which is said."""
+    try:
+        first, _, lines = path.read_bytes().decode("utf-8", "replace").partition("\n")
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise format_error(path, 0, f"cannot be read: {error}") from None
+    try:
+        found = str(json.loads(first)["made"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        found = ""
+    if first != _checked(found, lines):
+        say(f"{path}: damaged; its graphs are made again")
+        return False
+    if found != header:
+        raise format_error(
+            path, 1, f"made of other posts or by another parser; delete {path.parent} or name another folder"
+        )
+    return True
+
+
+def _summarise(folder: Path, shards: int, reused: int) -> Built:
+    failures: Counter[str] = Counter()
+    made = unknown = posts = 0
+    for path, number, line in _lines_of(folder, shards):
+        posts += 1
+        if match := _MADE.match(line):  # reading the graphs themselves would take long
+            made += 1
+            unknown += int(match[1])
+        else:
+            failures[str(_row(path, number, line)["failure"])] += 1
+    ordered = dict(sorted(failures.items(), key=lambda entry: (-entry[1], entry[0])))
+    summary = {"posts": posts, "graphs": made, "unknown": unknown, "failures": ordered, "shards": shards}
+    write_atomic(folder / _SUMMARY, json.dumps(summary, indent=1) + "\n")
+    return Built(posts, made, unknown, ordered, shards, reused)
+
+
+def _posts(folder: Path) -> int | None:
+    """How many posts a folder is about; None if it does not say, of which `_rows` complains."""
+    try:
+        return int(json.loads((folder / _SUMMARY).read_text(encoding="utf-8"))["posts"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _rows(folder: Path) -> Iterator[tuple[Path, int, dict[str, Any]]]:
+    """Path, line and content of each post's line of a finished folder."""
+    path = folder / _SUMMARY
+    try:
+        shards = int(json.loads(path.read_text(encoding="utf-8"))["shards"])
+    except FileNotFoundError:
+        raise HarnessError(
+            f"{folder}: its graphs are not finished (no {_SUMMARY}); build them again to go on"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise format_error(path, 0, f"not a summary of graphs: {error}") from None
+    for shard, number, line in _lines_of(folder, shards):
+        yield shard, number, _row(shard, number, line)
+
+
+def _row(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise format_error(path, number, f"damaged: {error}") from None
+    if not (isinstance(row, dict) and "id" in row and ({"graph"} <= row.keys() or {"failure", "reason"} <= row.keys())):
+        raise format_error(path, number, "expected a post's id with its graph or failure")
+    return row
+
+
+def _lines_of(folder: Path, shards: int) -> Iterator[tuple[Path, int, str]]:
+    for shard in range(shards):
+        path, number = _shard(folder, shard), 0
+        try:
+            with path.open(encoding="utf-8", newline="\n") as stream:
+                for number, line in enumerate(stream, 1):
+                    if number > 1:
+                        yield path, number, line
+        except (OSError, UnicodeDecodeError) as error:
+            raise format_error(path, number, f"cannot be read: {error}") from None

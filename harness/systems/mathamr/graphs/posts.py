@@ -1,0 +1,268 @@
+r"""Posts as text with placeholders, and their graphs: sentences merged under one root, formulas with their trees.
+
+    "Solve $x^2=1$ for real $x$."   ->   "Solve FORMULA_0 for real FORMULA_1 ."
+
+Placeholders stand between blanks, so that tokenisers leave them whole. Source: MathAMR+ thesis, section 3.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from harness.collections.corpus import Document
+from harness.data.topics import Formula, Topic
+from harness.formulas.opt import read as operators
+from harness.formulas.slt import read as layout
+from harness.formulas.text.delimiters import Span, spans
+from harness.formulas.trees.reading import ERROR, Reading
+from harness.formulas.trees.tree import Tree
+from harness.systems.mathamr.graphs.graph import FORMULA, OPT, ROOT, SLT, TEXT, Edge, FormulaNodes, Graph, Sentence
+
+LIMIT = 500  # tokens of a chunk
+_PLACEHOLDER = re.compile(r"FORMULA_(\d{1,9})", re.IGNORECASE)
+_WRITTEN = re.compile(r"(formula)_(?=\d)", re.IGNORECASE)
+_REMEMBERED = 1 << 14
+_LARGEST = 4_000_000  # cells of a table that aligns formulas
+
+
+@dataclass(frozen=True)
+class Post:
+    """What becomes a graph.
+
+    Attributes
+    ----------
+    text : with LaTeX in place, in delimiters.
+    formulas : the collection's formulas in order of appearance, which may begin or end with those of other texts.
+    at_end : whether the text's own formulas are the last ones rather than the first ones.
+    """
+
+    id: str
+    text: str
+    formulas: tuple[Formula, ...] = ()
+    at_end: bool = False
+
+
+@dataclass(frozen=True)
+class PostText:
+    """A post ready for a parser.
+
+    Attributes
+    ----------
+    text : with `FORMULA_n` between blanks in the place of each formula.
+    formulas : the n-th is `FORMULA_n`; its id is "" where the collection has no such formula.
+    unknown : how many of the ids are "" although the post has formulas of the collection.
+    """
+
+    text: str
+    formulas: tuple[Formula, ...]
+    unknown: int
+
+
+def question(topic: Topic) -> Post:
+    """A topic: title and text."""
+    return Post(topic.id, f"{topic.title} {topic.body}".strip(), topic.formulas)
+
+
+def question_of(document: Document, column: str = "question") -> Post:
+    """The question that an answer's document carries: title and the text in a column."""
+    return Post(document.id, f"{document.title} {document.columns.get(column, '')}".strip(), document.formulas)
+
+
+def answer(document: Document) -> Post:
+    """A document's body; its formulas come after those of title and question."""
+    return Post(document.id, document.body, document.formulas, at_end=True)
+
+
+def read_post(post: Post) -> PostText:
+    """A post's text with placeholders."""
+    return post_text(post.text, post.formulas, post.at_end)
+
+
+def post_text(text: str, formulas: Sequence[Formula], at_end: bool = False) -> PostText:
+    """The text with a placeholder for each formula in it, and which of the collection's formulas each one is.
+
+    Formulas are recognised by their LaTeX, blanks left out of account, in an order that both sides keep. What the user
+    wrote like a placeholder loses its underscore.
+    """
+    found = spans(text)
+    latex = [_latex(span, text) for span in found]
+    aligned = _aligned([_key(each) for each in latex], [_key(f.latex) for f in formulas], at_end)
+    own = tuple(
+        Formula("", own) if number < 0 else formulas[number] for own, number in zip(latex, aligned, strict=True)
+    )
+    pieces, at = [], 0
+    for number, span in enumerate(found):
+        pieces += [_plain(text[at : span.start]), f"FORMULA_{number}"]
+        at = span.end
+    pieces.append(_plain(text[at:]))
+    words = " ".join(" ".join(pieces).split())
+    return PostText(words, own, aligned.count(-1) if formulas else 0)
+
+
+def _plain(text: str) -> str:
+    return _WRITTEN.sub(r"\1 ", text)
+
+
+def _latex(span: Span, text: str) -> str:
+    """A formula's LaTeX; an environment with its begin and end, since they decide how it is read."""
+    return text[span.start : span.end] if span.kind == "environment" else span.latex.strip()
+
+
+def _key(latex: str) -> str:
+    return "".join(latex.split())
+
+
+def _aligned(here: list[str], known: list[str], at_end: bool) -> list[int]:
+    """For each formula of the text the number of the known one that it is, or -1; both rise together.
+
+    As many as possible are aligned, those at the end (or the beginning) of `known` first.
+    """
+    if at_end:
+        last = len(known) - 1
+        return [last - n if n >= 0 else -1 for n in reversed(_aligned(here[::-1], known[::-1], False))]
+    same = 0
+    while same < min(len(here), len(known)) and here[same] == known[same]:
+        same += 1
+    return list(range(same)) + _common(here[same:], known[same:], same)
+
+
+def _common(here: list[str], known: list[str], first: int) -> list[int]:
+    """A longest common subsequence, by the table of its lengths; earlier entries of `known` where there are several."""
+    known = known[: _LARGEST // max(len(here), 1)]
+    rows = [[0] * (len(known) + 1)]
+    for key in reversed(here):
+        below, row = rows[-1], [0] * (len(known) + 1)
+        for j in range(len(known) - 1, -1, -1):
+            row[j] = below[j + 1] + 1 if key == known[j] else max(below[j], row[j + 1])
+        rows.append(row)
+    rows.reverse()
+    out, j = [], 0
+    for i, key in enumerate(here):
+        # The entry is skipped unless that would lose one.
+        if rows[i][j] == rows[i + 1][j]:
+            out.append(-1)
+            continue
+        while known[j] != key:
+            j += 1
+        out.append(first + j)
+        j += 1
+    return out
+
+
+def chunks(sentences: Sequence[str], limit: int = LIMIT) -> Iterator[list[str]]:
+    """Sentences in runs of at most `limit` tokens (words between blanks); a longer sentence is a run of its own."""
+    run: list[str] = []
+    tokens = 0
+    for sentence in sentences:
+        count = len(sentence.split())
+        if run and tokens + count > limit:
+            yield run
+            run, tokens = [], 0
+        run.append(sentence)
+        tokens += count
+    if run:
+        yield run
+
+
+def merge(sentences: Sequence[Sentence]) -> Sentence:
+    """One graph of several: a root `multi-sentence` with edges `:snt1`, `:snt2` ... to theirs; a single one as it is.
+
+    Raises
+    ------
+    ValueError
+        There are none.
+    """
+    if len(sentences) == 1:
+        only = sentences[0]
+        return Sentence(only.labels, only.edges, only.root, _parts(only))
+    if not sentences:
+        raise ValueError("no sentence to merge")
+    labels, edges = [ROOT], list[Edge]()
+    parts: list[tuple[int, ...]] = []
+    for number, sentence in enumerate(sentences, 1):
+        first = len(labels)
+        labels += sentence.labels
+        edges.append((0, f":snt{number}", first + sentence.root))
+        edges += [(first + source, relation, first + target) for source, relation, target in sentence.edges]
+        parts += [tuple(first + node for node in part) for part in _parts(sentence)]
+    return Sentence(tuple(labels), tuple(edges), 0, tuple(parts))
+
+
+def _parts(sentence: Sentence) -> tuple[tuple[int, ...], ...]:
+    rest = (node for node in range(len(sentence.labels)) if node != sentence.root)
+    return sentence.parts or ((sentence.root, *rest),)
+
+
+def assemble(sentences: Sequence[Sentence], formulas: Sequence[Formula]) -> Graph:
+    """The graph of a post: its sentences under one root, and the trees of its formulas.
+
+    Placeholders that the parser repeated become one node; one that it dropped hangs on the root by `:math` and is in no
+    sentence. A formula of which nothing can be read has no trees.
+
+    Raises
+    ------
+    ValueError
+        There are no sentences.
+    """
+    merged = merge(sentences)
+    places: dict[int, int] = {}  # number of a formula -> node
+    number: list[int] = []
+    labels: list[str] = []
+    kinds = bytearray()
+    for label in merged.labels:
+        match = _PLACEHOLDER.fullmatch(label)
+        formula = int(match[1]) if match and int(match[1]) < len(formulas) else -1
+        number.append(places.get(formula, len(labels)))
+        if formula < 0 or formula not in places:
+            labels.append(label if formula < 0 else f"FORMULA_{formula}")
+            kinds.append(TEXT if formula < 0 else FORMULA)
+            if formula >= 0:
+                places[formula] = number[-1]
+    root = number[merged.root]
+    edges = list(dict.fromkeys((number[source], relation, number[target]) for source, relation, target in merged.edges))
+    parts = tuple(tuple(dict.fromkeys(number[node] for node in part)) for part in merged.parts)
+    for formula in range(len(formulas)):
+        if formula not in places:
+            places[formula] = len(labels)
+            labels.append(f"FORMULA_{formula}")
+            kinds.append(FORMULA)
+            edges.append((root, ":math", places[formula]))
+    nodes = []
+    for formula, each in enumerate(formulas):
+        opt, slt = (
+            _grow(tree, places[formula], kind, labels, kinds, edges)
+            for kind, tree in zip((OPT, SLT), trees(each.latex), strict=True)
+        )
+        nodes.append(FormulaNodes(each.id, places[formula], opt, slt))
+    return Graph(tuple(labels), bytes(kinds), tuple(edges), root, parts, tuple(nodes))
+
+
+@lru_cache(_REMEMBERED)
+def trees(latex: str) -> tuple[Tree | None, Tree | None]:
+    """The operator tree and the layout tree of a formula; None where nothing could be read."""
+    return _read(operators.read_latex(latex)), _read(layout.read_latex(latex))
+
+
+def _read(reading: Reading) -> Tree | None:
+    return None if reading.tree.labels == (ERROR,) else reading.tree
+
+
+def _grow(
+    tree: Tree | None, place: int, kind: int, labels: list[str], kinds: bytearray, edges: list[Edge]
+) -> tuple[int, int]:
+    """Add a tree below its placeholder; its first node and one past its last."""
+    if tree is None:
+        return (0, 0)
+    first = len(labels)
+    labels += tree.labels
+    kinds += bytes([kind]) * len(tree)
+    name = ":opt" if kind == OPT else ":slt"
+    edges.append((place, name, first))
+    for node, (parent, edge) in enumerate(zip(tree.parents[1:], tree.edges[1:], strict=True), 1):
+        # The arguments of an unordered operator have no places to distinguish.
+        unordered = kind == OPT and tree.labels[parent].startswith("U!")
+        edges.append((first + parent, f"{name}_{'0' if unordered else edge}", first + node))
+    return (first, len(labels))

@@ -1,0 +1,53 @@
+"""How a model is trained. Free of heavy libraries, so that a configuration is checked before they are loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.errors import HarnessError
+from harness.io import checks
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a model is trained; the defaults are those of the thesis' experiments (table 4.5).
+
+    Attributes
+    ----------
+    batch : pairs a step.
+    rate, least_rate : the learning rate falls from one to the other along half a cosine over all steps.
+    clip : the largest norm of the gradient.
+    patience : epochs without a lower validation loss after which training ends.
+    validation : share of the questions that is held out.
+    node_mask, edge_dropout : probabilities (section 3.4.4).
+    together : drop an edge and its inverse together instead of each on its own.
+    beta : weight of the MaxSim loss; the rest is the document vectors' (equation 4.2).
+    every : steps between two checkpoints.
+    """
+
+    seed: int = 42
+    batch: int = 32
+    epochs: int = 7
+    rate: float = 1e-4
+    least_rate: float = 1e-5
+    weight_decay: float = 1e-3
+    clip: float = 1.0
+    patience: int = 3
+    validation: float = 0.1
+    node_mask: float = 0.1
+    edge_dropout: float = 0.1
+    together: bool = False
+    beta: float = 1.0
+    autocast: bool = False
+    every: int = 50
+
+    def __post_init__(self) -> None:
+        for name, low in (("seed", 0), ("batch", 2), ("epochs", 1), ("patience", 1), ("every", 1)):
+            checks.whole(name, getattr(self, name), low=low)
+        for name in ("rate", "least_rate", "weight_decay", "clip"):
+            checks.number(name, getattr(self, name))
+        for name in ("validation", "node_mask", "edge_dropout", "beta"):
+            checks.number(name, getattr(self, name), high=1.0)
+        for name in ("together", "autocast"):
+            if not isinstance(getattr(self, name), bool):
+                raise HarnessError(f"key {name!r} is {getattr(self, name)!r}, expected true or false")

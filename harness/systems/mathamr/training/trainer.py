@@ -1,0 +1,403 @@
+"""Contrastive training of the encoder (thesis, section 3.4), which can be stopped at any moment and goes on exactly.
+
+Nothing random has a state that would have to be kept: the order of an epoch is drawn from (seed, epoch), the
+augmentation of a step from (seed, epoch, step). A checkpoint therefore holds the weights, the optimizer and the place,
+and a training that was killed ends with the weights of one that was not.
+
+Every training begins with the untrained model, scored as the trained one is: a held-out query's own document among the
+documents of all held-out pairs, by the mean reciprocal rank; chance is given beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from harness.errors import HarnessError
+from harness.io.console import progress, track
+from harness.io.files import write_atomic
+from harness.systems.dense.maxsim import scores_many, stack
+from harness.systems.mathamr.encoder import batch as batches
+from harness.systems.mathamr.encoder import loss
+from harness.systems.mathamr.encoder.batch import Batch
+from harness.systems.mathamr.encoder.model import Encoder, Settings, parameter_groups
+from harness.systems.mathamr.encoder.pack import Pack
+from harness.systems.mathamr.training import checkpoint
+from harness.systems.mathamr.training.schedule import Schedule
+
+LAST, BEST, LOG = "last.pt", "best.pt", "log.jsonl"
+Numbers = npt.NDArray[np.int64]
+Say = Callable[[str], None]
+NODES = 10_000  # of the graphs that are encoded together
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Questions and answers as numbers of a pack.
+
+    Attributes
+    ----------
+    query, document : int64, shape (pairs,). Numbers in the pack.
+    group : int64, shape (pairs,). Pairs of one question have one number; none is a negative of another.
+    """
+
+    query: Numbers
+    document: Numbers
+    group: Numbers
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def take(self, which: Numbers) -> Pairs:
+        """Some of the pairs."""
+        return Pairs(self.query[which], self.document[which], self.group[which])
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """How well a model finds the documents of held-out queries.
+
+    Attributes
+    ----------
+    loss : validation loss.
+    mrr : mean reciprocal rank of a query's own document among those of all pairs, other answers of its question left
+        out; ties count half.
+    chance : what a random order would give.
+    """
+
+    loss: float
+    mrr: float
+    chance: float
+
+
+def split(pairs: Pairs, share: float, seed: int) -> tuple[Pairs, Pairs]:
+    """Pairs to train on and pairs held out, by question: no question is on both sides."""
+    groups = np.unique(pairs.group)
+    order = np.random.default_rng([seed, 0xD1]).permutation(len(groups))
+    held = groups[order[: round(share * len(groups))]]
+    out = np.isin(pairs.group, held)
+    return pairs.take(np.flatnonzero(~out)), pairs.take(np.flatnonzero(out))
+
+
+def excluded(pairs: Pairs) -> npt.NDArray[np.bool_]:
+    """Which of a batch's documents are no negatives of which query: other answers of its question, and duplicates.
+
+    Shape (pairs, pairs). The pack holds equal graphs once, so duplicates are equal numbers.
+    """
+    same: npt.NDArray[np.bool_] = pairs.group[:, None] == pairs.group[None, :]
+    same |= pairs.document[:, None] == pairs.document[None, :]
+    same |= pairs.query[:, None] == pairs.query[None, :]
+    np.fill_diagonal(same, False)
+    return same
+
+
+def _order(pairs: Pairs, schedule: Schedule, epoch: int) -> list[Numbers]:
+    """The batches of an epoch; what is left over and smaller than two pairs is left out."""
+    order = np.random.default_rng([schedule.seed, epoch]).permutation(len(pairs))
+    steps = range(0, len(order), schedule.batch)
+    return [part for begin in steps if len(part := order[begin : begin + schedule.batch]) > 1]
+
+
+def _generator(*numbers: int) -> torch.Generator:
+    state = np.random.SeedSequence(numbers).generate_state(2, np.uint32)
+    return torch.Generator().manual_seed(int(state[0]) << 32 | int(state[1]))
+
+
+def _rate(schedule: Schedule, step: int, steps: int) -> float:
+    share = 0.5 * (1 + math.cos(math.pi * min(step / max(steps, 1), 1.0)))
+    return schedule.least_rate + (schedule.rate - schedule.least_rate) * share
+
+
+def initial(settings: Settings, seed: int) -> Encoder:
+    """The untrained model of a seed; the global random state is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Encoder(settings)
+
+
+@dataclass
+class _State:
+    """The place a training has come to."""
+
+    epoch: int = 0
+    step: int = 0  # within the epoch
+    best: float = math.inf
+    best_epoch: int = 0
+    total: float = 0.0  # of the losses of the epoch so far
+
+
+@dataclass(frozen=True, eq=False)
+class Trainer:
+    """A training: everything that does not change on its way.
+
+    Attributes
+    ----------
+    pack : the graphs of queries and documents.
+    identity : what the checkpoints belong to, such as the digests of the vocabulary and of the pack.
+    """
+
+    pack: Pack
+    train: Pairs
+    held: Pairs
+    settings: Settings
+    schedule: Schedule
+    folder: Path
+    identity: Mapping[str, str]
+    device: str = "cpu"
+
+    def run(self, say: Say) -> list[dict[str, Any]]:
+        """Train to the end, from the last checkpoint if there is one; the log, one entry an epoch.
+
+        The folder then holds the best weights (`best.pt`), the log and the last checkpoint.
+
+        Raises
+        ------
+        HarnessError
+            The checkpoint belongs to another training or is damaged, fewer than two pairs are held out, the loss is no
+            longer a number, or memory runs out.
+        """
+        if len(self.held) < 2:
+            raise HarnessError(f"training: {len(self.held)} pairs are held out, expected 2 or more; raise 'validation'")
+        model = initial(self.settings, self.schedule.seed).to(self.device)
+        optimizer = torch.optim.AdamW(parameter_groups(model, self.schedule.weight_decay), lr=self.schedule.rate)
+        if (self.folder / LAST).exists():
+            state, log = self._resume(model, optimizer)
+            say(f"training goes on at epoch {state.epoch + 1}, step {state.step + 1}")
+        else:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with _memory("the validation of the untrained model", self.schedule.batch):
+                state, log = _State(), [self._entry(0, model, None)]
+            say(_line(log[0]))
+        while state.epoch < self.schedule.epochs and state.epoch - state.best_epoch < self.schedule.patience:
+            with _memory(lambda: f"epoch {state.epoch + 1}, step {state.step + 1}", self.schedule.batch):
+                self._epoch(model, optimizer, state, log)
+            say(_line(log[-1]))
+        write_atomic(self.folder / LOG, "".join(json.dumps(entry) + "\n" for entry in log))
+        return log
+
+    def _epoch(
+        self, model: Encoder, optimizer: torch.optim.Optimizer, state: _State, log: list[dict[str, Any]]
+    ) -> None:
+        order = _order(self.train, self.schedule, state.epoch)
+        steps = self.schedule.epochs * len(order)
+        for _ in track(range(state.step, len(order)), f"epoch {state.epoch + 1} of {self.schedule.epochs}, steps"):
+            rate = _rate(self.schedule, state.epoch * len(order) + state.step, steps)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            pairs = self.train.take(order[state.step])
+            generator = _generator(self.schedule.seed, state.epoch, state.step)
+            state.total += self._step(model, optimizer, pairs, generator)
+            state.step += 1
+            if state.step % self.schedule.every == 0 and state.step < len(order):
+                self._save(model, optimizer, state, log)
+        mean = state.total / max(len(order), 1)
+        state.epoch, state.step, state.total = state.epoch + 1, 0, 0.0
+        log.append(self._entry(state.epoch, model, mean))
+        if log[-1]["validation loss"] < state.best:
+            state.best, state.best_epoch = log[-1]["validation loss"], state.epoch
+            checkpoint.save_model(self.folder / BEST, model, self.identity)
+        self._save(model, optimizer, state, log)
+
+    def _step(
+        self, model: Encoder, optimizer: torch.optim.Optimizer, pairs: Pairs, generator: torch.Generator
+    ) -> float:
+        model.train()
+        joined = self._batch(pairs)
+        schedule = self.schedule
+        joined = batches.augment(joined, schedule.node_mask, schedule.edge_dropout, generator, schedule.together)
+        optimizer.zero_grad(set_to_none=True)
+        value = self._loss(model, joined.to(self.device), pairs)
+        if not math.isfinite(value.item()):
+            raise HarnessError(f"training: the loss is {value.item()}; lower the learning rate (key 'rate')")
+        value.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
+        optimizer.step()
+        return value.item()
+
+    def _batch(self, pairs: Pairs) -> Batch:
+        """Queries, then documents, as one disconnected graph."""
+        numbers = [*pairs.query.tolist(), *pairs.document.tolist()]
+        return batches.collate([self.pack[i] for i in numbers], self.settings)
+
+    def _loss(self, model: Encoder, joined: Batch, pairs: Pairs) -> torch.Tensor:
+        kind = torch.device(self.device).type
+        with torch.autocast(kind, torch.bfloat16, enabled=self.schedule.autocast):
+            encoded = model(joined)
+        out = torch.from_numpy(excluded(pairs)).to(self.device)
+        half = len(pairs)
+        return loss.objective(
+            encoded.float(), joined, half, model.temperature(), self.schedule.beta, self.settings.normalise, out
+        )
+
+    def _entry(self, epoch: int, model: Encoder, mean: float | None) -> dict[str, Any]:
+        ranked = self._validate(model)
+        return {
+            "epoch": epoch,
+            "training loss": mean,
+            "validation loss": ranked.loss,
+            "validation MRR": ranked.mrr,
+            "chance": ranked.chance,
+            "temperature": float(model.temperature().detach()),
+        }
+
+    def _validate(self, model: Encoder) -> Ranked:
+        """Loss over batches in a fixed order, and the rank of each query's document among all that are held out."""
+        model.eval()
+        losses, weights = [], []
+        with torch.no_grad():
+            for begin in range(0, len(self.held), self.schedule.batch):
+                pairs = self.held.take(np.arange(begin, min(begin + self.schedule.batch, len(self.held))))
+                if len(pairs) > 1:
+                    losses.append(self._loss(model, self._batch(pairs).to(self.device), pairs).item())
+                    weights.append(len(pairs))
+        value = float(np.average(losses, weights=weights))
+        if not math.isfinite(value):
+            raise HarnessError(f"training: the validation loss is {value}; lower the learning rate (key 'rate')")
+        scores = self._scores(model)
+        mrr, chance = reciprocal_rank(scores, excluded(self.held))
+        return Ranked(value, mrr, chance)
+
+    def _scores(self, model: Encoder) -> npt.NDArray[np.float64]:
+        """Scores of all held-out documents for all held-out queries, shape (pairs, pairs)."""
+        sides = [self.held.query.tolist(), self.held.document.tolist()]
+        queries, documents = (
+            [rows.numpy() for rows in encode(model, self.pack, numbers, self.settings, self.device)]
+            for numbers in sides
+        )
+        if self.schedule.beta == 0:
+            singles = [np.stack([rows[-1] for rows in side]).astype(np.float64) for side in (queries, documents)]
+            single: npt.NDArray[np.float64] = singles[0] @ singles[1].T
+            return single
+        vectors = stack((str(i), rows, -1) for i, rows in enumerate(documents))
+        return scores_many(queries, vectors, mean=True).astype(np.float64)
+
+    def _save(self, model: Encoder, optimizer: torch.optim.Optimizer, state: _State, log: list[dict[str, Any]]) -> None:
+        content = {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "state": asdict(state),
+            "log": log,
+            "identity": self._identity(),
+        }
+        checkpoint.write(self.folder / LAST, content)
+
+    def _resume(self, model: Encoder, optimizer: torch.optim.Optimizer) -> tuple[_State, list[dict[str, Any]]]:
+        path = self.folder / LAST
+        content = checkpoint.read(path)
+        checkpoint.check_identity(path, content.get("identity", {}), self._identity())
+        try:
+            model.load_state_dict(content["model"])
+            optimizer.load_state_dict(content["optimizer"])
+            return _State(**content["state"]), list(content["log"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise HarnessError(f"{path}: no checkpoint of a training: {str(error).splitlines()[0]}") from None
+
+    def _identity(self) -> dict[str, str]:
+        return {
+            **self.identity,
+            "settings": json.dumps(asdict(self.settings), sort_keys=True),
+            "schedule": json.dumps(asdict(self.schedule), sort_keys=True),
+        }
+
+
+def reciprocal_rank(scores: npt.NDArray[np.float64], out: npt.NDArray[np.bool_]) -> tuple[float, float]:
+    """The mean reciprocal rank of the diagonal of `scores` in its rows, and that of a random order.
+
+    Parameters
+    ----------
+    out : shape as `scores`; what does not compete. Equal scores count as half a rank each.
+    """
+    own = np.diag(scores)[:, None]
+    competes = ~out
+    np.fill_diagonal(competes, False)
+    above = ((scores > own) & competes).sum(axis=1) + 0.5 * ((scores == own) & competes).sum(axis=1)
+    numbers = competes.sum(axis=1) + 1
+    harmonic = np.cumsum(1 / np.arange(1, int(numbers.max()) + 1))
+    return float(np.mean(1 / (1 + above))), float(np.mean(harmonic[numbers - 1] / numbers))
+
+
+def encode(
+    model: Encoder, pack: Pack, numbers: Sequence[int], settings: Settings, device: str = "cpu", nodes: int = NODES
+) -> list[torch.Tensor]:
+    """The vectors of some graphs of a pack, in that order: a tensor (vectors, p) each, on the CPU.
+
+    Graphs of like size are encoded together, of at most `nodes` nodes in all or one alone; where memory runs out, half
+    of them at a time.
+
+    Raises
+    ------
+    HarnessError
+        Memory runs out with one graph.
+    """
+    model.eval()
+    sizes = pack.sizes()[np.asarray(numbers, np.int64), 0]
+    waiting = list(_parts(np.argsort(sizes, kind="stable").tolist(), sizes, nodes))[::-1]
+    out: dict[int, torch.Tensor] = {}
+    with torch.no_grad(), progress("encoding graphs", len(numbers)) as told:
+        while waiting:
+            part = waiting.pop()
+            joined = batches.collate([pack[numbers[i]] for i in part], settings)
+            try:
+                encoded = model(joined.to(device)).float().cpu()
+            except RuntimeError as error:
+                if not _is_memory(error):
+                    raise
+                if len(part) == 1:
+                    raise HarnessError(f"out of memory while encoding a graph of {sizes[part[0]]:,} nodes") from None
+                waiting += [part[len(part) // 2 :], part[: len(part) // 2]]
+                continue
+            for row, i in enumerate(part):
+                out[i] = encoded[row][joined.mask[row]]
+            told.add(len(part))
+    return [out[i] for i in range(len(numbers))]
+
+
+def _parts(order: Sequence[int], sizes: Numbers, most: int) -> Iterator[list[int]]:
+    """Indices in runs of at most `most` nodes; a larger graph is a run of its own."""
+    part: list[int] = []
+    total = 0
+    for i in order:
+        if part and total + int(sizes[i]) > most:
+            yield part
+            part, total = [], 0
+        part.append(i)
+        total += int(sizes[i])
+    if part:
+        yield part
+
+
+def _is_memory(error: RuntimeError) -> bool:
+    """Whether it was memory that ran out, on a GPU or here."""
+    text = str(error)
+    return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in text or "out of memory" in text
+
+
+@contextmanager
+def _memory(where: str | Callable[[], str], batch: int) -> Iterator[None]:
+    """One line if memory runs out."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not _is_memory(error):
+            raise
+        place = where if isinstance(where, str) else where()
+        raise HarnessError(
+            f"out of memory at {place} with batches of {batch}: lower the key 'batch'; the last checkpoint is kept"
+        ) from None
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    what = "untrained model" if entry["epoch"] == 0 else f"epoch {entry['epoch']}, loss {entry['training loss']:.4f}"
+    return (
+        f"{what}: validation loss {entry['validation loss']:.4f}, MRR {entry['validation MRR']:.4f} "
+        f"(chance {entry['chance']:.4f}), temperature {entry['temperature']:.4f}"
+    )

@@ -1,0 +1,215 @@
+"""L2L: formulas that share shortest paths between leaves of operator trees, sequences of symbols, and symbols.
+
+After the leaf-to-leaf system of Vemuganti, Seiya and Kani (2025), as the thesis on MathAMR+ describes it: an unweighted
+ensemble of similarities of structure (paths between leaves of the operator tree), of LaTeX, and of the symbols of
+Presentation MathML. The latter two are read off the symbol layout tree here: its labels from left to right are the
+LaTeX without braces and spellings, and there where a corpus has trees alone. Each similarity is the Dice coefficient of
+multisets weighted by rarity, so that the length of both formulas counts; it lies between 0 and 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from harness.collections.corpus import Corpus
+from harness.data.columns import Floats
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Qrels, Run
+from harness.errors import HarnessError
+from harness.formulas.trees import forest
+from harness.formulas.trees.forest import Forest
+from harness.formulas.trees.tree import Tree
+from harness.formulas.trees.tuples import END
+from harness.io import checks
+from harness.store.cost import phase
+from harness.systems.base import Pool
+from harness.systems.lexical.postings import Offsets
+from harness.systems.lexical.system import needed
+from harness.systems.structural import formulas
+from harness.systems.structural.formulas import Formulas
+from harness.systems.structural.tangent import UNORDERED, Dice, Features, Keys, Nodes, hashes, nodes, then, wildcards
+
+SIMILARITIES = {"paths": "opt", "sequence": "slt", "symbols": "slt"}  # and the kind of trees they are of
+
+
+def leaf_paths(trees: Forest, all_: Nodes, most: int) -> Features:
+    """The shortest path between any two leaves of a tree: the labels on it, both leaves included.
+
+    Below an unordered operator a path is the same in both directions; else it goes from left to right. A tree of one
+    leaf has the path from there to the root. Where a tree has more than `most` paths, those with long arms (edges from
+    a leaf to the highest node of the path) are left out: as many as needed, but not all. All occurrences, any order.
+    """
+    reach = _arms(trees, all_, most)
+    loose = np.array([name.startswith(UNORDERED) for name in trees.label_names])[trees.labels]
+    leaf = np.flatnonzero(all_.leaf)
+    top, branch, arm = leaf, leaf, all_.label[leaf]
+    single = np.bincount(all_.tree[leaf], minlength=len(trees)) == 1
+    found: list[tuple[Offsets, Offsets, Offsets, Keys]] = []
+    alone, length = [], 0
+    while leaf.size:
+        # One edge up: the arm now ends below `top`, in the child `branch`.
+        length += 1
+        stays = (all_.parent[top] >= 0) & (length <= reach[all_.tree[leaf]])
+        if length > 1:
+            arm = then(arm, all_.label[top])
+        ends = (all_.parent[top] < 0) & single[all_.tree[leaf]]
+        alone.append((all_.tree[leaf[ends]], arm[ends]))
+        leaf, arm, branch = leaf[stays], arm[stays], top[stays]
+        top = all_.parent[branch]
+        found.append((top, leaf, branch, arm))
+    top, leaf, branch, arm = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    order = np.lexsort((leaf, top))
+    top, branch, arm = top[order], branch[order], arm[order]
+    # Entries of one top follow each other, of one branch too: each is paired with those behind its own branch.
+    place = np.arange(len(top))
+    begin = _ends(branch + top * len(all_.tree))
+    number = _ends(top) - begin
+    first = np.repeat(place, number)
+    second = np.arange(int(number.sum())) + np.repeat(begin - np.cumsum(number) + number, number)
+    one, two, middle = arm[first], arm[second], top[first]
+    free = loose[middle]
+    low, high = np.where(free, np.minimum(one, two), one), np.where(free, np.maximum(one, two), two)
+    path = then(then(low, all_.label[middle]), high)
+    tree, whole = (np.concatenate(parts) for parts in zip(*alone, strict=True))
+    whole = then(whole, np.broadcast_to(hashes([END]), whole.shape))  # no path between two leaves
+    return np.concatenate((all_.tree[middle], tree)), np.concatenate((path, whole))
+
+
+def _ends(run: Offsets) -> Offsets:
+    """For each entry the place behind the last of its run of equal neighbours."""
+    last = np.flatnonzero(np.append(run[1:] != run[:-1], True)[: len(run)]) + 1
+    out: Offsets = np.repeat(last, np.diff(last, prepend=0))
+    return out
+
+
+def _arms(trees: Forest, all_: Nodes, most: int) -> Offsets:
+    """The longest arm of each tree's paths, in edges, with which it has at most `most` paths, or any at all."""
+    reach = np.ones(len(trees), np.int64)
+    below = np.flatnonzero(all_.parent >= 0)
+    own = all_.leaf.astype(np.int64)
+    leaves, length = own, 0  # leaves at most `length` edges below each node
+    growing, before = np.ones(len(trees), dtype=bool), np.zeros(len(trees), np.int64)
+    while growing.any():
+        length += 1
+        squares = leaves**2
+        farther = own + np.bincount(all_.parent[below], weights=leaves[below], minlength=len(own)).astype(np.int64)
+        same = np.bincount(all_.parent[below], weights=squares[below], minlength=len(own)).astype(np.int64)
+        pairs = np.where(all_.leaf, 0, farther**2 - same) // 2
+        number = np.add.reduceat(pairs, trees.offsets[:-1])
+        fits = (number <= most) | (before == 0)
+        changed = np.add.reduceat((farther != leaves).astype(np.int64), trees.offsets[:-1]) > 0
+        growing &= fits & changed
+        reach[growing] = length
+        leaves, before = farther, number
+    return reach
+
+
+def sequences(all_: Nodes, length: int) -> Features:
+    """The runs of so many labels of a tree in its order, with marks before the first and behind the last."""
+    edge = hashes(["", " "])
+    trees = int(all_.tree[-1]) + 1 if len(all_.tree) else 0
+    tree = np.concatenate((np.repeat(np.arange(trees), length - 1), all_.tree, np.repeat(np.arange(trees), length - 1)))
+    label = np.concatenate((np.full(trees * (length - 1), edge[0]), all_.label, np.full(trees * (length - 1), edge[1])))
+    order = np.argsort(tree, kind="stable")
+    tree, label = tree[order], label[order]
+    number = len(label) - length + 1
+    key = label[:number]
+    for step in range(1, length):
+        key = then(key, label[step : step + number])
+    inside = tree[:number] == tree[length - 1 :]
+    return tree[:number][inside], key[inside]
+
+
+@dataclass(frozen=True)
+class L2L:
+    """Formulas ranked by the mean of similarities of structure, sequence and symbols.
+
+    A document counts with its best formula for each formula of the topic (or with the sum over its own), and a topic of
+    several formulas sums over them, each by the weight of its features.
+
+    Parameters
+    ----------
+    weights : of the similarities: `paths` between leaves of the operator tree, `sequence` of the symbols of the layout
+        tree, and `symbols` wherever they stand.
+    names : whether variables at the ends of paths keep their names; else all variables are alike there.
+    most : paths of a formula, about; see `leaf_paths`.
+    run : symbols of a part of a sequence.
+    aggregate : `best` or `sum`.
+    route : by which LaTeX is read into trees, `own` or `latexml`.
+    depth : documents returned of each topic.
+    """
+
+    weights: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(SIMILARITIES, 1.0))
+    names: bool = False
+    most: int = 2000
+    run: int = 3
+    aggregate: str = "best"
+    route: str = formulas.OWN
+    depth: int = 1000
+    name: str = "l2l"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.weights, Mapping) or not self.weights:
+            raise HarnessError(f"key 'weights' is {self.weights!r}, expected weights such as {{paths: 1}}")
+        for part, weight in self.weights.items():
+            checks.choice("weights", part, SIMILARITIES)
+            checks.number(f"weights.{part}", weight)
+        if not any(self.weights.values()):
+            raise HarnessError("key 'weights': expected one above 0")
+        for key in ("most", "run", "depth"):
+            checks.whole(key, getattr(self, key), low=1)
+        checks.choice("aggregate", self.aggregate, formulas.AGGREGATES)
+        checks.choice("route", self.route, formulas.ROUTES)
+
+    def __call__(
+        self,
+        topics: Topics,
+        corpus: Corpus | None,
+        workspace: Path,
+        training: Qrels | None = None,
+        pool: Pool | None = None,
+    ) -> Run:
+        """Rank documents by their formulas."""
+        corpus = needed(corpus, self.name)
+        wanted = {part: float(weight) for part, weight in self.weights.items() if weight}
+        with phase("index"):
+            kinds = sorted({SIMILARITIES[part] for part in wanted})
+            known = {kind: formulas.read(corpus, kind, self.route) for kind in kinds}
+            asked = {kind: formulas.queries(topics, corpus, kind, self.route) for kind in kinds}
+            indexes = {part: self.index(part, known[SIMILARITIES[part]].trees) for part in wanted}
+
+        def score(topic: Topic) -> Floats:
+            total = np.zeros(len(known[kinds[0]].ids))
+            for part, weight in wanted.items():
+                kind = SIMILARITIES[part]
+                total += weight * self.documents(part, asked[kind][topic.id], known[kind], indexes[part])
+            return total / sum(wanted.values())
+
+        return formulas.ranked(self.name, topics, known[kinds[0]], score, self.depth, pool)
+
+    def index(self, part: str, trees: Forest) -> Dice:
+        """The trees by their features for a similarity."""
+        return Dice.of(self.features(part, trees), len(trees))
+
+    def features(self, part: str, trees: Forest) -> Features:
+        """What trees have in common or not, by a similarity."""
+        all_ = nodes(trees)
+        if part == "paths":
+            return leaf_paths(trees, all_ if self.names else wildcards(all_), self.most)
+        return sequences(all_, self.run if part == "sequence" else 1)
+
+    def documents(self, part: str, asked: tuple[Tree, ...], known: Formulas, index: Dice) -> Floats:
+        """What a topic's trees give to all documents by a similarity, 0 to 1, shape (documents,)."""
+        total, mass = np.zeros(len(known.ids)), 0.0
+        for tree in asked:
+            features = self.features(part, forest.pack([tree]))
+            scores = index.score(features)
+            weight = float(index.weights(features[1]).sum())
+            found = np.flatnonzero(scores)
+            total += weight * known.documents(found, scores[found], self.aggregate)
+            mass += weight
+        return total / mass if mass else total

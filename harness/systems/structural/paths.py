@@ -1,0 +1,203 @@
+"""Paths of operator trees: from a node up to one of its ancestors, as 64-bit numbers, for many trees at once.
+
+After Zhong and Zanibbi (2019), "Structural similarity search for formulas using leaf-root paths in operator subtrees",
+and Approach0. A path is the labels on it, with the place of each argument except below unordered operators (`U!`). One
+that begins at a leaf has two forms: with the leaf's symbol, and with a wildcard that keeps only its kind (`V!x`,
+`V!*`). Paths that begin at an inner node have one form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.columns import Floats
+from harness.formulas.trees.forest import Forest
+from harness.formulas.trees.tree import Tree
+
+Hashes = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.int64]
+
+_FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
+_HALF, _THIRD, _REST = np.uint64(32), np.uint64(29), np.uint64(48)
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """Numbers of a forest's labels and edges that are the same for every forest.
+
+    Attributes
+    ----------
+    label, inner, wildcard : uint64, shape (labels,). Of the label, of the label where a path begins at an inner node,
+        and of the label's kind.
+    ordered : bool, shape (labels,). Whether the arguments' places count.
+    edge : uint64, shape (edges,).
+    """
+
+    label: Hashes
+    inner: Hashes
+    wildcard: Hashes
+    ordered: npt.NDArray[np.bool_]
+    edge: Hashes
+
+    @staticmethod
+    def of(forest: Forest) -> Codes:
+        """The codes of a forest."""
+        names = forest.label_names
+        return Codes(
+            _numbers(names),
+            _numbers(tuple(f"inner {name}" for name in names)),
+            _numbers(tuple(f"{name.partition('!')[0]}!*" for name in names)),
+            np.array([not name.startswith("U!") for name in names], dtype=np.bool_),
+            _numbers(tuple(f"edge {name}" for name in forest.edge_names)),
+        )
+
+
+def _numbers(names: tuple[str, ...]) -> Hashes:
+    digests = b"".join(hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
+    return np.frombuffer(digests, "<u8").astype(np.uint64)
+
+
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """The paths of some trees; nodes are numbered through all of them.
+
+    Attributes
+    ----------
+    node, top : int64, shape (paths,). Where each path begins and ends.
+    wildcard, symbol : uint64, shape (paths,). Its two forms; equal for those that begin at an inner node.
+    height : int32, shape (paths,). Edges; 0 for a node alone.
+    leaf : bool, shape (nodes,).
+    tree : int64, shape (nodes,). The tree of each node, by its place among the trees asked for.
+    """
+
+    node: Places
+    top: Places
+    wildcard: Hashes
+    symbol: Hashes
+    height: npt.NDArray[np.int32]
+    leaf: npt.NDArray[np.bool_]
+    tree: Places
+
+    @property
+    def leaves(self) -> Places:
+        """Leaves of each tree."""
+        return np.bincount(self.tree[self.leaf], minlength=int(self.tree[-1]) + 1)
+
+
+def paths(forest: Forest, codes: Codes, trees: Places, height: int, full: bool = False) -> Paths:
+    """The paths of at most `height` edges from every node; with `full` also the longer ones from leaves.
+
+    Time and memory: nodes times height, with `full` plus leaves times depth.
+    """
+    begin, end = forest.offsets[trees], forest.offsets[trees + 1]
+    lengths = end - begin
+    first = np.cumsum(lengths) - lengths
+    at = np.arange(int(lengths.sum())) + np.repeat(begin - first, lengths)
+    parent = forest.parents[at] + np.repeat(first, lengths)
+    label, edge = forest.labels[at], forest.edges[at]
+    root = np.zeros(len(at), np.bool_)
+    root[first] = True
+    leaf = np.ones(len(at), np.bool_)
+    leaf[parent[~root]] = False
+    # What a step from each node to its parent does to a path's number.
+    above = label[parent]
+    step = codes.label[above] + np.where(codes.ordered[above], codes.edge[edge], np.uint64(0))
+
+    node = top = np.arange(len(at))
+    symbol = np.where(leaf, codes.label[label], codes.inner[label])  # a leaf may have the label of an operator
+    wildcard = np.where(leaf, codes.wildcard[label], symbol)
+    parts = [(node, top, wildcard, symbol)]
+    while node.size and (len(parts) <= height or full):
+        stay = ~root[top]
+        if len(parts) > height:
+            stay &= leaf[node]
+        node, top, wildcard, symbol = node[stay], top[stay], wildcard[stay], symbol[stay]
+        wildcard, symbol = _mixed(wildcard, step[top]), _mixed(symbol, step[top])
+        top = parent[top]
+        parts.append((node, top, wildcard, symbol))
+    heights = np.repeat(np.arange(len(parts), dtype=np.int32), [len(part[0]) for part in parts])
+    nodes, tops, wildcards, symbols = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Paths(nodes, tops, wildcards, symbols, heights, leaf, np.repeat(np.arange(len(trees)), lengths))
+
+
+def _mixed(path: Hashes, step: Hashes) -> Hashes:
+    path = (path * _FIRST) ^ step  # not symmetric: a label below itself is not nothing
+    path = (path ^ (path >> _THIRD)) * _SECOND
+    return path ^ (path >> _HALF)
+
+
+def counted(first: Places, second: Places, width: int) -> tuple[Places, Places, Places]:
+    """How often each pair of numbers comes: first, second (below `width`), count; sorted."""
+    pairs, counts = np.unique(first * width + second, return_counts=True)
+    return pairs // width, pairs % width, counts
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Paths of a query by group (its tree, or the node they end in), ready to be matched with those of documents.
+
+    Attributes
+    ----------
+    known : uint64, shape (distinct paths,), sorted.
+    weight : float64, of the same shape.
+    start, group, count : where each path's groups begin; the groups, and how often the path comes in each.
+    groups : number of groups.
+    """
+
+    known: Hashes
+    weight: Floats
+    start: Places
+    group: Places
+    count: Places
+    groups: int
+
+    @staticmethod
+    def of(hashes: Hashes, group: Places, groups: int) -> Asked:
+        """Paths and their groups, each path of weight 1."""
+        known, number = np.unique(hashes, return_inverse=True)
+        path, group, count = counted(number, group, groups)
+        return Asked(known, np.ones(len(known)), np.searchsorted(path, np.arange(len(known) + 1)), group, count, groups)
+
+    @cached_property
+    def _maybe(self) -> npt.NDArray[np.bool_]:
+        """Whether a known path begins with these 16 bits: most others are ruled out so, without a search."""
+        out = np.zeros(1 << 16, np.bool_)
+        out[self.known >> _REST] = True
+        return out
+
+    def shared(self, hashes: Hashes, group: Places, groups: int) -> Floats:
+        """Weights of the paths in common with each group of documents' paths, shape (query's groups, groups).
+
+        A path counts as often as it comes in both: the minimum.
+        """
+        some = np.flatnonzero(self._maybe[hashes >> _REST])
+        at = np.minimum(np.searchsorted(self.known, hashes[some]), len(self.known) - 1)
+        same = self.known[at] == hashes[some]
+        path, group, count = counted(at[same], group[some[same]], groups)
+        lengths = self.start[path + 1] - self.start[path]
+        entry = np.repeat(np.arange(len(path)), lengths)
+        asked = np.arange(len(entry)) + np.repeat(self.start[path] - np.cumsum(lengths) + lengths, lengths)
+        value = np.minimum(count[entry], self.count[asked]) * self.weight[path[entry]]
+        key = self.group[asked] * groups + group[entry]
+        out: Floats = np.bincount(key, weights=value, minlength=groups * self.groups).astype(np.float64, copy=False)
+        return out.reshape(self.groups, groups)
+
+
+def canonical(tree: Tree) -> str:
+    """A text that is the same for trees that differ in the order of unordered operators' arguments only."""
+    below: list[list[str]] = [[] for _ in tree.labels]
+    for number in range(len(tree) - 1, 0, -1):
+        parent = tree.parents[number]
+        ordered = not tree.labels[parent].startswith("U!")
+        text = _written(tree.labels[number], below[number])
+        below[parent].append(f"{tree.edges[number]} {text}" if ordered else text)
+    return _written(tree.labels[0], below[0])
+
+
+def _written(label: str, below: list[str]) -> str:
+    return f"{len(label)}:{label}({','.join(sorted(below))})"

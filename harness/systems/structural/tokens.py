@@ -1,0 +1,212 @@
+"""Formulas as tokens beside words: symbol pairs of layout trees and paths of operator trees; BM25 that weighs them.
+
+The functions take the LaTeX of one formula and are named in a view's `formulas`. Their tokens begin with `#`, so that
+they equal no word and no token of LaTeX; they hold no blank and are printable. Where nothing could be read (`E!`) there
+are none.
+
+    #V!x,N!2,a      a pair of the layout tree: x with a 2 above (`symbol_pairs`, `wide_symbol_pairs`)
+    #V!𝑥<U!plus<U!eq     a path of the operator tree: an x in a sum in an equation (`operator_paths`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from itertools import chain
+from pathlib import Path
+
+from harness.collections.corpus import Corpus
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Qrels, Run
+from harness.errors import HarnessError
+from harness.formulas.opt import read as operators
+from harness.formulas.slt import read as layout
+from harness.formulas.trees.reading import ERROR
+from harness.formulas.trees.tree import Tree
+from harness.formulas.trees.tuples import tuples
+from harness.io import checks
+from harness.io.console import say
+from harness.store import artefacts, code
+from harness.store.cost import phase
+from harness.systems.base import Pool
+from harness.systems.lexical import text
+from harness.systems.lexical.postings import Bag, Scored, Tokens, encode, field_text, join
+from harness.systems.lexical.system import BM25, Index, query_words
+from harness.systems.structural import formulas
+
+MARK = "#"
+HEIGHT = 3  # edges of a path of an operator tree, at most
+_REMEMBERED = 1 << 14
+
+
+@lru_cache(_REMEMBERED)
+def symbol_pairs(latex: str) -> tuple[str, ...]:
+    """The pairs of neighbouring symbols of the layout tree; the last symbol of each branch is paired with its end."""
+    return _pairs(layout.read_latex(latex).tree, 1)
+
+
+@lru_cache(_REMEMBERED)
+def wide_symbol_pairs(latex: str) -> tuple[str, ...]:
+    """The same of symbols at most two edges apart."""
+    return _pairs(layout.read_latex(latex).tree, 2)
+
+
+@lru_cache(_REMEMBERED)
+def operator_paths(latex: str) -> tuple[str, ...]:
+    """The paths from each leaf of the operator tree upwards, over 0 to `HEIGHT` edges."""
+    return _paths(operators.read_latex(latex).tree)
+
+
+def pairs_and_paths(latex: str) -> tuple[str, ...]:
+    """Both `symbol_pairs` and `operator_paths`."""
+    return symbol_pairs(latex) + operator_paths(latex)
+
+
+def _paths(tree: Tree) -> tuple[str, ...]:
+    inner = set(tree.parents)
+    out: list[str] = []
+    for leaf, label in enumerate(tree.labels):
+        if leaf in inner:
+            continue
+        path, node = label, leaf
+        for _ in range(HEIGHT + 1):
+            if tree.labels[node] == ERROR:
+                break
+            out.append(_printable(MARK + path))
+            node = tree.parents[node]
+            if node < 0:
+                break
+            path += "<" + tree.labels[node]
+    return tuple(out)
+
+
+def _pairs(tree: Tree, window: int) -> tuple[str, ...]:
+    found = tuples(tree, window, ends=True)
+    return tuple([_printable(MARK + ",".join(each)) for each in found if ERROR not in each[:2]])
+
+
+def _printable(token: str) -> str:
+    if token.isascii() and token.isprintable() and " " not in token:
+        return token
+    return "".join([c if c.isprintable() and not c.isspace() else f"&#{ord(c)};" for c in token])
+
+
+# What the functions above make of a formula's trees of the kinds that they need.
+_MAKERS: dict[str, tuple[tuple[str, Callable[[Tree], tuple[str, ...]]], ...]] = {
+    "symbol_pairs": (("slt", partial(_pairs, window=1)),),
+    "wide_symbol_pairs": (("slt", partial(_pairs, window=2)),),
+    "operator_paths": (("opt", _paths),),
+    "pairs_and_paths": (("slt", partial(_pairs, window=1)), ("opt", _paths)),
+}
+
+
+def tokens_by(name: str, latex: Iterable[str], route: str) -> dict[str, tuple[str, ...]]:
+    """The tokens that one of the functions of this module gives, of trees read by a route: LaTeX -> its tokens."""
+    distinct = list(dict.fromkeys(latex))
+    made = [
+        [make(read(each).tree) for each in distinct]
+        for kind, make in _MAKERS[name]
+        for read in [formulas.reader(distinct, kind, route)]
+    ]
+    return {each: tuple(chain(*parts)) for each, *parts in zip(distinct, *made, strict=True)}
+
+
+@dataclass(frozen=True)
+class FormulaBM25(BM25):
+    """BM25 over words and tokens of formulas together, in one index, as Tangent-L does it.
+
+    s(q, d) = alpha * (sum over the query's tokens of formulas) + (1 - alpha) * (sum over its words); documents have one
+    length. With alpha = 0.5 this ranks as BM25 does (Fraser, Kane and Tompa 2018; Ng et al. 2020).
+
+    Parameters
+    ----------
+    alpha : weight of the tokens of formulas, 0 to 1. Those of LaTeX in the view `latex` are words here.
+    route : by which LaTeX is read into trees, `own` or `latexml`; the latter for the functions of this module alone.
+    """
+
+    alpha: float = 0.5
+    route: str = formulas.OWN
+    name: str = "bm25-formulas"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.number("alpha", self.alpha, high=1)
+        if checks.choice("route", self.route, formulas.ROUTES) != formulas.OWN:
+            self._function  # noqa: B018  (a fault is found at once)
+
+    def __call__(
+        self,
+        topics: Topics,
+        corpus: Corpus | None,
+        workspace: Path,
+        training: Qrels | None = None,
+        pool: Pool | None = None,
+    ) -> Run:
+        """Rank by the score; without a pool, documents without any token of the topic are not returned."""
+        if self._function:
+            # All at once, which is far quicker than one by one; below they come from LaTeXML's cache.
+            asked = [str(getattr(topic, name)) for topic in topics for name in self._query if name != "tags"]
+            with phase("index"):
+                tokens_by(self._function, _latex(asked), self.route)
+        return super().__call__(topics, corpus, workspace, training, pool)
+
+    def score(self, index: Index, topic: Topic) -> Scored:
+        """The scores of all documents for a topic."""
+        words = query_words(topic, self._query, self._tokenise)
+        return index.score({w: n * (self.alpha if w[0] == MARK else 1 - self.alpha) for w, n in words.items()})
+
+    def bag(self, corpus: Corpus) -> Bag:
+        """The documents as bags of words; says if no formula stands in their texts, so that alpha has no effect."""
+        bag = super().bag(corpus) if not self._function else self._by_function(corpus)
+        if self.view.get("formulas") is not None and not any(word.startswith(MARK) for word in bag.numbers):
+            say(f"corpus {corpus.name}: no formula stands in the text of any document: only words count")
+        return bag
+
+    def _by_function(self, corpus: Corpus) -> Bag:
+        fields = checks.weights("document", self.document)
+        spec = {
+            "corpus": corpus.name,
+            "digest": corpus.digest(),
+            "columns": [list(corpus.fields), list(corpus.keep)],
+            "fields": sorted(fields),
+            "view": dict(self.view),
+            "code": code.of(__name__),
+            **formulas.via(self.route),
+        }
+        folder = artefacts.get_or_build("tokens", spec, lambda made: self._encoded(corpus, fields).save(made))
+        return join(Tokens.load(folder), fields, min_count=self.min_count, max_share=self.max_share)
+
+    def _encoded(self, corpus: Corpus, fields: Mapping[str, int]) -> Tokens:
+        known: dict[str, tuple[str, ...]] = {}
+        for _, new in formulas.ahead(corpus, lambda each: _latex(field_text(each, name) or "" for name in fields)):
+            known |= tokens_by(self._function, new, self.route)
+        return encode(corpus, sorted(fields), self._view(known.__getitem__))
+
+    @cached_property
+    def _function(self) -> str:
+        """The function of this module whose tokens are made of LaTeXML's trees; "" if there is none."""
+        dotted = self.view.get("formulas")
+        if self.route == formulas.OWN or dotted is None:
+            return ""
+        module, _, name = str(dotted).rpartition(".")
+        if module != __name__:
+            raise HarnessError(
+                f"key 'view.formulas' is {dotted!r}, which 'route: {self.route}' does not know; "
+                f"expected {__name__}.NAME with one of {', '.join(_MAKERS)}"
+            )
+        return checks.choice("view.formulas", name, _MAKERS)
+
+    @cached_property
+    def _tokenise(self) -> text.Tokenise:
+        if not self._function:
+            return text.configured(self.view)
+        return self._view(lambda latex: tokens_by(self._function, [latex], self.route)[latex])
+
+    def _view(self, function: text.FormulaTokens) -> text.Tokenise:
+        return text.view(**{**self.view, "formulas": function})
+
+
+def _latex(texts: Iterable[str]) -> Iterator[str]:
+    """The formulas in texts."""
+    return (latex for each in texts for _, latex in text.split_formulas(each) if latex)

@@ -1,0 +1,211 @@
+"""Search for declarations of a proof library: fields of different weight, and a prior from how often others use them.
+
+The score of a declaration is BM25F (Zaragoza et al., TREC 2004, Section 2.2) over its name, documentation, signature
+and module, plus `prior` times log(1 + mentions). Mentions are the signatures of other declarations that name it: what
+much is stated about is more likely what somebody asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.collections.corpus import Corpus
+from harness.data.columns import Floats
+from harness.data.topics import Topics
+from harness.data.trec import Ids, Qrels, Run
+from harness.errors import HarnessError, suggestion
+from harness.io import checks
+from harness.store import artefacts, code
+from harness.store.cost import phase
+from harness.systems.base import Pool
+from harness.systems.lexical import text, weighting
+from harness.systems.lexical.postings import Offsets, Postings, Scored, check_fields, field_text
+from harness.systems.lexical.system import Weights, needed, query_words, tokens_of, topic_weights
+from harness.systems.ranking import rank
+
+_NONE = -1
+
+
+def mentions(declarations: Sequence[tuple[str, str]]) -> Offsets:
+    """How many signatures of other declarations mention each declaration, shape (declarations,).
+
+    An identifier in a signature is looked up as Lean does, from the namespace of the signature's own declaration
+    outwards: in the signature of `Set.Finite.union`, `Finite` is `Set.Finite.Finite`, else `Set.Finite`, else
+    `Finite`, whichever the corpus holds first. Opened namespaces and dot notation on variables are not resolved. A
+    signature counts once, however often it names the declaration. Names of one character are those of variables.
+
+    Parameters
+    ----------
+    declarations : (full name, signature).
+    """
+    row = {name: number for number, (name, _) in enumerate(declarations)}
+    found = np.zeros(len(row), np.int64)
+    meant: dict[str, int] = {}
+    before = None
+    for own, (name, signature) in enumerate(declarations):
+        namespace = name.rpartition(".")[0]
+        if namespace != before:  # what follows in a file is mostly of the same namespace
+            before, meant = namespace, {}
+        named = set[int]()
+        for identifier in set(text.identifiers(signature)):
+            if (number := meant.get(identifier)) is None:
+                number = meant[identifier] = _resolved(identifier, namespace, row)
+            named.add(number)
+        found[list(named - {own, _NONE})] += 1
+    return found
+
+
+def _resolved(identifier: str, namespace: str, row: Mapping[str, int]) -> int:
+    """The number of the declaration that an identifier means inside a namespace, or `_NONE`."""
+    if len(identifier) == 1:
+        return _NONE
+    while namespace:
+        if (number := row.get(f"{namespace}.{identifier}")) is not None:
+            return number
+        namespace = namespace.rpartition(".")[0]
+    return row.get(identifier, _NONE)
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """Declarations ready to be scored.
+
+    Attributes
+    ----------
+    prior : float64, shape (declarations,). What is added to the score of those that share a word with the query.
+    """
+
+    postings: Postings
+    prior: Floats
+
+    @property
+    def ids(self) -> Ids:
+        """Names of the declarations."""
+        return self.postings.ids
+
+    def score(self, query: Mapping[str, float]) -> Scored:
+        """The scores of all declarations, and that of an empty one (0); word -> weight."""
+        scores, floor = self.postings.score(query)
+        return np.where(scores > 0, scores + self.prior, scores), floor
+
+
+@dataclass(frozen=True)
+class Declarations:
+    """BM25F over the fields of declarations, with a prior.
+
+    Parameters
+    ----------
+    view : parameters of `harness.systems.lexical.text.view`, the same for all fields and the query.
+    fields : field of the corpus -> weight of its words; a field of weight 0 is not read.
+    b : field -> how far its length counts, 0 to 1; .75 for those not named.
+    k1 : how soon further occurrences of a word stop to count.
+    prior : weight of log(1 + mentions); 0 switches it off, and the corpus then needs no statements.
+    statement : field that holds the signatures in which mentions are counted.
+    query : field of the topic -> how often its words count.
+    depth : declarations returned of each topic.
+    """
+
+    view: Mapping[str, Any] = field(default_factory=lambda: {"name": "declarations", "stem": "porter", "whole": True})
+    fields: Mapping[str, float] = field(default_factory=lambda: {"name": 1, "doc": 1, "signature": 1, "module": 1})
+    b: Mapping[str, float] = field(default_factory=dict)
+    k1: float = 1.2
+    prior: float = 0.5
+    statement: str = "signature"
+    query: Weights = field(default_factory=lambda: {"title": 1, "body": 1})
+    depth: int = 1000
+    name: str = "declarations"
+
+    def __post_init__(self) -> None:
+        weights = self._weights
+        for name, share in _mapping("b", self.b).items():
+            if name not in weights:
+                raise HarnessError(f"key 'b.{name}' names no field that is read; {suggestion(name, weights)}")
+            checks.number(f"b.{name}", share, high=1)
+        checks.number("k1", self.k1)
+        checks.number("prior", self.prior)
+        checks.whole("depth", self.depth, low=1)
+        topic_weights(self.query)
+        text.configured(self.view)
+
+    def __call__(
+        self,
+        topics: Topics,
+        corpus: Corpus | None,
+        workspace: Path,
+        training: Qrels | None = None,
+        pool: Pool | None = None,
+    ) -> Run:
+        """Rank by the score; without a pool, declarations without any word of the topic are not returned.
+
+        Raises HarnessError for a corpus that lacks one of the fields, or shares no word with any topic.
+        """
+        with phase("index"):
+            index = self.index(needed(corpus, self.name))
+        query, tokenise = topic_weights(self.query), text.configured(self.view)
+        return rank(
+            self.name,
+            topics,
+            index.ids,
+            lambda topic: index.score(query_words(topic, query, tokenise)),
+            self.depth,
+            pool,
+        )
+
+    def index(self, corpus: Corpus) -> Index:
+        """The declarations ready to be scored; their tokens and mentions are taken from the store, or put there."""
+        tokens = tokens_of(corpus, self._weights, self.view)
+        b = {name: self.b.get(name, 0.75) for name in self._weights}
+        postings = weighting.bm25f(tokens, self._weights, b, self.k1)
+        if not self.prior:
+            return Index(postings, np.zeros(len(postings.ids)))
+        return Index(postings, self.prior * np.log1p(mentions_of(corpus, self.statement)))
+
+    @cached_property
+    def _weights(self) -> dict[str, float]:
+        """The fields that are read."""
+        given = _mapping("fields", self.fields)
+        weights = {name: checks.number(f"fields.{name}", weight) for name, weight in given.items()}
+        if not any(weights.values()):
+            raise HarnessError("key 'fields' has no field of a weight above 0")
+        return {name: weight for name, weight in weights.items() if weight}
+
+
+def mentions_of(corpus: Corpus, statement: str) -> Offsets:
+    """The mentions of a corpus's declarations in its order; from the store, if they have been counted before."""
+    spec = {
+        "corpus": corpus.name,
+        "digest": corpus.digest(),
+        "columns": [list(corpus.fields), list(corpus.keep)],
+        "statement": statement,
+        "code": code.of(__name__),
+    }
+
+    def build(folder: Path) -> None:
+        np.save(folder / "mentions.npy", mentions(list(_declarations(corpus, statement))))
+
+    path = artefacts.get_or_build("mentions", spec, build) / "mentions.npy"
+    try:
+        counted: Offsets = np.load(path)
+    except (OSError, ValueError, EOFError) as error:
+        raise HarnessError(f"{path}: not the mentions of declarations: {error}") from None
+    return counted
+
+
+def _declarations(corpus: Corpus, statement: str) -> Iterable[tuple[str, str]]:
+    seen = set[str]()
+    for document in corpus:
+        seen.update(document.columns)
+        yield document.id, field_text(document, statement) or ""
+    check_fields(corpus, [statement], seen)
+
+
+def _mapping(key: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise HarnessError(f"key {key!r} is {value!r}, expected fields and numbers such as {{name: 2, doc: 1}}")
+    return {str(name): number for name, number in value.items()}
