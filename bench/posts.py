@@ -18,6 +18,7 @@ from html import escape
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+from harness.collections.corpora import reader
 from harness.collections.corpus import Corpus
 from harness.collections.readers.arqmath import rows
 
@@ -40,7 +41,7 @@ print(count, spent, peak)
 
 def corpus(path: Path) -> Corpus:
     """A file of posts as a corpus."""
-    return Corpus("posts", "Generated posts", "CC0", path, reader="arqmath-posts")
+    return Corpus("posts", "Generated posts", "CC0", path, reader=reader("arqmath-posts"))
 
 
 def text(rng: random.Random, words: int, formula: Iterator[int]) -> str:

@@ -11,9 +11,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from harness.cli.reproduce import _reproduce
-from harness.cli.run import _run
-from harness.cli.settings import _import_from_here, _sweep_folder, _swept
+from harness.cli.settings import import_from_here, sweep_folder, swept
 from harness.errors import HarnessError, SystemRaisedError, suggestion
 from harness.io import config, interrupt
 from harness.io.console import tell
@@ -74,7 +72,7 @@ def main(command: str, arguments: Sequence[str]) -> None:
     os.environ["HARNESS_SWEEP"] = content_key(content)[:12]
     sys.argv = [f"harness {command}", *arguments]
     ours = str(config.folders()[0].resolve())
-    task: Callable[[DictConfig], float | None] = {"reproduce": _reproduce, "run": _run}[command]
+    task = _task(command)
 
     @wraps(task)
     def job(cfg: DictConfig) -> float | None:
@@ -108,6 +106,14 @@ def main(command: str, arguments: Sequence[str]) -> None:
         _summarise(arguments)
 
 
+def _task(command: str) -> Callable[[DictConfig], float | None]:
+    """What does the command, loaded when its configuration has been checked."""
+    from harness.cli.reproduce import reproduce
+    from harness.cli.run import run
+
+    return {"reproduce": reproduce, "run": run}[command]
+
+
 def _varied(arguments: Sequence[str]) -> list[str]:
     """The keys that are given several values."""
     found = []
@@ -122,12 +128,12 @@ def _failed_point(cfg: DictConfig, error: HarnessError) -> bool:
     """Whether the fault is one point's of a sweep: then it is kept, and the sweep goes on."""
     from harness.experiments.sweep import Point, write_point
 
-    overrides = _swept()
+    overrides = swept()
     if not overrides:
         return False
     if isinstance(error, SystemRaisedError):
         tell(error.trace)
-    write_point(_sweep_folder(str(cfg.output)), Point(overrides, error=str(error).splitlines()[0]))
+    write_point(sweep_folder(str(cfg.output)), Point(overrides, error=str(error).splitlines()[0]))
     return True
 
 
@@ -135,10 +141,10 @@ def _summarise(arguments: Sequence[str]) -> None:
     from harness.cli.run import summarise
     from harness.render.write import FORMATS
 
-    _import_from_here()
+    import_from_here()
     given = {name: value for name, _, value in (argument.partition("=") for argument in arguments)}
     formats = [name.strip() for name in given.get("formats", "").strip("[]").split(",") if name.strip()]
-    summarise(_sweep_folder(given.get("output", "reports")), formats or FORMATS)
+    summarise(sweep_folder(given.get("output", "reports")), formats or FORMATS)
 
 
 def _line(error: Exception) -> str:

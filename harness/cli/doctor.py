@@ -1,4 +1,4 @@
-""""""
+"""What a machine lacks, and the command that installs it."""
 
 from __future__ import annotations
 
@@ -7,23 +7,12 @@ import platform
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.cli.list import _print_left
-from harness.cli.main import app
 from harness.formulas.mathml import latexml
 from harness.io import config
 from harness.io.files import cache_root
 from harness.sources.network import reachable
 from harness.systems.build import missing_module
 from harness.systems.lexical import anserini
-
-
-@app.command()
-def doctor() -> None:
-    """What is missing on this machine, and the command that installs it."""
-    from harness.cli.doctor import findings
-
-    rows = findings()
-    _print_left([["check", "state", "what to do"], *rows])
 
 
 def findings() -> list[list[str]]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.main import app
 from harness.errors import HarnessError, suggestion
 from harness.io.console import out, say
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from harness.sources.resource import Folder, Resource
 
 
-@app.command()
 def fetch(
     names: Annotated[list[str], typer.Argument(help="Collections, corpora, papers or sources; see 'harness list'.")],
     probe: Annotated[bool, typer.Option("--probe", help="Only say whether the files can be had.")] = False,

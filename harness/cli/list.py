@@ -1,14 +1,10 @@
-"""The command `list`."""
+"""The commands `list` and `doctor`: what exists, and what is missing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from harness.cli.main import app
-from harness.io.console import out
+from harness.io.console import out, out_left
 
 
-@app.command(name="list")
 def list_() -> None:
     """What exists: collections, corpora, papers, systems, with licence and state."""
     from harness.collections.corpora import load_corpus
@@ -47,10 +43,11 @@ def list_() -> None:
     }
     for heading, rows in tables.items():
         out(heading)
-        _print_left(rows)
+        out_left(rows)
 
 
-def _print_left(rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        out("  ".join(field.ljust(width) for field, width in zip(row, widths, strict=True)).rstrip())
+def doctor() -> None:
+    """What is missing on this machine, and the command that installs it."""
+    from harness.cli.doctor import findings
+
+    out_left([["check", "state", "what to do"], *findings()])

@@ -9,7 +9,10 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.score import register
+from harness.cli.fetch import fetch
+from harness.cli.list import doctor, list_
+from harness.cli.score import ScoreCommand, compare, score
+from harness.cli.store import store_app
 from harness.errors import HarnessError, SystemRaisedError
 from harness.io import interrupt
 from harness.io.console import leave_pipe, out, say, tell
@@ -22,7 +25,12 @@ app = typer.Typer(
     help="Evaluate mathematical information retrieval: reproduce papers, score and compare runs.",
 )
 HYDRA_COMMANDS = ("reproduce", "run")
-register(app)
+app.command(cls=ScoreCommand)(score)
+app.command(cls=ScoreCommand)(compare)
+app.command()(fetch)
+app.command(name="list")(list_)
+app.add_typer(store_app, name="store", rich_help_panel=None)
+app.command()(doctor)
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []})

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.settings import _settings
+from harness.cli.settings import checked_settings
 from harness.io.console import out, out_table, say, track
 
 if TYPE_CHECKING:
@@ -17,20 +17,22 @@ if TYPE_CHECKING:
     from harness.scoring.scores import Scores
 
 
-def _reproduce(cfg: DictConfig) -> None:
-    from harness.papers import paper, reproduce
+def reproduce(cfg: DictConfig) -> None:
+    """A paper's tables recomputed and reported; `paper=all` for every paper, no paper for the demonstration."""
+    from harness.papers import paper
+    from harness.papers.reproduce import reproduce as recompute
     from harness.render.write import first_page, write_report
     from harness.report.paper import paper_report
     from harness.store.provenance import provenance
 
-    settings = _settings(cfg, "reproduce")
+    settings = checked_settings(cfg, "reproduce")
     paper_key = settings["paper"].get("key")
     output = Path(settings["output"])
     if paper_key == "demo":
         _demonstrate(settings, output)
         return
     for key in paper.paper_names() if paper_key == "all" else [str(paper_key)]:
-        reproduction = reproduce.reproduce(paper.load_paper(key), say, track)
+        reproduction = recompute(paper.load_paper(key), say, track)
         files = {file.name: file.sha256 for file in reproduction.paper.files()}
         report = paper_report(reproduction, provenance(files), settings["alpha"], settings["seed"])
         written = write_report(report, output / key, settings["formats"])

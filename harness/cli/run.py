@@ -1,4 +1,8 @@
-""""""
+"""The command `run`: one configuration produced, scored and reported; or the points of a sweep, and what came of them.
+
+With `tune`, the points of a sweep are scored on other collections than the one that is reported: the configuration is
+chosen there, and the reported topics see the chosen one alone.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.settings import _import_from_here, _settings, _sweep_folder, _swept
+from harness.cli.settings import checked_settings, import_from_here, sweep_folder, swept
 from harness.collections.corpora import load_corpus
-from harness.collections.load import load_collection, load_protocol
+from harness.collections.load import load_collection
 from harness.data.trec import TAG
 from harness.errors import HarnessError, suggestion
 from harness.experiments.evaluate import cautions, evaluate, inputs
@@ -22,6 +26,7 @@ from harness.io.console import out, say
 from harness.render.write import first_page, write_report
 from harness.report.comparison import comparison_report, headline
 from harness.report.sweep import sweep_report
+from harness.scoring.protocol import load_protocol
 from harness.scoring.scores import Scores
 from harness.store.artefacts import key
 from harness.store.provenance import provenance
@@ -32,15 +37,14 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 
-def _run(cfg: DictConfig) -> float | None:
-    from harness.cli.run import check, point, report
-
-    _import_from_here()
-    settings = _settings(cfg, "run")
-    overrides = _swept()
+def run(cfg: DictConfig) -> float | None:
+    """One run, or one point of a sweep: then the mean of the first measure."""
+    import_from_here()
+    settings = checked_settings(cfg, "run")
+    overrides = swept()
     check(settings, sweeping=bool(overrides))
     if overrides:
-        return point(settings, overrides, _sweep_folder(settings["output"]))
+        return point(settings, overrides, sweep_folder(settings["output"]))
     report(settings)
     return None
 

@@ -75,7 +75,7 @@ Quiet = Annotated[
 ]
 
 
-class _Command(TyperCommand):
+class ScoreCommand(TyperCommand):
     """A command whose `--topics FILE` was a flag once, and would swallow what stands behind the flag."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  (its type is private to typer)
@@ -177,12 +177,6 @@ def compare(
         out("")
         _print_tests(comparison, evaluation.scores[0].protocol.label)
     _finish(asked, evaluation, comparison, files, output)
-
-
-def register(app: typer.Typer) -> None:
-    """Add both commands to the program."""
-    for command in (score, compare):
-        app.command(cls=_Command)(command)
 
 
 def _note(quiet: bool) -> Callable[[str], None]:

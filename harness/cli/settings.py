@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SWITCHES = ("rerank", "reuse", "allow_test_judgments")
 
 
-def _import_from_here() -> None:
+def import_from_here() -> None:
     """Let `_target_` name modules of the current folder, as `python -m` has it; also in the processes of a launcher.
 
     Called when all that a run always needs is imported, so that nothing in that folder stands in its place.
@@ -25,7 +25,7 @@ def _import_from_here() -> None:
         sys.path.insert(0, here)
 
 
-def _settings(cfg: DictConfig, command: str) -> dict[str, Any]:
+def checked_settings(cfg: DictConfig, command: str) -> dict[str, Any]:
     """The configuration as plain values, checked before any work is done."""
     from omegaconf import OmegaConf
 
@@ -53,7 +53,7 @@ def _settings(cfg: DictConfig, command: str) -> dict[str, Any]:
     return settings
 
 
-def _swept() -> dict[str, str]:
+def swept() -> dict[str, str]:
     """The overrides of this point of a sweep; empty outside of one."""
     from hydra.core.hydra_config import HydraConfig
 
@@ -64,6 +64,6 @@ def _swept() -> dict[str, str]:
     return {name.lstrip("+"): value for name, _, value in pairs if name != "sweep"}
 
 
-def _sweep_folder(output: str) -> Path:
+def sweep_folder(output: str) -> Path:
     """Where the points of this sweep are kept: a folder of its own for every command line."""
     return Path(output) / "sweeps" / os.environ["HARNESS_SWEEP"]

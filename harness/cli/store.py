@@ -7,12 +7,9 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.list import _print_left
-from harness.cli.main import app
-from harness.io.console import out
+from harness.io.console import out, out_left
 
 store_app = typer.Typer(help="What is kept so that it need not be computed again: indexes and the like.")
-app.add_typer(store_app, name="store", rich_help_panel=None)
 
 
 @store_app.command(name="ls")
@@ -23,7 +20,7 @@ def store_ls() -> None:
     found = artefacts()
     rows = [[a.kind, a.key[:12], _size(a.size), _day(a.used), str(a.spec.get("corpus", ""))] for a in found]
     if rows:
-        _print_left([["kind", "key", "size", "last used", "of"], *rows])
+        out_left([["kind", "key", "size", "last used", "of"], *rows])
     out(f"{len(found)} artefacts, {_size(sum(artefact.size for artefact in found))} in {store_root()}")
 
 

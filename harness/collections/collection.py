@@ -10,13 +10,12 @@ from typing import Any
 
 from harness.collections.files import JUDGMENTS, local, read_topics
 from harness.collections.keys import read_keys
-from harness.collections.load import load_protocol
 from harness.data import topic_files
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, suggestion
 from harness.io.files import read_bytes
-from harness.scoring.protocol import Protocol
+from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.scorer import Scorer
 from harness.sources.fetch import state
 from harness.sources.resource import Resource

@@ -6,29 +6,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.collections.corpus import Corpus, Reader, Source, _jsonl
+from harness.collections.corpus import JSONL, Corpus, Reader, Source
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.io import checks, config
 from harness.sources import catalogue
 from harness.sources.resource import Folder
 
 
-def _reader(name: str) -> Reader:
+def reader(name: str) -> Reader:
     """A reader by name; the modules of the other forms are loaded when they are needed."""
-    if name == "jsonl":
-        return Reader(_jsonl, version=0)
+    if name == JSONL.name:
+        return JSONL
     from harness.collections.readers import arqmath, mse, ntcir, tangent
 
-    readers = {
-        "mse-pages": Reader(mse.read, mse.VERSION),
-        "mse-formulas": Reader(mse.read_formulas, mse.VERSION, unique=True),
-        "arqmath-posts": Reader(arqmath.read, arqmath.VERSION, unique=True),
-        "tangent": Reader(tangent.read, tangent.VERSION),
-        "ntcir-12": Reader(ntcir.read, ntcir.VERSION),
-    }
-    if name not in readers:
-        raise HarnessError(f"reader {name!r} is unknown; {suggestion(name, ('jsonl', *readers))}")
-    return readers[name]
+    readers = (mse.PAGES, mse.FORMULAS, arqmath.POSTS, tangent.FORMULAS, ntcir.FORMULAS)
+    known = {entry.name: entry for entry in readers}
+    if name not in known:
+        raise HarnessError(f"reader {name!r} is unknown; {suggestion(name, (JSONL.name, *known))}")
+    return known[name]
 
 
 _TARGETS = ("id", "title", "body", "tags", "formulas", "latex", "visual_id")
@@ -52,13 +47,13 @@ def load_corpus(name: str) -> Corpus:
     keyed, has = mapping.get("ids_are_keys", False), mapping.get("has_keys", False)
     if keyed is True and has is True:
         faults.append(f"{where}: keys 'ids_are_keys' and 'has_keys' exclude each other")
-    reader = str(mapping.get("reader", "jsonl"))
+    found = JSONL
     try:
-        _reader(reader)
+        found = reader(str(mapping.get("reader", JSONL.name)))
     except HarnessError as error:
         faults.append(f"{where}: {error}")
     fields: tuple[tuple[str, str], ...] = ()
-    if reader == "jsonl" and isinstance(mapping.get("fields", {}), dict):
+    if found is JSONL and isinstance(mapping.get("fields", {}), dict):
         with gather(faults):
             fields = _fields(mapping, where)
     with gather(faults):
@@ -66,7 +61,7 @@ def load_corpus(name: str) -> Corpus:
     refuse(faults)
     keep, notes = (tuple(map(str, mapping.get(key, ()))) for key in ("keep", "notes"))
     title, licence = str(mapping["title"]), str(mapping["licence"])
-    return Corpus(name, title, licence, sources, fields, keep, reader, notes, keyed, has)
+    return Corpus(name, title, licence, sources, fields, keep, found, notes, keyed, has)
 
 
 def _fields(mapping: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:

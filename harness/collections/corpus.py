@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.collections.corpora import _reader
 from harness.collections.readers.streams import Place, lines
 from harness.data.topics import Formula
 from harness.errors import format_error
@@ -46,6 +45,24 @@ Documents = Iterator[tuple[Place, Document]]
 
 
 @dataclass(frozen=True)
+class Reader:
+    """How documents are made of a corpus's sources.
+
+    Attributes
+    ----------
+    name : by which configurations call it.
+    read : gives each document with its place.
+    version : raised whenever the same source gives other documents; 0 if they depend on the configuration alone.
+    unique : whether it has made sure that ids come once.
+    """
+
+    name: str
+    read: Callable[[Corpus, Remarks], Documents]
+    version: int = 1
+    unique: bool = False
+
+
+@dataclass(frozen=True)
 class Corpus:
     """Documents in the order of their source; iterating reads it again.
 
@@ -55,7 +72,7 @@ class Corpus:
     fields : column of the file -> field of `Document`; several columns of one field are joined by a blank. The
         fields `latex` and `visual_id` are of a document that is a formula.
     keep : columns that documents keep under their own names.
-    reader : which of `READERS` makes documents of the sources.
+    reader : makes documents of the sources; default: JSON lines.
     notes : what a reader of numbers made with it must know.
     ids_are_keys : its documents are named by what is judged where a protocol de-duplicates (visual ids of formulas).
     has_keys : its documents are formulas that know what is judged instead of them (their visual ids).
@@ -67,7 +84,7 @@ class Corpus:
     sources: Source | tuple[Source, ...]
     fields: tuple[tuple[str, str], ...] = ()
     keep: tuple[str, ...] = ()
-    reader: str = "jsonl"
+    reader: Reader = field(default_factory=lambda: JSONL)
     notes: tuple[str, ...] = ()
     ids_are_keys: bool = False
     has_keys: bool = False
@@ -100,8 +117,8 @@ class Corpus:
             source.sha256 if isinstance(source, Folder) else sha256_file(path)
             for source, path in track(list(zip(self._sources(), self.paths, strict=True)), f"checksums of {self.name}")
         ]
-        version = _reader(self.reader).version
-        return shas[0] if not version else sha256("\n".join((f"{self.reader} {version}", *shas)).encode())
+        reader = self.reader
+        return shas[0] if not reader.version else sha256("\n".join((f"{reader.name} {reader.version}", *shas)).encode())
 
     def __iter__(self) -> Iterator[Document]:
         return self.documents(Counter())
@@ -136,7 +153,7 @@ class Corpus:
             One line with file and line for a source that is damaged, an id that is no id or is longer than
             those of run files, or one that comes twice.
         """
-        reader = _reader(self.reader)
+        reader = self.reader
         seen: set[str] = set()
         count = 0
         read = track(reader.read(self, remarks), f"reading corpus {self.name}", _COUNTED.get(self))
@@ -157,22 +174,6 @@ class Corpus:
 
 
 _COUNTED: dict[Corpus, int] = {}  # how many documents there were when it was last read to its end
-
-
-@dataclass(frozen=True)
-class Reader:
-    """How documents are made of a corpus's sources.
-
-    Attributes
-    ----------
-    read : gives each document with its place.
-    version : raised whenever the same source gives other documents; 0 if they depend on the configuration alone.
-    unique : whether it has made sure that ids come once.
-    """
-
-    read: Callable[[Corpus, Remarks], Documents]
-    version: int = 1
-    unique: bool = False
 
 
 def _jsonl(corpus: Corpus, remarks: Remarks) -> Documents:
@@ -219,3 +220,6 @@ def _document(row: Mapping[str, Any], corpus: Corpus) -> Document:
 
 def _text(value: object) -> str:
     return "" if value is None else str(value)
+
+
+JSONL: Reader = Reader("jsonl", _jsonl, version=0)  # what it gives depends on the configuration alone

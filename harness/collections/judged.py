@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness.collections.corpus import Document
-from harness.collections.load import load_collection, load_protocol
+from harness.collections.load import load_collection
 from harness.io.files import sha256
+from harness.scoring.protocol import load_protocol
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from harness.collections.collection import Collection, Edition, Part
 from harness.collections.files import JUDGMENTS, TOPICS
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.io import checks, config
-from harness.scoring.protocol import Protocol
 from harness.sources import catalogue
 from harness.sources.resource import Resource
 
@@ -156,9 +155,3 @@ def _part(name: str, entry: Mapping[str, Any], where: str) -> Part:
         file = catalogue.resource(_file(entry), here, Path(where).parent)
     refuse(faults)
     return Part(file, how)
-
-
-def load_protocol(name: str) -> Protocol:
-    """A protocol by name; raises HarnessError as `load_collection` does."""
-    mapping, where = config.load("protocol", name)
-    return Protocol.from_config(mapping, where)

@@ -17,7 +17,7 @@ from harness.errors import FormatError, HarnessError, Problem
 from harness.experiments.task import Task
 from harness.io.console import track
 from harness.scoring import compare as stats
-from harness.scoring.compare import Comparison, compare
+from harness.scoring.compare import Comparison
 from harness.scoring.coverage import Coverage
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores, scores_to_json
@@ -26,6 +26,39 @@ from harness.store.provenance import Provenance, provenance
 MOST_READ = 1 << 26  # bytes of a corpus, for the texts of documents in a report
 SCHEMA = "mathir-harness/evaluation"
 VERSION = 1
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Runs scored on one collection, and what came to light on the way.
+
+    Attributes
+    ----------
+    bounds : run -> measure -> lowest and highest mean over the orders of its ties, where they differ.
+    warnings : what the readers of the runs reported.
+    scorer, runs : what scored the runs, and they themselves; without them no topic pages.
+    corpus : where the texts of documents are looked up, if anywhere.
+    seconds : run -> CPU seconds a topic that its system needed, reading and indexing included; empty if not known.
+    coverage, corpus_notes : how much of the judgments the searched corpus holds, and what it says of itself.
+    """
+
+    collection: Collection
+    topics: Topics
+    scores: tuple[Scores, ...]
+    bounds: Mapping[str, Mapping[str, tuple[float, float]]]
+    warnings: tuple[str, ...] = ()
+    scorer: Scorer | None = None
+    runs: tuple[Run, ...] = ()
+    corpus: Corpus | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    coverage: Coverage | None = None
+    corpus_notes: tuple[str, ...] = ()
+
+    def coverage_sentence(self) -> str:
+        """What must be said before any number if the corpus holds only part of the judged documents; else empty."""
+        if self.coverage is None or self.coverage.complete:
+            return ""
+        return self.coverage.sentence(self.scores[0].protocol, self.corpus_notes)
 
 
 def read_runs(
@@ -116,19 +149,46 @@ def compare(
     evaluation: Evaluation,
     baseline: str | None = None,
     *,
+    measures: Sequence[str] = (),
     alpha: float = 0.05,
     family: int | None = None,
+    test: stats.Test = "t",
+    permutations: int = stats.PERMUTATIONS,
     seed: int = 0,
 ) -> Comparison:
-    """Test the runs of an evaluation against a baseline, or all pairs, in every measure but Judged@k.
+    """Test the runs of an evaluation against a baseline, or all pairs.
 
     Topics that share their `cluster`, if the collection has one, are averaged first; tests are then of clusters. See
     `harness.scoring.compare.compare` for the other parameters and what is refused.
+
+    Parameters
+    ----------
+    measures : those to test; default: all that were scored but Judged@k, which says how much is known of a run.
     """
     if len(evaluation.scores) < 2:
         raise HarnessError("compare: needs two runs or more")
-    tested = [measure for measure in evaluation.scores[0].measures if not measure.startswith("Judged")]
-    return compare_runs(evaluation, baseline=baseline, measures=tested, alpha=alpha, family=family, seed=seed)
+    tested = measures or [measure for measure in evaluation.scores[0].measures if not measure.startswith("Judged")]
+    found = stats.compare(
+        independent(evaluation),
+        baseline,
+        measures=tested,
+        alpha=alpha,
+        family=family,
+        test=test,
+        permutations=permutations,
+        seed=seed,
+    )
+    name = evaluation.collection.config.get("cluster")
+    if name is None:
+        return found
+    said = f"{found.correction}; topics that share their {name} are averaged first, n counts such groups"
+    return replace(found, correction=said)
+
+
+def independent(evaluation: Evaluation) -> Sequence[Scores]:
+    """The scores that are tested: of topics, or means of their clusters if the collection has any."""
+    clusters = evaluation.collection.clusters()
+    return evaluation.scores if clusters is None else [scores.by_cluster(clusters) for scores in evaluation.scores]
 
 
 def evaluation_to_json(evaluation: Evaluation, comparison: Comparison | None = None) -> dict[str, Any]:
@@ -166,52 +226,3 @@ def inputs(task: Task, runs: Mapping[str, Run]) -> Provenance:
     if task.corpus is not None:
         files[f"corpus {task.corpus.name}"] = task.corpus.digest()
     return provenance(files)
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Runs scored on one collection, and what came to light on the way.
-
-    Attributes
-    ----------
-    bounds : run -> measure -> lowest and highest mean over the orders of its ties, where they differ.
-    warnings : what the readers of the runs reported.
-    scorer, runs : what scored the runs, and they themselves; without them no topic pages.
-    corpus : where the texts of documents are looked up, if anywhere.
-    seconds : run -> CPU seconds a topic that its system needed, reading and indexing included; empty if not known.
-    coverage, corpus_notes : how much of the judgments the searched corpus holds, and what it says of itself.
-    """
-
-    collection: Collection
-    topics: Topics
-    scores: tuple[Scores, ...]
-    bounds: Mapping[str, Mapping[str, tuple[float, float]]]
-    warnings: tuple[str, ...] = ()
-    scorer: Scorer | None = None
-    runs: tuple[Run, ...] = ()
-    corpus: Corpus | None = None
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    coverage: Coverage | None = None
-    corpus_notes: tuple[str, ...] = ()
-
-    def coverage_sentence(self) -> str:
-        """What must be said before any number if the corpus holds only part of the judged documents; else empty."""
-        if self.coverage is None or self.coverage.complete:
-            return ""
-        return self.coverage.sentence(self.scores[0].protocol, self.corpus_notes)
-
-
-def compare_runs(evaluation: Evaluation, **options: Any) -> Comparison:  # noqa: ANN401  (those of `compare`)
-    """`stats.compare` of the scored runs; topics that share a cluster of their collection are averaged first."""
-    found = compare(_independent(evaluation), **options)
-    name = evaluation.collection.config.get("cluster")
-    if name is None:
-        return found
-    said = f"{found.correction}; topics that share their {name} are averaged first, n counts such groups"
-    return replace(found, correction=said)
-
-
-def _independent(evaluation: Evaluation) -> Sequence[Scores]:
-    """The scores that tests stand on: of topics, or of clusters of them."""
-    clusters = evaluation.collection.clusters()
-    return evaluation.scores if clusters is None else [scores.by_cluster(clusters) for scores in evaluation.scores]

@@ -63,7 +63,7 @@ def read_points(folder: Path) -> list[Point]:
     # What is swept beside a system's parameters (corpora, systems, editions) has data and code of its own.
     now = {_swept_beside(point): point.basis for point in points if point.basis}
     points = [point for point in points if not point.basis or point.basis == now[_swept_beside(point)]]
-    return sorted(points, key=lambda point: [_natural(value) for _, value in sorted(point.overrides.items())])
+    return sorted(points, key=lambda point: [natural(value) for _, value in sorted(point.overrides.items())])
 
 
 def _swept_beside(point: Point) -> tuple[tuple[str, str], ...]:
@@ -71,7 +71,8 @@ def _swept_beside(point: Point) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, value) for name, value in point.overrides.items() if not name.startswith("system.")))
 
 
-def _natural(value: str) -> tuple[float, str]:
+def natural(value: str) -> tuple[float, str]:
+    """A key that sorts numbers by their values, before texts."""
     try:
         return (float(value), "")
     except ValueError:
@@ -84,9 +85,10 @@ def best_of(points: Sequence[Point]) -> Point:
     if not done:
         raise HarnessError("no point of the sweep was computed")
     label = next(iter(done[0].means or {}))
-    return max(done, key=lambda point: _value(point, label))
+    return max(done, key=lambda point: value_of(point, label))
 
 
-def _value(point: Point, label: str) -> float:
+def value_of(point: Point, label: str) -> float:
+    """A mean of a point; minus infinity where it has none, so that it comes last."""
     value = (point.means or {}).get(label)
     return -math.inf if value is None else value

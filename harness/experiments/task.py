@@ -11,13 +11,13 @@ import numpy as np
 from harness.collections.collection import Collection
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
-from harness.collections.load import load_collection, load_protocol
+from harness.collections.load import load_collection
 from harness.data.topics import Topics
 from harness.data.trec import Qrels
 from harness.errors import HarnessError
 from harness.io.files import sha256
 from harness.scoring.coverage import Coverage, restrict
-from harness.scoring.protocol import Protocol
+from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.scorer import Scorer
 from harness.store import artefacts, code
 

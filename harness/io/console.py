@@ -206,6 +206,13 @@ def _clear() -> None:
         sys.stderr.flush()
 
 
+def out_left(rows: Sequence[Sequence[str]]) -> None:
+    """Columns side by side, all to the left."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        out("  ".join(field.ljust(width) for field, width in zip(row, widths, strict=True)).rstrip())
+
+
 def out_table(rows: Sequence[Sequence[str]]) -> None:
     """Columns side by side: the first to the left, the others to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import combinations
 
-from harness.experiments.evaluate import Evaluation, _independent, compare_runs
+from harness.experiments.evaluate import Evaluation, compare, independent
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell, slug
 from harness.report.parts import per_topic_table, protocol_text, provenance_section, shown_drawn_p, shown_p
@@ -195,10 +195,10 @@ def _all_pairs(evaluation: Evaluation, measure: str, declared: Comparison | None
     runs = [scores.run for scores in evaluation.scores]
     wanted = {frozenset(pair) for pair in combinations(runs, 2)}
     if declared is None:
-        return compare_runs(evaluation, measures=[measure])
+        return compare(evaluation, measures=[measure])
     if wanted <= {frozenset((row.a, row.b)) for row in declared.rows if row.measure == measure}:
         return declared
-    return compare_runs(
+    return compare(
         evaluation,
         measures=[measure],
         alpha=declared.alpha,
@@ -216,7 +216,7 @@ def _groups(evaluation: Evaluation, comparison: Comparison | None) -> Section | 
     first = evaluation.scores[0]
     measure = first.measures[0]
     label = first.protocol.label(measure)
-    columns_of = [zip(s.topics, s.column(measure).tolist(), strict=True) for s in _independent(evaluation)]
+    columns_of = [zip(s.topics, s.column(measure).tolist(), strict=True) for s in independent(evaluation)]
     counted = [{topic for topic, value in column if not math.isnan(value)} for column in columns_of]
     if any(len(a & b) < 2 for a, b in combinations(counted, 2)):
         return None

@@ -26,7 +26,7 @@ def score_records(scores: Iterable[Scores]) -> Records:
 
 
 def comparison_records(comparison: Comparison) -> Records:
-    """One row for each pair of runs and measure: all that `harness.scoring.compare.Row` says, and the family it was tested in."""
+    """One row for each pair of runs and measure: what `harness.scoring.compare.Row` says, and the family of tests."""
     same = (comparison.collection, comparison.edition, comparison.protocol)
     plan = (comparison.family, comparison.alpha)
     return Records(_TESTS, tuple((*same, *astuple(row), *plan) for row in comparison.rows))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from harness.errors import HarnessError
-from harness.experiments.sweep import Point, _natural, _value
+from harness.experiments.sweep import Point, natural, value_of
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell, slug
 from harness.render.svg import SERIES
@@ -29,12 +29,12 @@ def sweep_report(
         raise HarnessError(f"{title}: no point of the sweep was computed")
     labels = list(done[0].means or {})
     names = _varied(points)
-    ranked = sorted(done, key=lambda point: -_value(point, labels[0]))
+    ranked = sorted(done, key=lambda point: -value_of(point, labels[0]))
     alone = len(done) == 1
-    best = {label: math.nan if alone else max(_value(point, label) for point in done) for label in labels}
+    best = {label: math.nan if alone else max(value_of(point, label) for point in done) for label in labels}
     rows = []
     for point in ranked:
-        values = [(_value(point, label), label) for label in labels]
+        values = [(value_of(point, label), label) for label in labels]
         cells = [number_cell(value, 4, ("best",) if value == best[label] else ()) for value, label in values]
         rows.append((*(Cell(point.overrides.get(name, "")) for name in names), *cells))
     columns = (*(Column(name) for name in names), *(Column(label, kind="number") for label in labels))
@@ -59,7 +59,7 @@ def sweep_report(
     # The values are of the collections tuned on; the title names the one that is reported.
     scored = f" of {systems}" if tuned_on and systems else "" if tuned_on else subject
     headline = f"{_counted(len(points), 'configuration')}{scored}: {'' if alone else 'best '}{labels[0]} "
-    headline += f"{_value(ranked[0], labels[0]):.4f}" + ("" if alone else f", {where}")
+    headline += f"{value_of(ranked[0], labels[0]):.4f}" + ("" if alone else f", {where}")
     return Report(f"{title}{subject}", headline, tuple(sections))
 
 
@@ -88,13 +88,13 @@ def _curves(points: Sequence[Point], names: Sequence[str], label: str) -> list[F
     """
     out = []
     for name in names if len(points) > 1 else ():
-        at = [_natural(point.overrides.get(name, ""))[0] for point in points]
+        at = [natural(point.overrides.get(name, ""))[0] for point in points]
         if any(math.isinf(x) for x in at):
             continue
         lines: dict[str, list[tuple[float, float]]] = {}
         for point, x in zip(points, at, strict=True):
             others = ", ".join(f"{key}={point.overrides.get(key, '')}" for key in names if key != name)
-            lines.setdefault(others, []).append((x, _value(point, label)))
+            lines.setdefault(others, []).append((x, value_of(point, label)))
         title = f"{label} against {name}"
         if len(lines) > SERIES:
             best: dict[float, float] = {}

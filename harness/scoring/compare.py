@@ -33,6 +33,7 @@ VERSION = 2
 # Values of one topic, and mean differences, that are closer than this are equal: far below any published digit, far
 # above the rounding of float64 sums.
 TOLERANCE = 1e-12
+PERMUTATIONS = 10_000  # sign flips drawn for a randomization test
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def compare(
     alpha: float = 0.05,
     family: int | None = None,
     test: Test = "t",
-    permutations: int = 10_000,
+    permutations: int = PERMUTATIONS,
     seed: int = 0,
     power: float = 0.8,
     confidence: float = 0.95,

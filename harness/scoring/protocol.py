@@ -10,6 +10,7 @@ import numpy as np
 
 from harness.data.trec import LARGEST_GRADE
 from harness.errors import HarnessError, suggestion
+from harness.io import config
 from harness.scoring import measures as m
 
 Ties = Literal["reference", "file"]
@@ -158,3 +159,15 @@ def _gains(value: object, where: str) -> tuple[tuple[float, float], ...]:
     if any(not 0 <= gain <= LARGEST_GRADE for _, gain in out):
         raise HarnessError(f"{where}: key 'gains' has a gain below 0, above {LARGEST_GRADE:,} or not finite")
     return out
+
+
+def load_protocol(name: str) -> Protocol:
+    """A protocol of `conf/protocol/` by name.
+
+    Raises
+    ------
+    HarnessError
+        Unknown name, or a key of its configuration that is unknown, missing or wrong.
+    """
+    mapping, where = config.load("protocol", name)
+    return Protocol.from_config(mapping, where)

@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from harness.errors import HarnessError, suggestion
 from harness.io.files import cache_root
-from harness.sources import resource
 
 ARCHIVE_BASE = "https://codeload.github.com"
 
@@ -37,7 +36,7 @@ class Folder:
     licence: str = ""
 
     def __post_init__(self) -> None:
-        resource.Resource(self.repository, self.commit, self.path, self.sha256, licence=self.licence)
+        Resource(self.repository, self.commit, self.path, self.sha256, licence=self.licence)
         if not self.repository or type(self.files) is not int or self.files < 1:
             raise HarnessError(f"a folder needs a repository and its number of files, got {self.files!r}")
 

@@ -150,11 +150,33 @@ def build_system(mapping: Mapping[str, Any], where: str) -> System:
     return system
 
 
+OVERLAP = "harness.systems.baselines.Overlap"  # a class that errors name as an example
+# Where classes of ours were before they had folders: configurations that people wrote then name these.
+_MOVED = {
+    "simple": "baselines",
+    "lexical": "lexical.system",
+    "anserini": "lexical.anserini",
+    "approach0": "structural.approach0",
+    "formula_tokens": "structural.tokens",
+    "fusion": "fusion.system",
+    "l2l": "structural.l2l",
+    "structural": "structural.tree",
+    "tangent": "structural.tangent",
+    "theorem": "theorems.declarations",
+}
+
+
+def _moved(module: str, name: str) -> str:
+    """The end of an error about a class that is no longer there: where it is now; empty if it was never ours."""
+    package, _, old = module.rpartition(".")
+    return f"; it is {package}.{_MOVED[old]}.{name} now" if package == "harness.systems" and old in _MOVED else ""
+
+
 def _factory(target: str, mapping: Mapping[str, Any], where: str) -> Callable[..., Any]:
     """The class, or a function that makes the system, that `_target_` names."""
     module, _, name = target.rpartition(".")
     if not all(part.isidentifier() for part in target.split(".")) or not module:
-        raise HarnessError(f"{where}: key '_target_' is {target!r}, expected a class such as {__name__}.simple.Overlap")
+        raise HarnessError(f"{where}: key '_target_' is {target!r}, expected a class such as {OVERLAP}")
     try:
         found = getattr(guarded(f"{where}: {target}", lambda: importlib.import_module(module)), name)
     except SystemRaisedError as fault:
@@ -162,9 +184,10 @@ def _factory(target: str, mapping: Mapping[str, Any], where: str) -> Callable[..
             raise
         extra = f"; install it with: pip install 'mathir-harness[{mapping['extra']}]'" if mapping.get("extra") else ""
         lacking = f"module {error.name!r} is neither in the current folder ({Path.cwd()}) nor installed"
-        raise HarnessError(f"{where}: {target} cannot be loaded: {lacking}{extra}") from None
+        why = _moved(module, name).removeprefix("; ") or lacking + extra
+        raise HarnessError(f"{where}: {target} cannot be loaded: {why}") from None
     except AttributeError:
-        raise HarnessError(f"{where}: key '_target_': {module} has no {name!r}") from None
+        raise HarnessError(f"{where}: key '_target_': {module} has no {name!r}{_moved(module, name)}") from None
     if not callable(found) or inspect.isbuiltin(found) or (inspect.isclass(found) and issubclass(found, BaseException)):
         raise HarnessError(f"{where}: key '_target_': {target} is no class of a system")
     factory: Callable[..., Any] = found

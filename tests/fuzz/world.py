@@ -110,8 +110,9 @@ def build(root: Path) -> None:
         "file: {source: theirs, path: corpus.jsonl}\nfields: {id: id, text: [body, title]}\nkeep: [text]\n",
         "conf/protocol/mine.yaml": "name: mine\ntitle: Mine\nmeasures: [nDCG@5, AP, P@3]\n"
         "relevant_from: 1\ndepth: 100\n",
-        "conf/system/mine.yaml": "title: Mine  # a copy of ours\nname: mine\n_target_: harness.systems.lexical.system.BM25\n"
-        "k1: 0.9\nview: {name: latex, lower: true, stop: null, stem: null, formulas: null}\ndepth: 10\n",
+        "conf/system/mine.yaml": "title: Mine  # a copy of ours\nname: mine\n"
+        "_target_: harness.systems.lexical.system.BM25\nk1: 0.9\n"
+        "view: {name: latex, lower: true, stop: null, stem: null, formulas: null}\ndepth: 10\n",
         "conf/source/theirs.yaml": _source(theirs),
     }
     packed = {

@@ -12,11 +12,10 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.collections.load import load_protocol
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run, parse_run
 from harness.experiments.task import task
-from harness.scoring.protocol import Protocol
+from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.scorer import score
 from harness.scoring.scores import Scores
 from harness.systems.build import load_system

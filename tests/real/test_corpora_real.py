@@ -11,14 +11,14 @@ import pytest
 
 from harness.collections.corpora import load_corpus
 from harness.collections.files import TOPICS, local
-from harness.collections.load import load_collection, load_protocol
+from harness.collections.load import load_collection
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run
 from harness.io import config
 from harness.io.files import read_bytes
 from harness.papers.translations import check_translation
 from harness.scoring.coverage import Coverage, restrict
-from harness.scoring.protocol import Protocol
+from harness.scoring.protocol import Protocol, load_protocol
 from harness.sources import catalogue
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("mirror")]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.collections.corpora import reader as reader_of
 from harness.collections.corpus import Corpus
 from harness.errors import HarnessError
 
@@ -19,7 +20,7 @@ def message(call: Callable[[], object]) -> str:
 
 
 def corpus(path: Path | tuple[Path, ...], reader: str = "jsonl", **fields: str) -> Corpus:
-    return Corpus("c", "C", "CC0", path, tuple(fields.items()), reader=reader)
+    return Corpus("c", "C", "CC0", path, tuple(fields.items()), reader=reader_of(reader))
 
 
 def span(content: str, name: str = "1", visual: str = "") -> str:

@@ -16,12 +16,13 @@ from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus, Document
 from harness.collections.files import local
 from harness.collections.keys import read_keys
-from harness.collections.load import load_collection, load_protocol
+from harness.collections.load import load_collection
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import FormatError, HarnessError
 from harness.io.files import data_root
 from harness.papers.translations import check_translation, words_only
+from harness.scoring.protocol import load_protocol
 
 Conf = Callable[[str, str, str], Path]
 QRELS = "T1 0 d1 2\nT1 0 d2 0\nT2 0 d1 1\n"

@@ -8,11 +8,12 @@ from typing import Any, cast
 import pytest
 
 from harness.collections.corpora import load_corpus
-from harness.collections.load import load_collection, load_protocol
+from harness.collections.load import load_collection
 from harness.errors import FormatError, HarnessError, suggestion
 from harness.io import checks, config
 from harness.io.files import data_root
 from harness.papers.paper import load_paper, paper_names
+from harness.scoring.protocol import load_protocol
 from harness.sources import catalogue
 from harness.sources.resource import Resource
 from harness.systems.build import load_system

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.formulas.opt import tokens as latex
-from harness.formulas.opt.commands import COMMANDS, IGNORED
+from harness.formulas.opt.commands import COMMANDS
 from harness.formulas.opt.read import read_latex
-from harness.formulas.opt.tables import ITEMS, SPACES, styled
+from harness.formulas.opt.tables import IGNORED, ITEMS, SPACES, styled
 from harness.formulas.trees.reading import Reading
 from harness.formulas.trees.tree import depth, show
 

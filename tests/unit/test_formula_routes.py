@@ -207,8 +207,8 @@ def test_words_and_tokens_are_kept_by_route(calls: Calls, tmp_path: Path, monkey
 def test_functions_of_others_have_our_own_route_alone() -> None:
     view = {"name": "text", "formulas": "harness.systems.lexical.text.latex_tokens"}
     assert message(lambda: FormulaBM25(view=view, route="latexml")) == (
-        "key 'view.formulas' is 'harness.systems.lexical.text.latex_tokens', which 'route: latexml' does not know; expected "
-        "harness.systems.structural.tokens.NAME with one of symbol_pairs, wide_symbol_pairs, operator_paths, "
+        "key 'view.formulas' is 'harness.systems.lexical.text.latex_tokens', which 'route: latexml' does not know; "
+        "expected harness.systems.structural.tokens.NAME with one of symbol_pairs, wide_symbol_pairs, operator_paths, "
         "pairs_and_paths"
     )
     view["formulas"] = "harness.systems.structural.tokens.lru_cache"

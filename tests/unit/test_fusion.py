@@ -340,12 +340,12 @@ def test_what_must_not_matter_does_not(runs: list[Scores], shuffler: random.Rand
         topics = shuffler.sample(list(run), len(run))
         turned.append({topic: dict(shuffler.sample(list(run[topic].items()), len(run[topic]))) for topic in topics})
     weights = [0.1, 0.7, 0.2, 0.5, 0.4][: len(runs)]
-    methods: Mapping[str, candidates.Score] = {
+    chosen: Mapping[str, candidates.Score] = {
         **SYMMETRIC,
         "wibc": partial(methods.wibc, weights=weights),
         "interpolation": partial(methods.interpolation, weights=weights),
     }
-    for name, method in methods.items():
+    for name, method in chosen.items():
         assert same(fuse(made(runs), method, "x"), fuse(made(turned), method, "x")), name
     shuffler.shuffle(turned)
     for name, method in SYMMETRIC.items():

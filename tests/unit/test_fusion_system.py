@@ -163,15 +163,15 @@ def test_parameters_reach_their_method(files: Mapping[str, str], method: str, fu
 
 def test_every_configuration_builds_once_it_has_runs() -> None:
     names = [name for name in config.names("system") if name.startswith("fusion-")]
-    methods = set()
+    seen = set()
     for name in names:
         mapping, where = config.load("system", name)
         assert message(lambda: load_system(name)) == f"{where}: key 'runs' is missing"  # noqa: B023
         system = build_system(mapping | {"runs": ["a.run", "b.run"]}, where)
         assert isinstance(system, Fusion)
         assert system.name == name
-        methods.add(system.method)
-    assert methods == set(methods.METHODS)
+        seen.add(system.method)
+    assert seen == set(methods.METHODS)
 
 
 def test_systems_are_fused_by_name(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
-from harness.systems.mathamr.encoder import loss
+from harness.systems.mathamr.encoder import loss  # noqa: E402
 
 
 def vectors(*lengths: int, seed: int = 0, padding: float = 0.0, more: int = 0) -> tuple[Tensor, Tensor]:

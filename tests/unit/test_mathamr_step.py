@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
-from harness.systems.mathamr.encoder import loss
-from harness.systems.mathamr.encoder.model import Encoder, groups_of, parameter_groups
-from harness.systems.mathamr.training import checkpoint
-from harness.systems.mathamr.training import trainer as training
+from harness.systems.mathamr.encoder import loss  # noqa: E402
+from harness.systems.mathamr.encoder.model import Encoder, groups_of, parameter_groups  # noqa: E402
+from harness.systems.mathamr.training import checkpoint  # noqa: E402
+from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -42,8 +42,8 @@ from harness.systems.mathamr.system import MathAMR
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
-from harness.systems.mathamr.encoder.model import Encoder
-from harness.systems.mathamr.training import trainer as training
+from harness.systems.mathamr.encoder.model import Encoder  # noqa: E402
+from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
 __all__ = ["place", "world"]
 

@@ -23,8 +23,8 @@ from harness.systems.mathamr.training.schedule import Schedule
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
-from harness.systems.mathamr.training import checkpoint
-from harness.systems.mathamr.training import trainer as training
+from harness.systems.mathamr.training import checkpoint  # noqa: E402
+from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
 WORDS = tuple(f"word{chr(97 + i)}{chr(97 + j)}" for i in range(10) for j in range(6))
 MANY = 24

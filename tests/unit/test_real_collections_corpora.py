@@ -14,6 +14,7 @@ from corpora_tools import corpus, mathml, message, span
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.collections.corpora import reader
 from harness.collections.corpus import Corpus, Document
 from harness.collections.readers import arqmath as posts_module
 from harness.collections.readers.arqmath import Question, Questions, check, rows
@@ -127,7 +128,7 @@ def test_other_faults_of_pages(tmp_path: Path) -> None:
 
 
 def formulas_of(folder: Path) -> Corpus:
-    return Corpus("c", "C", "CC0", folder, reader="mse-formulas", has_keys=True)
+    return Corpus("c", "C", "CC0", folder, reader=reader("mse-formulas"), has_keys=True)
 
 
 def test_each_formula_is_a_document_once_with_its_post(tmp_path: Path) -> None:

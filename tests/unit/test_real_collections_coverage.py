@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.collections.load import load_protocol
 from harness.data.trec import Qrels, Run
 from harness.scoring.coverage import Coverage, restrict
-from harness.scoring.protocol import Protocol
+from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.scorer import Scorer
 
 JUDGED = {

@@ -11,7 +11,8 @@ import pytest
 from harness.data.topics import Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.experiments.evaluate import Evaluation, compare_runs, evaluate, inputs
+from harness.experiments.evaluate import Evaluation, evaluate, inputs
+from harness.experiments.evaluate import compare as compare_runs
 from harness.experiments.task import task
 from harness.render.model import Figure, Report, Table, Text
 from harness.render.write import render_markdown, write_report

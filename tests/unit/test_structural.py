@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lexical_tools import message
 
-from harness.collections.corpora import load_corpus
+from harness.collections.corpora import load_corpus, reader
 from harness.collections.corpus import Corpus, Document
 from harness.collections.readers import tangent
-from harness.data import topic_files as topic_files
+from harness.data import topic_files
 from harness.data.topics import Formula, Topic, Topics
 from harness.formulas.trees import forest
 from harness.formulas.trees.reading import Counts
@@ -391,7 +391,7 @@ def test_strings_of_tangent_and_trees_that_are_missing() -> None:
 def test_topics_ask_with_the_trees_of_the_corpus_or_their_latex(tmp_path: Path) -> None:
     for name, tree in (("opt", "[U!plus,0[V!a],1[V!b]]"), ("slt", "[V!a[+[V!b]]]")):
         (tmp_path / name).write_text(f"Q\tT1\nE\t{tree}\nR\t7\t0\t{tree}\t[1.0]\nQ\tT2\n")
-    corpus = Corpus("t", "T", "none", (tmp_path / "opt", tmp_path / "slt"), reader="tangent")
+    corpus = Corpus("t", "T", "none", (tmp_path / "opt", tmp_path / "slt"), reader=reader("tangent"))
     assert tangent.queries(tmp_path / "opt") == {"T1": "[U!plus,0[V!a],1[V!b]]"}
     asked = formulas.queries(topics_with(T1=["x"], T2=["x", "x", "}", "2"]), corpus, "opt")
     assert asked["T1"] == (parse("[U!plus,0[V!a],1[V!b]]"),)

@@ -11,12 +11,13 @@ import pytest
 from harness.collections.collection import Collection
 from harness.collections.corpora import load_corpus
 from harness.collections.files import read_topics
-from harness.collections.load import load_collection, load_protocol, local_collection
+from harness.collections.load import load_collection, local_collection
 from harness.data.trec import Run
 from harness.errors import FormatError, HarnessError
 from harness.experiments.evaluate import cautions, compare, evaluate, evaluation_to_json, read_runs
 from harness.experiments.task import task
 from harness.io.files import data_root
+from harness.scoring.protocol import load_protocol
 
 Conf = Callable[[str, str, str], Path]
 

@@ -26,7 +26,7 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from harness.collections.corpus import Corpus, Document, Documents, Remarks
+from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
 from harness.collections.readers.streams import BLOCK, LONGEST_LINE, opened
 from harness.data.markup import Marked, read_markup
 from harness.errors import HarnessError, format_error, suggestion
@@ -246,5 +246,8 @@ def _check_unique(ids: array[int], path: Path) -> None:
 
 def check(path: Path) -> None:
     """Raise `FormatError` unless the whole file can be read; a file cut short is found here, not after an index."""
-    if not sum(1 for _ in Corpus("arqmath-posts", "", "", path, keep=COLUMNS, reader="arqmath-posts")):
+    if not sum(1 for _ in Corpus("arqmath-posts", "", "", path, keep=COLUMNS, reader=POSTS)):
         raise format_error(path, 0, "no answers found")
+
+
+POSTS = Reader("arqmath-posts", read, VERSION, unique=True)

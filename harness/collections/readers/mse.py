@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.collections.corpus import Corpus, Document, Documents, Remarks
+from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
 from harness.data.markup import read_markup
 from harness.data.topics import Formula
 from harness.errors import format_error
@@ -123,3 +123,7 @@ def _parts(path: Path, question: str, answer: str) -> dict[str, str]:
         begins.append(at)
         ends.append(tag.start())
     return {part: text[begins[i] : ends[i + 1]] for i, part in enumerate(_PARTS[:-1])}
+
+
+PAGES = Reader("mse-pages", read, VERSION)
+FORMULAS = Reader("mse-formulas", read_formulas, VERSION, unique=True)

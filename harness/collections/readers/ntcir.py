@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.collections.corpus import Corpus, Document, Documents, Remarks
+from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
 from harness.collections.readers.streams import lines
 from harness.data import markup, topic_files
 from harness.data.topics import Formula, Topic, Topics
@@ -54,6 +54,9 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
 
 def check(path: Path) -> None:
     """Raise `FormatError` unless every line is a formula of its own."""
-    corpus = Corpus("ntcir-12", "", "", path, reader="ntcir-12")
+    corpus = Corpus("ntcir-12", "", "", path, reader=FORMULAS)
     if not sum(1 for _ in corpus):
         raise format_error(path, 0, "no formulas found")
+
+
+FORMULAS = Reader("ntcir-12", read, VERSION)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.collections.corpus import Corpus, Document, Documents, Remarks
+from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
 from harness.collections.readers.streams import lines
 from harness.errors import format_error
 
@@ -85,3 +85,6 @@ def _distinct(path: Path, remarks: Remarks) -> dict[str, tuple[int, str]]:
             remarks["visual ids with more than one tree (the first is kept)"] += 1
         remarks["trees whose brackets do not match"] += tree.count("[") != tree.count("]")
     return out
+
+
+FORMULAS = Reader("tangent", read, VERSION)

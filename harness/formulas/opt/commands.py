@@ -6,33 +6,15 @@ alphabet in force.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping
 
 from harness.formulas.mathml.walk import DEEP, DEPTH
 from harness.formulas.opt import tokens
 from harness.formulas.opt.brackets import UNMATCHED
 from harness.formulas.opt.nodes import ABSENT, error, sequence
+from harness.formulas.opt.reader import Command, Reader
 from harness.formulas.opt.tables import ACCENTS, NEGATED, STYLES, SWITCHES, Node, Role, Rows, leaf
 from harness.formulas.trees.reading import ERROR
-
-if TYPE_CHECKING:
-    from harness.formulas.opt.reader import Reader
-
-Command: TypeAlias = "Callable[[Reader, str, Rows, int, str], None]"
-
-# What moves ink about, or sizes the bracket behind it.
-_IGNORED = r"""
-\displaystyle \textstyle \scriptstyle \scriptscriptstyle \limits \nolimits \displaylimits \nonumber \notag
-\hline \big \Big \bigg \Bigg \bigl \Bigl \biggl \Biggl \bigr \Bigr \biggr \Biggr \bigm \Bigm \biggm \Biggm \middle
-\mathstrut \strut \relax \protect \allowbreak \nobreak \break \noindent \tiny \small \normalsize \large \Large
-\LARGE \huge \Huge \scriptsize \footnotesize \/ \- \mathopen \mathclose \mathpunct \mathinner \mathord \null
-\negthinspace \negmedspace \negthickspace \hfill \hfil \smash \ensuremath \displaybreak \newline \par \centering
-\qedhere \qed $
-"""
-IGNORED = frozenset(_IGNORED.split())
-# Fractions that stand between what is above and below.
-OVERS = {"\\over": "O!divide", "\\choose": "O!binomial", "\\atop": "F!FRACOP", "\\brace": "F!FRACOP"}
 
 _ATOM = Role.ATOM.value
 _STACKED = {"\\stackrel": "O!SUP", "\\overset": "O!SUP", "\\underset": "O!SUB"}

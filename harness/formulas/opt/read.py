@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from harness.formulas.mathml.walk import DEEP, DEPTH
 from harness.formulas.opt import tokens
+from harness.formulas.opt.commands import COMMANDS, aligned
 from harness.formulas.opt.reader import Reader
 from harness.formulas.opt.tables import Node
 from harness.formulas.trees.reading import ERROR, Reading, failed
@@ -23,9 +24,9 @@ _WIDEST = 62  # arguments of an unordered operator; more are halved, as Tangent-
 
 def read_latex(formula: str) -> Reading:
     """The operator tree of a formula in LaTeX, without its delimiters; never an exception."""
-    reader = Reader(tokens.tokens(formula))
+    reader = Reader(tokens.tokens(formula), COMMANDS)
     try:
-        node = reader.formula()
+        node = reader.formula(aligned)
     except RecursionError:
         # Within the limit of depth only if the caller has used up the interpreter's own.
         return failed(DEEP)

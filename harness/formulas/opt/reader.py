@@ -7,14 +7,29 @@ the row around an open bracket waits until the bracket is closed.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from harness.formulas.mathml.walk import DEEP, DEPTH
 from harness.formulas.opt import tokens as latex
 from harness.formulas.opt.brackets import UNMATCHED, fenced
-from harness.formulas.opt.commands import COMMANDS, IGNORED, OVERS, aligned
 from harness.formulas.opt.grammar import read
 from harness.formulas.opt.nodes import ABSENT, error, listed
-from harness.formulas.opt.tables import ITEMS, SPACES, STYLES, SWITCHES, WORDS, Item, Node, Role, Rows, leaf, styled
+from harness.formulas.opt.tables import (
+    IGNORED,
+    ITEMS,
+    OVERS,
+    SPACES,
+    STYLES,
+    SWITCHES,
+    WORDS,
+    Item,
+    Node,
+    Role,
+    Rows,
+    leaf,
+    styled,
+)
 from harness.formulas.trees.reading import ERROR
 
 UNREADABLE = "a character that is none of mathematics"
@@ -30,21 +45,23 @@ _JOINED = {"O!ltU!eq": "O!leq", "O!gtU!eq": "O!geq", "O!ltO!lt": "O!much-less-th
 _ANGLES = {"<": "\\langle", ">": "\\rangle", "/": "", "\\backslash": ""}
 _NO_BASE = frozenset((Role.OPEN, Role.PUNCTUATION, Role.PERIOD, Role.OVER))
 
+Command: TypeAlias = "Callable[[Reader, str, Rows, int, str], None]"
 _Open = list[tuple[Rows, str, bool]]  # the row around a bracket, the bracket, whether behind \left
 
 
 class Reader:
     """The tokens of a formula, the place of the next one, and the first reason why a part could not be read."""
 
-    __slots__ = ("at", "reason", "tokens")
+    __slots__ = ("at", "commands", "reason", "tokens")
 
-    def __init__(self, tokens: list[str]) -> None:
+    def __init__(self, tokens: list[str], commands: Mapping[str, Command]) -> None:
         self.tokens = tokens
+        self.commands = commands
         self.at = 0
         self.reason = ""
 
-    def formula(self) -> Node | None:
-        """What all tokens stand for; None if they say nothing."""
+    def formula(self, aligned: Callable[[Reader, list[Rows]], Node]) -> Node | None:
+        """What all tokens stand for; None if they say nothing. `aligned` makes one of several lines."""
         if len(self.tokens) == 1 and self.tokens[0] in ITEMS:
             return ITEMS[self.tokens[0]][1]
         lines: list[Rows] = [[]]
@@ -122,7 +139,7 @@ class Reader:
                 style = STYLES[unit]
             elif unit in OVERS:
                 row = [(Role.OVER.value, (OVERS[unit], [self.read(row)]))]
-            elif (command := COMMANDS.get(unit)) is not None:
+            elif (command := self.commands.get(unit)) is not None:
                 command(self, unit, row, depth, style)
             else:
                 self._special(unit, row, depth, style)
@@ -300,7 +317,7 @@ class Reader:
         if item is not None:
             return [self._letters(unit, item, style) if style and not item[0] else item]
         row: Rows = []
-        if (command := COMMANDS.get(unit)) is not None:
+        if (command := self.commands.get(unit)) is not None:
             command(self, unit, row, depth + 1, style)
         elif latex.is_number(unit):
             row.append((Role.NUMBER.value, leaf("N!" + latex.number(unit))))

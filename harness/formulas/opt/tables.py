@@ -1,7 +1,8 @@
 r"""What LaTeX's symbols are in operator trees: a grammatical role and a label for each.
 
 The roles are those of LaTeXML's grammar of mathematics, and so is which symbol has which; the labels are Tangent's (see
-`harness.formulas.mathml.content`). A symbol without a meaning of its own is a variable that is named by its character (`V!⋅`).
+`harness.formulas.mathml.content`). A symbol without a meaning of its own is a variable that is named by its character
+(`V!⋅`).
 """
 
 from __future__ import annotations
@@ -291,3 +292,16 @@ _CHARACTERS = """
 """
 ITEMS: Mapping[str, Item] = _items()
 ACCENTS: Mapping[str, str] = {"\\" + name: "F!" + sign for name, sign in _pairs(_ACCENTS)}
+
+# What moves ink about, or sizes the bracket behind it.
+_IGNORED = r"""
+\displaystyle \textstyle \scriptstyle \scriptscriptstyle \limits \nolimits \displaylimits \nonumber \notag
+\hline \big \Big \bigg \Bigg \bigl \Bigl \biggl \Biggl \bigr \Bigr \biggr \Biggr \bigm \Bigm \biggm \Biggm \middle
+\mathstrut \strut \relax \protect \allowbreak \nobreak \break \noindent \tiny \small \normalsize \large \Large
+\LARGE \huge \Huge \scriptsize \footnotesize \/ \- \mathopen \mathclose \mathpunct \mathinner \mathord \null
+\negthinspace \negmedspace \negthickspace \hfill \hfil \smash \ensuremath \displaybreak \newline \par \centering
+\qedhere \qed $
+"""
+IGNORED = frozenset(_IGNORED.split())
+# Fractions that stand between what is above and below.
+OVERS = {"\\over": "O!divide", "\\choose": "O!binomial", "\\atop": "F!FRACOP", "\\brace": "F!FRACOP"}

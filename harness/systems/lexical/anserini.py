@@ -367,8 +367,8 @@ class Anserini:
 
     Parameters
     ----------
-    view : parameters of `harness.systems.lexical.text.view`, whose tokens Lucene takes as they are; None for its own English
-        analysis of the plain text.
+    view : parameters of `harness.systems.lexical.text.view`, whose tokens Lucene takes as they are; None for its own
+        English analysis of the plain text.
     query, document : field -> how often its words count, as in `harness.systems.lexical.system.Lexical`.
     exact_lengths : lengths of documents as they are, not rounded to one byte.
     java, jar : paths of the runtime and of Anserini's jar; None to look for them.

@@ -270,7 +270,7 @@ def queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> dict
     Where the corpus has trees of the topics too (Tangent's files), those are taken, else the topics' LaTeX is read.
     """
     checks.choice("kind", kind, KINDS)
-    given = tangent.queries(corpus.paths[KINDS.index(kind)]) if corpus.reader == "tangent" else {}
+    given = tangent.queries(corpus.paths[KINDS.index(kind)]) if corpus.reader.name == "tangent" else {}
     reasons: Counter[str] = Counter()
     out: dict[str, tuple[Tree, ...]] = {}
     latex = {topic.id: [_text(each.latex) for each in topic.formulas] for topic in topics if topic.id not in given}

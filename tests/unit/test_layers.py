@@ -1,0 +1,129 @@
+"""The layers of the package: an import goes down the list of folders, never up and never across."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import harness
+
+ROOT = Path(harness.__file__).parent
+TIERS = (
+    ("errors", "version"),
+    ("io",),
+    ("data", "store", "sources", "formulas", "render"),
+    ("scoring",),
+    ("collections",),
+    ("systems",),
+    ("experiments",),
+    ("papers",),
+    ("report",),
+    ("cli",),
+    ("__init__", "__main__"),
+)
+TIER = {folder: tier for tier, folders in enumerate(TIERS) for folder in folders}
+# Lower folders that a folder may not import all the same: the modules that it may.
+ONLY: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("scoring", "store"): (),
+    ("scoring", "sources"): (),
+    ("scoring", "formulas"): (),
+    ("scoring", "render"): (),
+    ("collections", "render"): (),
+    ("systems", "render"): (),
+    ("systems", "scoring"): ("harness.scoring.measures",),
+    ("experiments", "render"): (),
+    ("papers", "render"): (),
+}
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(ROOT.rglob("*.py")):
+        if "_data" in path.parts:
+            continue
+        parts = path.relative_to(ROOT.parent).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+KNOWN = dict(modules())
+
+
+def imports(path: Path) -> Iterator[tuple[int, str, str]]:
+    """(line, module of ours, name) of every import, those inside functions and for type checkers too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "harness":
+                    yield node.lineno, alias.name, ""
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "harness":
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                if inner in KNOWN:
+                    yield node.lineno, inner, ""
+                else:
+                    yield node.lineno, str(node.module), alias.name
+
+
+def folder(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def faults() -> list[str]:
+    found = []
+    for module, path in modules():
+        mine = folder(module)
+        where = path.relative_to(ROOT.parent)
+        for line, other, name in imports(path):
+            theirs = folder(other)
+            if (
+                name.startswith("_")
+                and not name.startswith("__")
+                and other.rpartition(".")[0] != module.rpartition(".")[0]
+            ):
+                found.append(f"{where}:{line}: takes {name} of {other}")
+            if theirs == mine:
+                continue
+            if mine not in TIER or theirs not in TIER:
+                found.append(f"{where}:{line}: {mine} or {theirs} has no tier")
+            elif TIER[theirs] >= TIER[mine]:
+                found.append(f"{where}:{line}: {mine} imports {other}, which is no lower")
+            elif (mine, theirs) in ONLY and other not in ONLY[mine, theirs]:
+                found.append(f"{where}:{line}: {mine} imports {other}, which it may not")
+    return found
+
+
+def cycles() -> list[list[str]]:
+    """Files that import each other, by Tarjan's components; type-checking imports count."""
+    graph = {module: {other for _, other, _ in imports(path)} & KNOWN.keys() - {module} for module, path in modules()}
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    out = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(graph[node]):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            found = stack[stack.index(node) :]
+            del stack[stack.index(node) :]
+            if len(found) > 1:
+                out.append(found)
+
+    for node in graph:
+        if node not in index:
+            visit(node)
+    return out
+
+
+def test_imports_go_down() -> None:
+    assert faults() == []
+
+
+def test_no_cycles() -> None:
+    assert cycles() == []
