@@ -436,7 +436,7 @@ def write_qrels(qrels: Qrels, path: Path) -> None:
 
 
 def run_to_json(run: Run) -> dict[str, Any]:
-    """A run as plain JSON values, in the order of its file. Schema: `harness/schemas/run.json`."""
+    """A run as plain JSON values, in the order of its file. Schema: `harness/data/schemas/run.json`."""
     return {
         "schema": SCHEMA,
         "version": VERSION,

@@ -192,7 +192,7 @@ def independent(evaluation: Evaluation) -> Sequence[Scores]:
 
 
 def evaluation_to_json(evaluation: Evaluation, comparison: Comparison | None = None) -> dict[str, Any]:
-    """Scores and comparison as plain JSON values; NaN becomes null. Schema: `harness/schemas/evaluation.json`."""
+    """Scores and comparison as plain JSON values; NaN becomes null. Schema: `harness/data/schemas/evaluation.json`."""
     return {
         "schema": SCHEMA,
         "version": VERSION,

@@ -135,10 +135,10 @@ def compare(
     Raises HarnessError for runs of unlike collection, edition, protocol or judgments, unknown or repeated names, a
     pair with fewer than two common topics, an option out of its range.
     """
-    identity = _common_identity(scores)
+    identity = common_identity(scores)
     runs = {score.run: score for score in scores}
     tested = _pairs(list(runs), baseline, pairs)
-    used = _measures(scores, measures)
+    used = common_measures(scores, measures)
     count = len(tested) * len(used)
     plan = Comparison(
         rows=(),
@@ -173,7 +173,7 @@ def _check_options(plan: Comparison, count: int) -> None:
         raise HarnessError(f"family: {plan.family} is less than the {count} tests compared here; give {count} or more")
 
 
-def _common_identity(scores: Sequence[Scores]) -> dict[str, str]:
+def common_identity(scores: Sequence[Scores]) -> dict[str, str]:
     """Check that all scores were made alike; returns what names how."""
     if not scores:
         raise HarnessError("there are no runs to compare")
@@ -212,7 +212,7 @@ def _pairs(names: Sequence[str], baseline: str | None, pairs: Pairs | None) -> l
     return chosen
 
 
-def _measures(scores: Sequence[Scores], measures: Sequence[str] | None) -> tuple[str, ...]:
+def common_measures(scores: Sequence[Scores], measures: Sequence[str] | None) -> tuple[str, ...]:
     chosen = scores[0].measures if measures is None else tuple(measures)
     if not chosen:
         raise HarnessError("there are no measures to compare")

@@ -11,7 +11,7 @@ from harness.data.trec import Qrels, Run
 STRETCH = 1 << 18  # results looked up at a time, so that intermediate results stay small
 
 
-class _Lookup:
+class Lookup:
     """Finds the judgment of each result: an open hash table over (topic, document), compared in full on a hit."""
 
     def __init__(self, qrels: Qrels) -> None:

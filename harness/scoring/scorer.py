@@ -17,7 +17,7 @@ from harness.data.columns import Bools, Floats, Index
 from harness.data.trec import Ids, Qrels, Run
 from harness.errors import HarnessError
 from harness.scoring import measures as m
-from harness.scoring.lookup import _Lookup
+from harness.scoring.lookup import Lookup
 from harness.scoring.protocol import Protocol, Ties
 from harness.scoring.scores import Scores
 
@@ -72,7 +72,7 @@ class Scorer:
         self._keys = None if keys is None else {doc.encode(): key.encode() for doc, key in keys.items()}
         self._gain = _gain_of(qrels.grade, protocol)
         self._relevant = qrels.grade >= protocol.relevant_from
-        self._table = _Lookup(qrels)
+        self._table = Lookup(qrels)
         self._judged = _judged(qrels.topic, self._gain, self._relevant, len(qrels.topics))
 
     def on_part(self, qrels: Qrels) -> Scorer:

@@ -111,7 +111,7 @@ class Scores:
 
 
 def scores_to_json(scores: Scores) -> dict[str, Any]:
-    """Scores as plain JSON values; NaN becomes null. Schema: `harness/schemas/scores.json`."""
+    """Scores as plain JSON values; NaN becomes null. Schema: `harness/data/schemas/scores.json`."""
     out = {name: getattr(scores, name) for name in ("run", "collection", "edition", "qrels_sha256", "run_sha256")}
     values = [[None if np.isnan(v) else v for v in row] for row in scores.values.tolist()]
     return {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from harness.errors import HarnessError, suggestion
-from harness.scoring.compare import _common_identity, _measures
+from harness.scoring.compare import common_identity, common_measures
 from harness.scoring.scores import Scores
 
 
@@ -48,8 +48,8 @@ def aggregate_seeds(scores: Sequence[Scores], by: str, selected_on_evaluation: b
 
     Seeds that tie go by name. Raises HarnessError for runs not scored alike, an unknown measure, no topics.
     """
-    identity = _common_identity(scores)
-    measures = _measures(scores, None)
+    identity = common_identity(scores)
+    measures = common_measures(scores, None)
     if by not in measures:
         raise HarnessError(f"unknown measure {by!r}; {suggestion(by, measures)}")
     for score, measure in product(scores, measures):

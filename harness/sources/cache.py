@@ -27,55 +27,55 @@ CHUNK = 1 << 16
 Progress = Callable[[str], None]
 
 
-_verified: set[tuple[str, int, int, str]] = set()  # path, mtime in ns, size, SHA-256
+VERIFIED: set[tuple[str, int, int, str]] = set()  # path, mtime in ns, size, SHA-256
 
 
-def _stamp(resource: Resource | Folder) -> tuple[str, int, int, str]:
+def stamp_of(resource: Resource | Folder) -> tuple[str, int, int, str]:
     status = resource.cached.stat()
     return str(resource.cached), status.st_mtime_ns, status.st_size, resource.sha256
 
 
-def _is_cached(resource: Resource, warn: Progress) -> bool:
+def is_cached(resource: Resource, warn: Progress) -> bool:
     """Whether the cache holds the right file. A damaged one is removed, unless a person put it there."""
     path = resource.cached
-    with _reported(path, "read"):
+    with reported(path, "read"):
         try:
-            stamp = _stamp(resource)
+            stamp = stamp_of(resource)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        if not resource.sha256 or stamp in _verified or (found := sha256_file(path)) == resource.sha256:
-            _verified.add(stamp)
+        if not resource.sha256 or stamp in VERIFIED or (found := sha256_file(path)) == resource.sha256:
+            VERIFIED.add(stamp)
             return True
         if resource.by_hand:
-            raise _wrong(resource, f"sha256 {resource.sha256}", found, str(path), "it was left there")
+            raise mismatch(resource, f"sha256 {resource.sha256}", found, str(path), "it was left there")
         path.unlink(missing_ok=True)
     warn(f"{resource.name}: the cached file was damaged (sha256 {found}), getting it again")
     return False
 
 
-def _put(resource: Resource, content: IO[bytes], source: str) -> None:
+def put(resource: Resource, content: IO[bytes], source: str) -> None:
     """Write a file into the cache, all of it and verified or not at all."""
     target = resource.cached
     digest = hashlib.sha256()
     length = 0
     told = console.progress(f"checking {resource.name}", resource.size / 1e6 or None, " MB")
-    with _reported(target, "written"), new_file(target.parent) as (temporary, stream), told as shown:
+    with reported(target, "written"), new_file(target.parent) as (temporary, stream), told as shown:
         while chunk := content.read(CHUNK):
             length += len(chunk)
             shown.add(len(chunk) / 1e6)
             if length > (resource.size or MAX_FILE):
-                raise _wrong(resource, f"at most {resource.size or MAX_FILE} bytes", f"{length}", source)
+                raise mismatch(resource, f"at most {resource.size or MAX_FILE} bytes", f"{length}", source)
             digest.update(chunk)
             stream.write(chunk)
         stream.flush()
         os.fsync(stream.fileno())
         if digest.hexdigest() != (resource.sha256 or digest.hexdigest()):
-            raise _wrong(resource, f"sha256 {resource.sha256}", digest.hexdigest(), source)
+            raise mismatch(resource, f"sha256 {resource.sha256}", digest.hexdigest(), source)
         temporary.replace(target)
-        _verified.add(_stamp(resource))
+        VERIFIED.add(stamp_of(resource))
 
 
-def _mirrored(resource: Resource | Folder) -> tuple[Path | None, Path | None]:
+def mirrored(resource: Resource | Folder) -> tuple[Path | None, Path | None]:
     """Where the mirror has the file itself, and where it has the archive that should hold it."""
     named = os.environ.get("HARNESS_MIRROR")
     if not named:
@@ -89,7 +89,7 @@ def _mirrored(resource: Resource | Folder) -> tuple[Path | None, Path | None]:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Only one process at a time downloads into a folder."""
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -100,26 +100,26 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _reported(path: Path, done: str, errors: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+def reported(path: Path, done: str, errors: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
     try:
         yield
     except errors as error:
-        raise HarnessError(f"{path}: cannot be {done}: {_line(error)}") from None
+        raise HarnessError(f"{path}: cannot be {done}: {one_line(error)}") from None
 
 
-def _line(what: object) -> str:
+def one_line(what: object) -> str:
     return " ".join((getattr(what, "strerror", None) or str(what) or type(what).__name__).split())
 
 
-def _wrong(
+def mismatch(
     resource: Resource | Folder, expected: str, found: str, source: str, after: str = "nothing was kept"
 ) -> HarnessError:
     return HarnessError(f"{resource.name}: expected {expected}, found {found} in {source}; {after}")
 
 
-def _unavailable(resource: Resource | Folder, reason: str) -> HarnessError:
+def unavailable(resource: Resource | Folder, reason: str) -> HarnessError:
     """Why a file could not be had, where it was looked for, and what to do."""
-    mirror = _mirrored(resource)[1] or os.environ.get("HARNESS_MIRROR")
+    mirror = mirrored(resource)[1] or os.environ.get("HARNESS_MIRROR")
     looked = f"not in {mirror}" if mirror else "HARNESS_MIRROR is not set"
     holder = f"{resource._folder}.tar.xz" if resource._folder else resource.path
     kind = "folder" if not isinstance(resource, Resource) else "file"

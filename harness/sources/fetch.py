@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from harness.errors import HarnessError
 from harness.io import console
 from harness.sources import archives
-from harness.sources.cache import LOG, TIMEOUT, Progress, _is_cached, _line, _mirrored, _put, _reported
-from harness.sources.network import _download
+from harness.sources.cache import LOG, TIMEOUT, Progress, is_cached, mirrored, one_line, put, reported
+from harness.sources.network import download
 from harness.sources.resource import Resource
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ def fetch(
     archives: dict[Path, list[Resource]] = {}
     elsewhere: list[Resource] = []
     for resource in files.values():
-        if _is_cached(resource, progress or LOG.warning):
+        if is_cached(resource, progress or LOG.warning):
             continue
-        plain, archive = _mirrored(resource)
+        plain, archive = mirrored(resource)
         if plain is not None:
-            with _reported(plain, "read"), plain.open("rb") as content:
-                _put(resource, content, str(plain))
+            with reported(plain, "read"), plain.open("rb") as content:
+                put(resource, content, str(plain))
         elif archive is not None:
             archives.setdefault(archive, []).append(resource)
         else:
@@ -50,7 +50,7 @@ def fetch(
         (progress or LOG.info)(f"unpacking {archive}")
         elsewhere += _extract(archive, members)
     for resource in elsewhere:
-        _download(resource, progress or LOG.info, timeout)
+        download(resource, progress or LOG.info, timeout)
     for folder in dict.fromkeys(entry for entry in wanted if not isinstance(entry, Resource)):
         from harness.sources.folder import get_folder
 
@@ -68,12 +68,12 @@ def state(resource: Resource | Folder) -> str:
 
     A `HARNESS_MIRROR` that does not exist raises `HarnessError`.
     """
-    with _reported(resource.cached, "read"):
+    with reported(resource.cached, "read"):
         by_hand = resource.by_hand if isinstance(resource, Resource) else ""
         here = resource.cached.is_file() if isinstance(resource, Resource) else resource.cached.is_dir()
-        if here or any(_mirrored(resource)):
+        if here or any(mirrored(resource)):
             return "here"
-    return f"manual download: {_line(by_hand)}" if by_hand else "fetchable"
+    return f"manual download: {one_line(by_hand)}" if by_hand else "fetchable"
 
 
 def _extract(archive: Path, resources: list[Resource]) -> list[Resource]:
@@ -86,7 +86,7 @@ def _extract(archive: Path, resources: list[Resource]) -> list[Resource]:
     with archives.unpacked(archive) as (content, tar), told as shown:
         for member in archives.members(content, tar, archive):
             if resource := wanted.pop(member.name.removeprefix("./"), None):
-                _put(resource, archives.content(tar, member, archive), str(archive))
+                put(resource, archives.content(tar, member, archive), str(archive))
                 shown.add()
             if not wanted:
                 break

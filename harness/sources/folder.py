@@ -18,19 +18,19 @@ from harness.sources.resource import Folder
 def get_folder(folder: Folder, progress: cache.Progress | None, timeout: float) -> None:
     """Put a folder into the cache, all of it and verified or not at all."""
     part = folder.cached.parent / f".{folder.sha256}.part"
-    with cache._reported(folder.cached, "written"):
+    with cache.reported(folder.cached, "written"):
         part.parent.mkdir(parents=True, exist_ok=True)
-        with cache._locked(part.parent):
+        with cache.locked(part.parent):
             if _is_cached_folder(folder, progress or cache.LOG.warning):
                 return None
             say = progress or cache.LOG.info
-            if archive := cache._mirrored(folder)[1]:
+            if archive := cache.mirrored(folder)[1]:
                 say(f"unpacking {archive}")
                 return _unpack(folder, archive, str(archive))
-            if network._offline():
-                raise cache._unavailable(folder, "HARNESS_OFFLINE forbids the network")
+            if network.offline():
+                raise cache.unavailable(folder, "HARNESS_OFFLINE forbids the network")
             say(f"downloading {folder._address}")
-            network._complete(folder, part, timeout)
+            network.completed(folder, part, timeout)
             try:
                 return _unpack(folder, part, folder._address)
             finally:
@@ -41,12 +41,12 @@ def _is_cached_folder(folder: Folder, warn: cache.Progress) -> bool:
     """Whether the cache holds the folder as it should be. A damaged one is removed."""
     if not folder.cached.is_dir():
         return False
-    if cache._stamp(folder) in cache._verified:
+    if cache.stamp_of(folder) in cache.VERIFIED:
         return True
     inside = (path for path in folder.cached.rglob("*") if not path.is_dir())
     found = _digest({path.relative_to(folder.cached).as_posix(): sha256_file(path) for path in inside})
     if found == folder.sha256:
-        cache._verified.add(cache._stamp(folder))
+        cache.VERIFIED.add(cache.stamp_of(folder))
         return True
     shutil.rmtree(folder.cached)
     warn(f"{folder.name}: the cached folder was damaged (sha256 {found}), getting it again")
@@ -70,15 +70,15 @@ def _unpack(folder: Folder, archive: Path, source: str) -> None:
                 if not name.startswith(folder._member) or member.isdir():
                     continue
                 if len(checksums) == folder.files:
-                    raise cache._wrong(folder, f"{folder.files} files", "more", source)
+                    raise cache.mismatch(folder, f"{folder.files} files", "more", source)
                 inside = name.removeprefix(folder._member)
                 checksums[inside] = _write(temporary / inside, archives.content(tar, member, source))
                 shown.add()
         if (found := _digest(checksums)) != folder.sha256:
             said = f"{len(checksums)} files with sha256 {found}"
-            raise cache._wrong(folder, f"{folder.files} files with sha256 {folder.sha256}", said, source)
+            raise cache.mismatch(folder, f"{folder.files} files with sha256 {folder.sha256}", said, source)
         temporary.replace(folder.cached)
-        cache._verified.add(cache._stamp(folder))
+        cache.VERIFIED.add(cache.stamp_of(folder))
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -86,11 +86,11 @@ def _unpack(folder: Folder, archive: Path, source: str) -> None:
 def _write(path: Path, content: IO[bytes]) -> str:
     """Write a new file; its checksum. What goes wrong in reading is left to the caller."""
     digest = hashlib.sha256()
-    with cache._reported(path, "written"):
+    with cache.reported(path, "written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(exist_ok=False)
     while chunk := content.read(cache.CHUNK):
         digest.update(chunk)
-        with cache._reported(path, "written"), path.open("ab") as stream:
+        with cache.reported(path, "written"), path.open("ab") as stream:
             stream.write(chunk)
     return digest.hexdigest()

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from harness.io import console
+from harness.sources import cache
 from harness.sources.cache import (
-    CHUNK,
-    MAX_FILE,
     Progress,
-    _is_cached,
-    _line,
-    _locked,
-    _put,
-    _reported,
-    _unavailable,
-    _wrong,
+    is_cached,
+    locked,
+    mismatch,
+    one_line,
+    put,
+    reported,
+    unavailable,
 )
 from harness.sources.resource import RAW_BASE, URL, Resource
 from harness.version import __version__
@@ -41,7 +40,7 @@ def reachable(timeout: float = 5.0) -> bool:
     from urllib.parse import urlsplit
     from urllib.request import getproxies, proxy_bypass
 
-    if _offline():
+    if offline():
         return False
     base = urlsplit(os.environ.get("HARNESS_RAW_BASE") or RAW_BASE)
     proxy = getproxies().get(base.scheme)
@@ -55,31 +54,31 @@ def reachable(timeout: float = 5.0) -> bool:
         return False
 
 
-def _offline() -> bool:
+def offline() -> bool:
     return os.environ.get("HARNESS_OFFLINE", "0") not in ("", "0")
 
 
-def _download(resource: Resource, say: Progress, timeout: float) -> None:
+def download(resource: Resource, say: Progress, timeout: float) -> None:
     """Download into a part file beside the target, going on where an earlier try stopped; then verify and rename."""
     if resource.by_hand:
-        raise _unavailable(resource, f"must be downloaded manually: {_line(resource.by_hand)}")
-    if _offline():
-        raise _unavailable(resource, "HARNESS_OFFLINE forbids the network")
+        raise unavailable(resource, f"must be downloaded manually: {one_line(resource.by_hand)}")
+    if offline():
+        raise unavailable(resource, "HARNESS_OFFLINE forbids the network")
     part = resource.cached.parent / f".{resource.sha256}.part"
-    with _reported(resource.cached, "written"):
+    with reported(resource.cached, "written"):
         part.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(part.parent):
+        with locked(part.parent):
             # Another process may have finished the file while this one waited.
-            if _is_cached(resource, say):
+            if is_cached(resource, say):
                 return
             say(f"downloading {resource._address}")
-            _complete(resource, part, timeout)
+            completed(resource, part, timeout)
             with part.open("rb") as content:
                 part.unlink()  # whatever its checksum turns out to be
-                _put(resource, content, resource._address)
+                put(resource, content, resource._address)
 
 
-def _complete(resource: Resource | Folder, part: Path, timeout: float) -> None:
+def completed(resource: Resource | Folder, part: Path, timeout: float) -> None:
     """Try until the part file is complete; if that fails, what came stays in it for the next run."""
     from http.client import HTTPException
     from urllib.error import URLError
@@ -91,12 +90,12 @@ def _complete(resource: Resource | Folder, part: Path, timeout: float) -> None:
         except TimeoutError:
             reason = f"nothing came for {timeout:g} s"
         except URLError as error:
-            raise _unavailable(resource, f"no connection to {resource._address}: {_line(error.reason)}") from None
+            raise unavailable(resource, f"no connection to {resource._address}: {one_line(error.reason)}") from None
         except (OSError, HTTPException, ValueError) as error:
-            reason = _line(error)
+            reason = one_line(error)
         if attempt < TRIES:
             time.sleep(PAUSE * 2 ** (attempt - 1))
-    raise _unavailable(resource, f"{reason} ({TRIES} tries of {resource._address})")
+    raise unavailable(resource, f"{reason} ({TRIES} tries of {resource._address})")
 
 
 def _receive(resource: Resource | Folder, part: Path, timeout: float) -> None:
@@ -115,18 +114,18 @@ def _receive(resource: Resource | Folder, part: Path, timeout: float) -> None:
         if response.status >= 500 or response.status in (408, 429):
             raise ConnectionError(f"HTTP status {response.status}")
         if response.status not in (200, 206):
-            raise _unavailable(resource, f"HTTP status {response.status} from {resource._address}")
+            raise unavailable(resource, f"HTTP status {response.status} from {resource._address}")
         have = have if response.status == 206 else 0
         total = resource.size if response.length is None else have + response.length
         left = (total - have) / 1e6 if total else None
         told = console.progress(f"downloading {resource.name}", left, " MB")
         with part.open("ab" if have else "wb") as stream, told as shown:
             # read1 returns what has come, so that a stall loses none of it.
-            while chunk := response.read1(CHUNK):
+            while chunk := response.read1(cache.CHUNK):
                 have += len(chunk)
-                if max(have, total) > (limit := resource.size or MAX_FILE):
+                if max(have, total) > (limit := resource.size or cache.MAX_FILE):
                     part.unlink()
-                    raise _wrong(resource, f"at most {limit} bytes", f"{max(have, total)}", resource._address)
+                    raise mismatch(resource, f"at most {limit} bytes", f"{max(have, total)}", resource._address)
                 stream.write(chunk)
                 shown.add(len(chunk) / 1e6)
     if have < total:
@@ -146,7 +145,7 @@ def _open(resource: Resource | Folder, offset: int, timeout: float) -> HTTPRespo
     url, secure = resource._address, False
     for _ in range(MAX_REDIRECTS + 1):
         if not URL.fullmatch(url) or (secure and url.startswith("http:")):
-            raise _unavailable(resource, f"refused to load {url!r} for {resource._address}")
+            raise unavailable(resource, f"refused to load {url!r} for {resource._address}")
         secure = url.startswith("https:")
         response: HTTPResponse = opener.open(Request(url, headers=headers), timeout=timeout)  # noqa: S310
         location = response.headers.get("Location")
@@ -154,4 +153,4 @@ def _open(resource: Resource | Folder, offset: int, timeout: float) -> HTTPRespo
             return response
         response.close()
         url = urljoin(url, location)
-    raise _unavailable(resource, f"more than {MAX_REDIRECTS} redirects from {resource._address}")
+    raise unavailable(resource, f"more than {MAX_REDIRECTS} redirects from {resource._address}")

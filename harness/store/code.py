@@ -22,7 +22,7 @@ from pathlib import Path
 from harness.io.files import sha256, sha256_file
 
 OURS = __name__.partition(".")[0]
-ROOT = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 TARGET = "_target_"
 
 _SUFFIXES = tuple(suffix for suffix in all_suffixes() if suffix not in BYTECODE_SUFFIXES)

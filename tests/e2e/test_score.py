@@ -19,7 +19,7 @@ from harness.io.files import data_root
 from harness.scoring.compare import from_json
 from harness.scoring.scores import scores_from_json
 
-SCHEMAS = [json.loads(path.read_text()) for path in (Path(harness.__file__).parent / "schemas").glob("*.json")]
+SCHEMAS = [json.loads(path.read_text()) for path in (Path(harness.__file__).parent / "data" / "schemas").glob("*.json")]
 QRELS = data_root() / "qrels" / "mini-task1.txt"
 TOPICS = data_root() / "topics" / "mini-task1.eng.jsonl"
 MINI = ("-c", "mini-task1")

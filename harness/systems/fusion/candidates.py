@@ -74,7 +74,7 @@ def gather(runs: Sequence[Run], depth: int = DEPTH) -> Candidates:
         doc = np.fromiter(map(doc_at.__getitem__, run.doc.tolist()), np.int64, len(run))
         with np.errstate(over="ignore"):
             order = np.lexsort((-doc, -run.score.astype(np.float32), topic))
-        rank = _positions(topic[order]) + 1
+        rank = positions(topic[order]) + 1
         kept = order[rank <= depth]
         columns.append((topic[kept] * len(docs) + doc[kept], rank[rank <= depth], run.score[kept]))
     pair = np.sort(np.concatenate([column[0] for column in columns]))
@@ -98,7 +98,7 @@ def to_run(candidates: Candidates, score: Floats, name: str) -> Run:
         raise HarnessError(f"run {name}: fused scores are {_LARGEST:g} or more; normalize the scores of the runs")
     # Reversed, so that the stable sort leaves equal scores in descending order of documents.
     order = score.size - 1 - np.lexsort((-score[::-1], candidates.topic[::-1]))
-    order = order[_positions(candidates.topic[order]) < candidates.depth]
+    order = order[positions(candidates.topic[order]) < candidates.depth]
     topic = candidates.topic[order]
     doc = candidates.docs[candidates.doc[order]]
     return Run(name, candidates.topics, topic.astype(np.int32), doc, _distinct(topic, score[order]))
@@ -110,7 +110,7 @@ def fuse(runs: Sequence[Run], score: Score, name: str, depth: int = DEPTH) -> Ru
     return to_run(candidates, score(candidates), name)
 
 
-def _positions(topic: Index) -> Index:
+def positions(topic: Index) -> Index:
     """Positions from 0 within each stretch of equal topics."""
     new = np.concatenate(([True], topic[1:] != topic[:-1]))[: topic.size]
     heads = np.flatnonzero(new)

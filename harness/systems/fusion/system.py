@@ -22,7 +22,7 @@ from harness.io.files import read_bytes, sha256
 from harness.scoring.measures import discounts
 from harness.systems.base import MARK, Pool, reads, trains_without
 from harness.systems.build import check_cycle, load_system
-from harness.systems.fusion.candidates import DEPTH, _positions, fuse, gather
+from harness.systems.fusion.candidates import DEPTH, fuse, gather, positions
 from harness.systems.fusion.methods import METHODS, MISSING, NORMALIZATIONS, rbc_fit
 
 
@@ -33,7 +33,7 @@ def training_ndcg(run: Run, qrels: Qrels, depth: int = DEPTH) -> float:
 
     def dcg(rows: Index, key: Floats) -> Floats:
         rows = rows[np.lexsort((key[rows], qrels.topic[rows]))]
-        place = _positions(qrels.topic[rows].astype(np.int64))
+        place = positions(qrels.topic[rows].astype(np.int64))
         gain = qrels.grade[rows] * discounts(len(qrels))[place]
         return np.bincount(qrels.topic[rows], gain, len(qrels.topics)).astype(np.float64)
 

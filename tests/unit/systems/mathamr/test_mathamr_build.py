@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from process_tools import same_paths
 
 from harness.errors import HarnessError
 from harness.systems.mathamr.graphs import build
@@ -99,9 +100,7 @@ def test_workers_give_the_same_bytes_and_outlive_a_crash(tmp_path: Path) -> None
 
 
 _SCRIPT = """
-import sys
 from pathlib import Path
-sys.path[:0] = [{here!r}]
 from harness.systems.mathamr.graphs.build import build_graphs
 from test_mathamr_build import POSTS, Words
 if __name__ == "__main__":
@@ -113,8 +112,8 @@ def test_killed_and_taken_up_again(tmp_path: Path) -> None:
     """SIGKILL in the middle; finished shards are not made again, and the bytes are those of an undisturbed run."""
     whole, folder = tmp_path / "whole", tmp_path / "killed"
     build.build_graphs(POSTS, Words(slow=0.02), whole, batch=2)
-    script = _SCRIPT.format(here=str(Path(__file__).parent), folder=str(folder))
-    with subprocess.Popen([sys.executable, "-c", script]) as process:
+    script = _SCRIPT.format(folder=str(folder))
+    with subprocess.Popen([sys.executable, "-c", script], env=same_paths()) as process:
         until = time.monotonic() + 60
         while len(list(folder.glob("graphs-*"))) < 3 and time.monotonic() < until and process.poll() is None:
             time.sleep(0.002)

@@ -34,7 +34,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
-from harness.sources import archives
+from harness.sources import archives, cache
 from harness.sources import fetch as module
 from harness.sources.fetch import fetch, fetch_one, state
 from harness.sources.resource import Resource
@@ -217,8 +217,8 @@ def test_malicious_members(
 def test_an_oversized_or_wrong_member(
     archive: Path, monkeypatch: pytest.MonkeyPatch, declared: int, limit: int
 ) -> None:
-    monkeypatch.setattr(module, "MAX_FILE", 1000)
-    monkeypatch.setattr(module, "CHUNK", 100)
+    monkeypatch.setattr(cache, "MAX_FILE", 1000)
+    monkeypatch.setattr(cache, "CHUNK", 100)
     pack(archive, {"data/a.txt": TEXT})
     read = limit // 100 * 100 + 100  # one piece too many, not the whole file
     message = f"{NAME}: expected at most {limit} bytes, found {read} in {archive}; nothing was kept"
@@ -282,7 +282,7 @@ def test_a_cached_file_is_hashed_once_a_process(archive: Path, monkeypatch: pyte
         hashed.append(path)
         return sha(path.read_bytes())
 
-    monkeypatch.setattr(module, "sha256_file", counting)
+    monkeypatch.setattr(cache, "sha256_file", counting)
     assert fetch([resource(), resource()]) == fetch([resource()]) * 2 == [path, path]
     assert hashed == [path]
     os.utime(path, (1, 1))

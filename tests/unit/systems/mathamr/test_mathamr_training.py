@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from process_tools import same_paths
 
 from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts
@@ -114,9 +115,8 @@ def test_training_finds_held_out_answers_better_than_the_untrained_model(tmp_pat
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
 from test_mathamr_training import trainer
-from harness.systems.mathamr import training
+from harness.systems.mathamr.training import trainer as training
 import torch
 torch.set_num_threads(1)  # sums depend on it
 steps = 0
@@ -137,8 +137,9 @@ def test_killed_and_resumed_ends_with_the_same_weights(tmp_path: Path, at: int) 
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     torch.set_num_threads(1)
     log = trainer(whole).run(lambda _: None)
-    program = KILLED.format(tests=str(Path(__file__).parent), at=at)
-    done = subprocess.run([sys.executable, "-c", program, str(parts)], check=False, capture_output=True, timeout=120)
+    program = KILLED.format(at=at)
+    command = [sys.executable, "-c", program, str(parts)]
+    done = subprocess.run(command, env=same_paths(), check=False, capture_output=True, timeout=120)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     assert (parts / training.LAST).exists()
     said: list[str] = []

@@ -32,6 +32,7 @@ from fetch_tools import (
 )
 
 from harness.errors import HarnessError
+from harness.sources import cache, network
 from harness.sources import fetch as module
 from harness.sources.fetch import fetch, fetch_one, state
 from harness.sources.resource import Resource
@@ -252,8 +253,8 @@ def test_wrong_bytes_are_not_kept(server: Server) -> None:
 def test_too_many_bytes(
     server: Server, monkeypatch: pytest.MonkeyPatch, size: int, limit: int, length: int | None
 ) -> None:
-    monkeypatch.setattr(module, "MAX_FILE", 1000)
-    monkeypatch.setattr(module, "CHUNK", 100)
+    monkeypatch.setattr(cache, "MAX_FILE", 1000)
+    monkeypatch.setattr(cache, "CHUNK", 100)
     # More than the buffers of a socket hold, so that sending it all means that all was read.
     server.steps = [lambda request: request.send(200, TEXT * 200, length)]
     before, _, after = failure(resource(size=size)).partition(", found ")
@@ -268,7 +269,7 @@ def test_too_many_bytes(
 def test_the_pause_grows(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr("time.sleep", pauses.append)
-    monkeypatch.setattr(module, "PAUSE", 0.5)
+    monkeypatch.setattr(network, "PAUSE", 0.5)
     server.steps = [answer(500)]
     failure(resource())
     assert pauses == [0.5, 1.0, 2.0]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError
-from harness.sources import fetch as module
+from harness.sources import cache, network
 from harness.sources.fetch import fetch_one
 from harness.sources.resource import Resource
 
@@ -41,8 +41,8 @@ def isolate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         unused.bind(("127.0.0.1", 0))
         monkeypatch.setenv("HARNESS_RAW_BASE", f"http://127.0.0.1:{unused.getsockname()[1]}")
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(module, "PAUSE", 0.001)
-    monkeypatch.setattr(module, "_verified", set())
+    monkeypatch.setattr(network, "PAUSE", 0.001)
+    monkeypatch.setattr(cache, "VERIFIED", set())
 
 
 def mirrored_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

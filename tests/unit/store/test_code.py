@@ -97,7 +97,7 @@ def test_imports_of_a_text(text: str, expected: str) -> None:
 
 def test_the_quick_reading_of_imports_agrees_with_pythons_parser_on_all_our_modules() -> None:
     understood = 0
-    for path in (*code.ROOT.rglob("*.py"), *Path(__file__).parent.glob("*.py")):
+    for path in (*code.ROOT.rglob("*.py"), *Path(__file__).parents[1].rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         found = code._scanned(code._TYPING.sub("", text))
         understood += found is not None
@@ -129,20 +129,24 @@ def test_a_digest_does_not_depend_on_where_the_code_lies(ours: Path, monkeypatch
 
 
 def test_a_system_depends_on_what_it_imports_and_on_no_other_system(ours: Path, changes: Callable[..., bool]) -> None:
-    l2l = ours / "systems" / "l2l.py"
+    l2l = ours / "systems" / "structural" / "l2l.py"
     more = l2l.read_text() + "\nMORE = 1\n"
     assert changes(L2L, l2l, more)
     assert not changes(BM25_, l2l, more)
-    for name, text in (("systems/weighting.py", "more"), ("trec.py", "more"), ("systems/__init__.py", "more")):
+    for name, text in (
+        ("systems/lexical/weighting.py", "more"),
+        ("data/trec.py", "more"),
+        ("systems/__init__.py", "more"),
+    ):
         assert changes(BM25_, ours / name, f"# {text}\n"), name
-    assert not changes(BM25_, ours / "report" / "html.py", "")
-    assert changes(L2L, ours / "systems" / "tangent.py", "")  # imported by it
+    assert not changes(BM25_, ours / "render" / "html.py", "")
+    assert changes(L2L, ours / "systems" / "structural" / "tangent.py", "")  # imported by it
     # A module that is imported inside a function, and one that comes to be imported.
     late = ours / "systems" / "late.py"
     late.write_text("X = 1\n")
-    weighting = (ours / "systems" / "weighting.py").read_text()
-    (ours / "systems" / "weighting.py").write_text(
-        f"{weighting}\n\ndef f():\n    from harness.systems.base.late import X\n"
+    weighting = (ours / "systems" / "lexical" / "weighting.py").read_text()
+    (ours / "systems" / "lexical" / "weighting.py").write_text(
+        f"{weighting}\n\ndef f():\n    from harness.systems.late import X\n"
     )
     assert changes(BM25_, late, "X = 2\n")
 
@@ -152,8 +156,8 @@ def test_modules_may_move_into_folders(ours: Path, changes: Callable[..., bool])
     (ours / "systems" / "words" / "__init__.py").write_text("")
     (ours / "systems" / "words" / "part.py").write_text("X = 1\n")
     (ours / "systems" / "words" / "new.py").write_text("from .part import X\n")
-    assert changes("harness.systems.base.words.new", ours / "systems" / "words" / "part.py", "X = 2\n")
-    assert changes("harness.systems.base.words.new", ours / "systems" / "words" / "__init__.py", "X = 2\n")
+    assert changes("harness.systems.words.new", ours / "systems" / "words" / "part.py", "X = 2\n")
+    assert changes("harness.systems.words.new", ours / "systems" / "words" / "__init__.py", "X = 2\n")
     assert not changes(BM25_, ours / "systems" / "words" / "part.py", "X = 2\n")
 
 
@@ -166,10 +170,10 @@ def test_tokens_that_are_kept_depend_on_the_code_that_makes_them(ours: Path, for
         return len(artefacts.artefacts())
 
     assert kept() == kept() == 1
-    (ours / "systems" / "l2l.py").write_text("")
+    (ours / "systems" / "structural" / "l2l.py").write_text("")
     assert kept() == 1
     for number, name in enumerate(("text", "symbols", "postings"), 2):
-        path = ours / "systems" / f"{name}.py"
+        path = ours / "systems" / "lexical" / f"{name}.py"
         path.write_text(f"{path.read_text()}\n")
         assert kept() == number
 
@@ -187,7 +191,7 @@ def test_a_fusion_depends_on_the_systems_it_is_made_of(ours: Path, forget: Calla
     bm25 = {"_target_": f"{BM25_}.BM25"}
     asked = (fusion, nested, named, other, bm25)
     before = [digest(each) for each in asked]
-    path = ours / "systems" / "l2l.py"
+    path = ours / "systems" / "structural" / "l2l.py"
     path.write_text(path.read_text() + "\n")
     forget()
     after = [digest(each) for each in asked]

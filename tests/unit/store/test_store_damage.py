@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
+from process_tools import same_paths
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
@@ -297,17 +298,16 @@ def sealed(tmp_path: Path) -> Iterator[list[str]]:
 PROGRAM = """
 import sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
 from test_store_damage import run
 for name in ("bm25", "tangent"):
-    print(run(name, Path(sys.argv[2])).path.read_text())
+    print(run(name, Path(sys.argv[1])).path.read_text())
 """
 
 
 def test_a_cache_mounted_read_only_works_like_another(sealed: list[str], tmp_path: Path) -> None:
     def done(before: list[str], where: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "HARNESS_CACHE": str(tmp_path / "cache")}
-        command = [*before, sys.executable, "-c", PROGRAM, str(Path(__file__).parent), str(tmp_path / where)]
+        environment = {**same_paths(), "HARNESS_CACHE": str(tmp_path / "cache")}
+        command = [*before, sys.executable, "-c", PROGRAM, str(tmp_path / where)]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     writable = done([], "a")

@@ -18,6 +18,7 @@ import pytest
 from fontTools.ttLib import TTFont
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from process_tools import same_paths
 
 from harness.errors import HarnessError
 from harness.render import svg
@@ -231,7 +232,7 @@ def test_the_same_drawing_gives_the_same_bytes_in_another_process() -> None:
     )
     digest = hashlib.sha256(render_pdf(FIGURES["bars"], "f")).hexdigest()
     for seed in ("1", "2"):
-        environment = {"PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONUTF8": "1"}
+        environment = {**same_paths(), "PYTHONHASHSEED": seed, "PYTHONUTF8": "1"}
         done = subprocess.run(
             [sys.executable, "-c", code],
             env=environment,

@@ -178,14 +178,14 @@ def _same_slot(self: object, key: Words) -> Index:
     return np.zeros(len(key), dtype=np.int64)
 
 
-def _last_slots(self: lookup._Lookup, key: Words) -> Index:
+def _last_slots(self: lookup.Lookup, key: Words) -> Index:
     """Slots at the end of the table, so that probing runs over its edge."""
     return ((1 << self._bits) - 1 - (key & np.uint64(1))).astype(np.int64)
 
 
 @pytest.mark.parametrize(
     ("where", "name", "collide"),
-    [(trec, "hashes", _same_hash), (lookup._Lookup, "_place", _same_slot), (lookup._Lookup, "_place", _last_slots)],
+    [(trec, "hashes", _same_hash), (lookup.Lookup, "_place", _same_slot), (lookup.Lookup, "_place", _last_slots)],
 )
 def test_colliding_hashes_change_nothing(
     monkeypatch: pytest.MonkeyPatch, where: object, name: str, collide: object

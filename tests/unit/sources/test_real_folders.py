@@ -65,7 +65,7 @@ def test_a_folder_of_the_mirror(archive: Path) -> None:
     assert {path: (WANTED.cached / path).read_bytes() for path in FILES} == FILES
     archive.unlink()
     assert state(WANTED) == "here"
-    cache._verified.clear()
+    cache.VERIFIED.clear()
     assert fetch([WANTED]) == [WANTED.cached]
 
 
@@ -156,7 +156,7 @@ def test_damaged_archives_give_the_folder_or_an_error(archive: Path) -> None:
 def test_a_damaged_cache_is_mended(archive: Path, damage: str) -> None:
     pack(archive, MEMBERS)
     fetch([WANTED])
-    cache._verified.clear()
+    cache.VERIFIED.clear()
     file = WANTED.cached / ("more.html" if damage == "add" else "a.html")
     if damage == "remove":
         file.unlink()
@@ -181,7 +181,7 @@ def test_a_folder_is_hashed_once_a_process(archive: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(folders, "sha256_file", counting)
     fetch([WANTED])
     assert hashed == []
-    cache._verified.clear()
+    cache.VERIFIED.clear()
     fetch([WANTED])
     fetch([WANTED])
     assert len(hashed) == len(FILES)

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from process_tools import same_paths
 
 from harness.errors import HarnessError
 from harness.render.figures import dot_interval
@@ -122,9 +123,8 @@ def test_the_same_report_gives_the_same_bytes_in_another_process() -> None:
         "parts = [r(module.example()) for r in (render_html, render_json, render_latex, render_markdown)]\n"
         "print(hashlib.sha256(''.join(parts).encode()).hexdigest())\n"
     )
-    root = str(Path(__file__).parents[2])
     for seed in ("1", "2"):
-        environment = {"PYTHONHASHSEED": seed, "PYTHONPATH": root}
+        environment = {**same_paths(), "PYTHONHASHSEED": seed}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
         assert done.stdout.strip() == digest()
 
@@ -132,6 +132,6 @@ def test_the_same_report_gives_the_same_bytes_in_another_process() -> None:
 def test_importing_the_package_loads_no_heavy_library() -> None:
     heavy = {"jinja2", "numpy", "matplotlib", "scipy", "pandas"}
     code = f"import sys, harness.render.write; print(sorted({heavy!r} & set(sys.modules)))"
-    environment = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = same_paths()
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
