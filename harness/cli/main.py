@@ -99,7 +99,3 @@ def _tell(error: HarnessError | typer.TyperException, full: bool) -> None:
     lines = error.lines if isinstance(error, HarnessError) else (" ".join(error.format_message().split()),)
     for line in lines:
         say(f"harness: {line}")
-
-
-if __name__ == "__main__":
-    main()

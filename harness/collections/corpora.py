@@ -47,13 +47,14 @@ def load_corpus(name: str) -> Corpus:
     keyed, has = mapping.get("ids_are_keys", False), mapping.get("has_keys", False)
     if keyed is True and has is True:
         faults.append(f"{where}: keys 'ids_are_keys' and 'has_keys' exclude each other")
+    named = str(mapping.get("reader", JSONL.name))
     found = JSONL
     try:
-        found = reader(str(mapping.get("reader", JSONL.name)))
+        found = reader(named)
     except HarnessError as error:
         faults.append(f"{where}: {error}")
     fields: tuple[tuple[str, str], ...] = ()
-    if found is JSONL and isinstance(mapping.get("fields", {}), dict):
+    if named == JSONL.name and isinstance(mapping.get("fields", {}), dict):
         with gather(faults):
             fields = _fields(mapping, where)
     with gather(faults):

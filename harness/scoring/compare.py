@@ -213,6 +213,7 @@ def _pairs(names: Sequence[str], baseline: str | None, pairs: Pairs | None) -> l
 
 
 def common_measures(scores: Sequence[Scores], measures: Sequence[str] | None) -> tuple[str, ...]:
+    """The measures that are compared, each of which every run must have."""
     chosen = scores[0].measures if measures is None else tuple(measures)
     if not chosen:
         raise HarnessError("there are no measures to compare")

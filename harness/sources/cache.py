@@ -31,6 +31,7 @@ VERIFIED: set[tuple[str, int, int, str]] = set()  # path, mtime in ns, size, SHA
 
 
 def stamp_of(resource: Resource | Folder) -> tuple[str, int, int, str]:
+    """What a file is known by once it was verified: place, time, size and SHA-256."""
     status = resource.cached.stat()
     return str(resource.cached), status.st_mtime_ns, status.st_size, resource.sha256
 
@@ -101,6 +102,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def reported(path: Path, done: str, errors: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+    """Errors of the file system as one line that names the path and what could not be done."""
     try:
         yield
     except errors as error:
@@ -108,12 +110,14 @@ def reported(path: Path, done: str, errors: tuple[type[Exception], ...] = (OSErr
 
 
 def one_line(what: object) -> str:
+    """An error or a text of several lines in one line."""
     return " ".join((getattr(what, "strerror", None) or str(what) or type(what).__name__).split())
 
 
 def mismatch(
     resource: Resource | Folder, expected: str, found: str, source: str, after: str = "nothing was kept"
 ) -> HarnessError:
+    """The error of content that is not what was declared."""
     return HarnessError(f"{resource.name}: expected {expected}, found {found} in {source}; {after}")
 
 

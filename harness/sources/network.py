@@ -55,6 +55,7 @@ def reachable(timeout: float = 5.0) -> bool:
 
 
 def offline() -> bool:
+    """Whether `HARNESS_OFFLINE` forbids downloads."""
     return os.environ.get("HARNESS_OFFLINE", "0") not in ("", "0")
 
 

@@ -24,7 +24,7 @@ from harness.errors import HarnessError
 from harness.experiments import evaluate as workflow
 from harness.experiments.evaluate import Evaluation, evaluation_to_json
 from harness.scoring import compare as stats
-from harness.scoring import protocol
+from harness.scoring import scores
 from harness.scoring.compare import Comparison, Row, compare
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores, scores_from_json, scores_to_json
@@ -119,7 +119,7 @@ def test_schemas_are_valid_closed_and_described(name: str) -> None:
 
 
 def test_there_is_a_schema_for_everything_that_is_written() -> None:
-    kinds = {module.SCHEMA: module.VERSION for module in (trec, protocol, stats, workflow)}
+    kinds = {module.SCHEMA: module.VERSION for module in (trec, scores, stats, workflow)}
     loaded = [schema(path.stem)["properties"] for path in FOLDER.glob("*.json")]
     assert {each["schema"]["const"]: each["version"]["const"] for each in loaded} == kinds
 

@@ -20,8 +20,8 @@ from harness.store.artefacts import collect
 
 COPY = """
 import sys, time
-from harness import fetch
-from harness.sources.fetch import Resource
+from harness.sources import cache
+from harness.sources.resource import Resource
 class Slow:
     def __init__(self): self.sent = 0
     def read(self, size):
@@ -30,20 +30,20 @@ class Slow:
             print("half", flush=True)
             time.sleep(60)
         return b"x" * 10
-fetch._put(Resource("owner/name", "0123456789abcdef0123456789abcdef01234567", "data/a.txt", "0" * 64), Slow(), "here")
+cache.put(Resource("owner/name", "0123456789abcdef0123456789abcdef01234567", "data/a.txt", "0" * 64), Slow(), "here")
 """
 UNPACK = """
 import io, sys, tarfile, time
 from pathlib import Path
-from harness import fetch, folders
-write = folders._write
+from harness.sources import fetch, folder
+write = folder._write
 def slow(path, content):
     write(path, content)
     print("half", flush=True)
     time.sleep(60)
-folders._write = slow
+folder._write = slow
 commit = "0123456789abcdef0123456789abcdef01234567"
-fetch.fetch([folders.Folder("owner/name", commit, "data", 1, "0" * 64)])
+fetch.fetch([folder.Folder("owner/name", commit, "data", 1, "0" * 64)])
 """
 DOWNLOAD = """
 from harness.sources.fetch import Resource, fetch_one

@@ -183,7 +183,7 @@ def test_the_doctor_has_no_cure_for_it(conf: Conf, monkeypatch: pytest.MonkeyPat
 
 
 def test_running_one_gives_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "harness.cli.main", "run", "collection=mini-task1", "corpus=mini-answers"]
+    command = [sys.executable, "-m", "harness", "run", "collection=mini-task1", "corpus=mini-answers"]
     done = subprocess.run([*command, "system=compubert"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
