@@ -21,8 +21,8 @@ def reproduce(cfg: DictConfig) -> None:
     """A paper's tables recomputed and reported; `paper=all` for every paper, no paper for the demonstration."""
     from harness.papers import paper
     from harness.papers.reproduce import reproduce as recompute
-    from harness.render.write import first_page, write_report
-    from harness.report.paper import paper_report
+    from harness.render.write import first_page
+    from harness.reports.paper import paper_report
     from harness.store.provenance import provenance
 
     settings = checked_settings(cfg, "reproduce")
@@ -35,7 +35,7 @@ def reproduce(cfg: DictConfig) -> None:
         reproduction = recompute(paper.load_paper(key), say, track)
         files = {file.name: file.sha256 for file in reproduction.paper.files()}
         report = paper_report(reproduction, provenance(files), settings["alpha"], settings["seed"])
-        written = write_report(report, output / key, settings["formats"])
+        written = report.write(output / key, settings["formats"])
         out(reproduction.line)
         if paper_key != "all":
             out(f"report: {first_page(written)}")
@@ -45,24 +45,23 @@ def reproduce(cfg: DictConfig) -> None:
 
 def _demonstrate(settings: dict[str, Any], output: Path) -> None:
     from harness.experiments.demo import demonstrate
-    from harness.experiments.evaluate import compare, evaluate, inputs
-    from harness.render.write import first_page, write_report
-    from harness.report.comparison import comparison_report, headline
+    from harness.experiments.evaluate import compare, evaluate
+    from harness.render.write import first_page
+    from harness.reports.comparison import headline, report
 
     for made in demonstrate(Path(settings["runs"]), say):
-        evaluation = replace(evaluate(made.task, list(made.runs.values())), seconds=made.seconds)
+        evaluation = replace(evaluate(made.task, *made.runs.values()), seconds=made.seconds)
         comparison = compare(evaluation, made.baseline, alpha=settings["alpha"], seed=settings["seed"])
-        report = comparison_report(evaluation, comparison, inputs(made.task, made.runs))
         out(headline(evaluation))
         _out_means(evaluation.scores, comparison)
-        written = write_report(report, output / evaluation.collection.name, settings["formats"])
+        written = report(evaluation, comparison).write(output / evaluation.task.collection.name, settings["formats"])
         out(f"report: {first_page(written)}\n")
 
 
 def _out_means(scores: Sequence[Scores], comparison: Comparison) -> None:
     """The means of every run, the best first, with the marks of its tests against the baseline."""
     from harness.render.model import MARKS
-    from harness.report.comparison import marks_of
+    from harness.reports.comparison import marks_of
 
     first = scores[0]
     tests = {(row.a, row.measure): row for row in comparison.rows}

@@ -17,15 +17,16 @@ from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.trec import TAG
 from harness.errors import HarnessError, suggestion
-from harness.experiments.evaluate import cautions, evaluate, inputs
+from harness.experiments.evaluate import cautions, evaluate
 from harness.experiments.produce import Produced, produce
 from harness.experiments.sweep import Point, best_of, read_points, write_point
 from harness.experiments.task import Task, judged_pool, present, task, training_judgments
 from harness.io import config
 from harness.io.console import out, say
-from harness.render.write import first_page, write_report
-from harness.report.comparison import comparison_report, headline
-from harness.report.sweep import sweep_report
+from harness.render.write import first_page
+from harness.reports.comparison import headline
+from harness.reports.comparison import report as comparison_report
+from harness.reports.sweep import sweep_report
 from harness.scoring.protocol import load_protocol
 from harness.scoring.scores import Scores
 from harness.store.artefacts import key
@@ -76,7 +77,7 @@ def report(settings: Mapping[str, Any], suffix: str = "", remarks: Sequence[str]
     edition = None if settings["edition"] is None else str(settings["edition"])
     found = _task(settings, str(settings["collection"]["name"]), edition, {})
     produced = _produce(settings, found, suffix)
-    evaluation = evaluate(found, [produced.run])
+    evaluation = evaluate(found, produced.run)
     remarks = (*notes(build_system(settings["system"], "run: system")), *remarks)
     if settings["training"]:
         remarks = (f"Learnt from the judgments of {', '.join(settings['training'])}.", *remarks)
@@ -87,7 +88,7 @@ def report(settings: Mapping[str, Any], suffix: str = "", remarks: Sequence[str]
         remarks = (said, *remarks)
     if settings["rerank"]:
         remarks = ("The system ranked the judged documents of each topic, nothing else.", *remarks)
-    page = comparison_report(evaluation, None, inputs(found, {str(produced.path): produced.run}), remarks=remarks)
+    page = comparison_report(evaluation, remarks=remarks)
     if said := evaluation.coverage_sentence():
         out(said)
     for caution in cautions(evaluation):
@@ -95,7 +96,7 @@ def report(settings: Mapping[str, Any], suffix: str = "", remarks: Sequence[str]
     out(headline(evaluation))
     out(f"run: {produced.path}")
     folder = Path(settings["output"]) / found.collection.name / produced.run.name
-    out(f"report: {first_page(write_report(page, folder, settings['formats']))}")
+    out(f"report: {first_page(page.write(folder, settings['formats']))}")
 
 
 def point(settings: Mapping[str, Any], overrides: Mapping[str, str], folder: Path) -> float:
@@ -159,7 +160,7 @@ def summarise(folder: Path, formats: Sequence[str]) -> None:
         files = {name: checksum for point in done for name, checksum in point.files.items()}
         page = sweep_report(points, "Sweep", provenance(files), tuned_on=tuned)
         out(page.headline)
-        out(f"report: {first_page(write_report(page, folder / 'report', formats))}")
+        out(f"report: {first_page(page.write(folder / 'report', formats))}")
         if tuned:
             best = best_of(points)
             label, value = next(iter((best.means or {}).items()))
@@ -194,7 +195,8 @@ def _task(settings: Mapping[str, Any], collection: str, edition: str | None, mad
     if (known := repr(given)) not in made:
         if len(made) >= _MOST_SHARED:
             made.clear()
-        made[known] = task(*given)
+        searched, how = given[1], given[3]
+        made[known] = task(given[0], searched, edition=edition, protocol=how)
     return made[known]
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from harness.experiments.evaluate import Evaluation
     from harness.scoring.compare import Comparison
     from harness.scoring.scores import Scores
-    from harness.store.provenance import Provenance
 
 
 def _path(text: str) -> Path:
@@ -127,7 +126,7 @@ def score(
     """Score run files that anyone made."""
     note = _note(quiet)
     asked = _Asked(runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, note)
-    evaluation, files = _evaluate(asked)
+    evaluation = _evaluate(asked)
     if per_topic and not as_json:
         out("\t".join(("run", "topic", *evaluation.scores[0].measures)))
         for scores in evaluation.scores:
@@ -139,7 +138,7 @@ def score(
     for run, found in evaluation.bounds.items():
         spans = ", ".join(f"{label(m)} {low:.4f} to {high:.4f}" for m, (low, high) in found.items())
         note(f"ties: {run}: {spans}, depending on the order of tied results")
-    _finish(asked, evaluation, None, files, output)
+    _finish(asked, evaluation, None, output)
 
 
 def compare(
@@ -170,13 +169,13 @@ def compare(
 
     note = _note(quiet)
     asked = _Asked(runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, note)
-    evaluation, files = _evaluate(asked)
+    evaluation = _evaluate(asked)
     comparison = workflow.compare(evaluation, baseline, alpha=alpha, family=family, seed=seed)
     if not as_json:
         _print_means(evaluation.scores, asked)
         out("")
         _print_tests(comparison, evaluation.scores[0].protocol.label)
-    _finish(asked, evaluation, comparison, files, output)
+    _finish(asked, evaluation, comparison, output)
 
 
 def _note(quiet: bool) -> Callable[[str], None]:
@@ -187,12 +186,12 @@ def _note(quiet: bool) -> Callable[[str], None]:
     return lambda _: None
 
 
-def _evaluate(asked: _Asked) -> tuple[Evaluation, Provenance]:
-    """Runs read, checked and scored, and where they come from; what must be said of them before any number is said."""
+def _evaluate(asked: _Asked) -> Evaluation:
+    """Runs read, checked and scored; what must be said of them before any number is said."""
     from harness.collections.corpora import load_corpus
     from harness.collections.keys import read_keys
     from harness.collections.load import load_collection, local_collection
-    from harness.experiments.evaluate import cautions, evaluate, inputs, read_runs
+    from harness.experiments.evaluate import cautions, evaluate, read_runs
     from harness.experiments.task import task
     from harness.io import config
     from harness.store.sidecar import beside, made_on
@@ -208,7 +207,7 @@ def _evaluate(asked: _Asked) -> tuple[Evaluation, Provenance]:
     else:
         raise HarnessError("no judgments: name a collection with --collection NAME, or a file with --qrels FILE")
     names, paths = _labelled(asked.runs)
-    wanted = None if asked.measures is None else _measures(asked.measures)
+    wanted = () if asked.measures is None else _measures(asked.measures)
     mapping = None
     if asked.keys not in (None, "none"):
         mapping = read_keys(Path(str(asked.keys)), *_key_columns(Path(str(asked.keys))))
@@ -220,14 +219,14 @@ def _evaluate(asked: _Asked) -> tuple[Evaluation, Provenance]:
     found = task(
         collection,
         asked.corpus,
-        asked.edition,
-        asked.protocol,
-        wanted,
-        mapping,
+        edition=asked.edition,
+        protocol=asked.protocol,
+        measures=wanted,
+        keys=mapping,
         ids_are_keys=asked.keys == "none",
     )
     runs = read_runs(paths, names=names, format=asked.format, known_topics=collection.known_topics())
-    evaluation = evaluate(found, runs)
+    evaluation = evaluate(found, *runs)
     if (said := evaluation.coverage_sentence()) and not asked.json:
         out(said)
     for caution in cautions(evaluation):
@@ -236,8 +235,7 @@ def _evaluate(asked: _Asked) -> tuple[Evaluation, Provenance]:
         for scores in evaluation.scores:
             if unjudged := scores.counts["topics without judgments"]:
                 asked.note(f"{scores.run}: {unjudged} topics have no judgments and do not count")
-    files = {str(path): run for path, run in zip(paths, runs, strict=True)}
-    return evaluation, inputs(found, files)
+    return evaluation
 
 
 def _labelled(texts: Sequence[str]) -> tuple[list[str], list[Path]]:
@@ -317,15 +315,12 @@ def _p(value: float | None) -> str:
     return "undefined" if value is None else "<.0001" if value < 0.0001 else f"{value:.4f}"
 
 
-def _finish(
-    asked: _Asked, evaluation: Evaluation, comparison: Comparison | None, files: Provenance, output: Path | None
-) -> None:
+def _finish(asked: _Asked, evaluation: Evaluation, comparison: Comparison | None, output: Path | None) -> None:
     """The report, if one is asked for; then the JSON document."""
     if output is not None:
-        from harness.render.write import write_report
-        from harness.report.comparison import comparison_report
+        from harness.reports.comparison import report
 
-        written = write_report(comparison_report(evaluation, comparison, files), output)
+        written = report(evaluation, comparison).write(output)
         (asked.note if asked.json else out)(f"report: {written['html']}")
     if asked.json:
         from harness.experiments.evaluate import evaluation_to_json

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from harness.data.frames import frame
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,14 @@ class Topic:
 
 @dataclass(frozen=True)
 class Topics:
-    """The topics of a collection, in the order of their file; ids are unique."""
+    """The topics of a collection, in the order of their file; ids are unique.
+
+    Examples
+    --------
+    >>> Topics((Topic("A.1", "What is $i$?", attributes={"category": "concept"}),)).frame()
+      query_id         title body tags language category
+    0      A.1  What is $i$?                eng  concept
+    """
 
     topics: tuple[Topic, ...]
 
@@ -61,3 +74,16 @@ class Topics:
     def with_attributes(self, attributes: Mapping[str, Mapping[str, str]]) -> Topics:
         """The same topics with further attributes, by topic id."""
         return Topics(tuple(replace(t, attributes={**t.attributes, **attributes.get(t.id, {})}) for t in self.topics))
+
+    def frame(self) -> DataFrame:
+        """`query_id`, `title`, `body`, `tags`, `language`, a column for each attribute (None: lacks it)."""
+        columns: dict[str, list[str | None]] = {
+            "query_id": [topic.id for topic in self],
+            "title": [topic.title for topic in self],
+            "body": [topic.body for topic in self],
+            "tags": [" ".join(topic.tags) for topic in self],
+            "language": [topic.language for topic in self],
+        }
+        for name in dict.fromkeys(name for topic in self for name in topic.attributes if name not in columns):
+            columns[name] = [topic.attributes.get(name) for topic in self]
+        return frame(columns)

@@ -3,36 +3,51 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.columns import Floats, Words, hashes, integers, line_ends, pieces, split, strings, words_of
+from harness.data.columns import Floats, Index, Words, hashes, line_ends, strings
 from harness.data.columns import words as as_words
-from harness.data.tables import Faults, Groups, IdColumn, LineNumbers, Table, check_text, refuse_binary, tables
-from harness.errors import HarnessError, Problem, format_error, suggestion
-from harness.io.files import read_bytes, sha256, write_atomic
-from harness.io.ids import LONGEST_ID
+from harness.data.frames import columns_of, frame
+from harness.data.layouts import FORMATS, read_columns, run_format
+from harness.data.tables import Faults, Groups, IdColumn, LineNumbers, Table, check_text, tables
+from harness.errors import HarnessError, Problem
+from harness.io.files import read_bytes, sha256
+
+if TYPE_CHECKING:
+    import ir_measures
+    import ranx
+    from pandas import DataFrame
 
 Ids = npt.NDArray[np.bytes_]
-FORMATS: Mapping[str, tuple[str, ...]] = {
-    "trec": ("topic", "Q0", "document", "rank", "score", "tag"),
-    "arqmath-task1": ("topic", "post", "rank", "score", "tag"),
-    "arqmath-task2": ("topic", "formula", "post", "rank", "score", "tag"),
-}
-SCHEMA = "mathir-harness/run"
-VERSION = 1
-ITERATIONS = (b"Q0", b"0", b"_")  # what column 2 of a TREC run may hold
-FORMAT_SAMPLE = 1 << 14  # bytes
+T = TypeVar("T")
 ROWS = 1 << 14  # lines worked on at a time, few enough to stay in the cache
 LARGEST_GRADE = 1 << 53  # whole numbers are exact up to here, and no sum of gains is infinite
 TAG = re.compile(r"\w[\w.+=,@()~#%-]{0,127}")
 TAG_RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
+
+
+class ScoredDoc(Protocol):
+    """A line of a run, as ir_measures and ir_datasets have it."""
+
+    query_id: str
+    doc_id: str
+    score: float
+
+
+class Judgment(Protocol):
+    """A judgment, as ir_measures and ir_datasets have it."""
+
+    query_id: str
+    doc_id: str
+    relevance: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +64,17 @@ class Run:
     context : bytes, shape (lines,), or None. The post of each formula in ARQMath Task 2.
     sha256 : checksum of the file's bytes (unpacked); of the written form if there was no file.
     warnings : what is odd but does not keep the run from being scored.
+    source : the file that it was read from, or what stands for it in messages.
+
+    Examples
+    --------
+    >>> run = Run.from_dict("mine", {"A.1": {"d1": 2.0, "d2": 1.5}})
+    >>> len(run), run.topics
+    (2, ('A.1',))
+    >>> run.frame()
+      query_id doc_id  score  rank
+    0      A.1     d1    2.0     1
+    1      A.1     d2    1.5     2
     """
 
     name: str
@@ -59,6 +85,7 @@ class Run:
     context: Ids | None = None
     sha256: str = ""
     warnings: tuple[Problem, ...] = ()
+    source: str = ""
 
     def __post_init__(self) -> None:
         for column in (self.topic, self.doc, self.score, self.context):
@@ -86,6 +113,47 @@ class Run:
         lines = [f"{t}\tQ0\t{d}\t0\t{float(s)!r}\t{name}" for t, docs in rankings.items() for d, s in docs.items()]
         return parse_run("\n".join(lines).encode(), f"run {name}", format="trec")
 
+    def rank(self) -> Index:
+        """The rank of each line in its topic, from 1: by score, equal scores in the order of the file."""
+        order = np.lexsort((-self.score, self.topic))
+        out = np.empty(len(self), dtype=np.int64)
+        out[order] = np.arange(1, len(self) + 1) - np.searchsorted(self.topic[order], self.topic[order])
+        return out
+
+    def frame(self) -> DataFrame:
+        """`query_id`, `doc_id`, `score`, `rank` (as `rank()`) and, if there is one, `context`, in the file's order."""
+        columns = {**_pairs(self), "score": self.score, "rank": self.rank()}
+        return frame(columns if self.context is None else {**columns, "context": _decoded(self.context)})
+
+    @staticmethod
+    def from_frame(name: str, table: DataFrame) -> Run:
+        """A run from the columns `query_id`, `doc_id`, `score` and, of formulas, `context`; checked as a file is."""
+        names = ["query_id", "doc_id", "score", *(["context"] if "context" in table.columns else [])]
+        columns = columns_of(table, names, f"run {name}")
+        return _checked(f"run {name}", lambda: run_from_columns(name, *columns))
+
+    def to_ranx(self) -> ranx.Run:
+        """The run as ranx has it. Needs `pip install 'mathir-harness[ranx]'`."""
+        return _library("ranx", "ranx").Run(self.to_dict(), name=self.name)
+
+    @staticmethod
+    def from_ranx(run: ranx.Run, name: str | None = None) -> Run:
+        """A run of ranx, under its own name or another one."""
+        return Run.from_dict(name or str(run.name), run.to_dict())
+
+    def scored_docs(self) -> Iterator[ir_measures.ScoredDoc]:
+        """The lines as ir_measures (and ir_datasets) have them. Needs `pip install 'mathir-harness[measures]'`."""
+        kind = _library("ir_measures", "measures").ScoredDoc
+        for topic, doc, score in zip(self.topic.tolist(), self.doc.tolist(), self.score.tolist(), strict=True):
+            yield kind(self.topics[topic], doc.decode(), score)
+
+    @staticmethod
+    def from_scored_docs(name: str, docs: Iterable[ScoredDoc]) -> Run:
+        """A run from values with `query_id`, `doc_id` and `score`."""
+        rows = [(each.query_id, each.doc_id, each.score) for each in docs]
+        columns = list(zip(*rows, strict=True)) if rows else [(), (), ()]
+        return _checked(f"run {name}", lambda: run_from_columns(name, *columns))
+
 
 @dataclass(frozen=True, eq=False)
 class Qrels:
@@ -99,6 +167,13 @@ class Qrels:
     doc : bytes, shape (judgments,). Document ids in UTF-8.
     grade : float64, shape (judgments,). Zero or above.
     sha256 : checksum of the file's bytes (unpacked).
+
+    Examples
+    --------
+    >>> Qrels.from_dict("official", {"A.1": {"d1": 3, "d2": 0}}).frame()
+      query_id doc_id  relevance
+    0      A.1     d1        3.0
+    1      A.1     d2        0.0
     """
 
     edition: str
@@ -121,7 +196,19 @@ class Qrels:
         return pair_hashes(self.topics, self.topic, self.doc)
 
     def to_dict(self) -> dict[str, dict[str, int]]:
-        """topic -> document -> grade, as pytrec_eval takes it; grades must be whole."""
+        """topic -> document -> grade, as pytrec_eval takes it.
+
+        Raises
+        ------
+        HarnessError
+            A grade is no whole number.
+        """
+        if (broken := self.grade != np.floor(self.grade)).any():
+            row = int(broken.argmax())
+            where = f"document {self.doc[row].decode()!r} of topic {self.topics[self.topic[row]]!r}"
+            raise HarnessError(
+                f"judgments {self.edition}: {where} has grade {self.grade[row]:g}, expected whole grades"
+            )
         out: dict[str, dict[str, int]] = {topic: {} for topic in self.topics}
         for topic, doc, grade in zip(self.topic.tolist(), self.doc.tolist(), self.grade.tolist(), strict=True):
             out[self.topics[topic]][doc.decode()] = int(grade)
@@ -130,8 +217,101 @@ class Qrels:
     @staticmethod
     def from_dict(edition: str, judgments: Mapping[str, Mapping[str, float]]) -> Qrels:
         """Judgments from topic -> document -> grade; grades may be any number from 0 up."""
-        lines = [f"{t}\t0\t{d}\t{float(g)!r}" for t, docs in judgments.items() for d, g in docs.items()]
-        return parse_qrels("\n".join(lines).encode(), f"judgments {edition}", edition=edition, whole=False)
+        return Qrels._from_rows(edition, [(t, d, g) for t, docs in judgments.items() for d, g in docs.items()])
+
+    def frame(self) -> DataFrame:
+        """`query_id`, `doc_id`, `relevance` (the grade, a float), in the order of the file."""
+        return frame({**_pairs(self), "relevance": self.grade})
+
+    @staticmethod
+    def from_frame(edition: str, table: DataFrame) -> Qrels:
+        """Judgments from the columns `query_id`, `doc_id` and `relevance`; checked as a file is."""
+        columns = columns_of(table, ("query_id", "doc_id", "relevance"), f"judgments {edition}")
+        return Qrels._from_rows(edition, list(zip(*columns, strict=True)))
+
+    def to_ranx(self) -> ranx.Qrels:
+        """The judgments as ranx has them; grades must be whole. Needs `pip install 'mathir-harness[ranx]'`."""
+        return _library("ranx", "ranx").Qrels(self.to_dict())
+
+    @staticmethod
+    def from_ranx(edition: str, qrels: ranx.Qrels) -> Qrels:
+        """Judgments of ranx."""
+        return Qrels.from_dict(edition, qrels.to_dict())
+
+    def judgments(self) -> Iterator[ir_measures.Qrel]:
+        """The judgments as ir_measures (and ir_datasets) have them; grades must be whole."""
+        kind = _library("ir_measures", "measures").Qrel
+        for topic, docs in self.to_dict().items():
+            for doc, grade in docs.items():
+                yield kind(topic, doc, grade)
+
+    @staticmethod
+    def from_judgments(edition: str, judgments: Iterable[Judgment]) -> Qrels:
+        """Judgments from values with `query_id`, `doc_id` and `relevance`."""
+        return Qrels._from_rows(edition, [(each.query_id, each.doc_id, each.relevance) for each in judgments])
+
+    @staticmethod
+    def _from_rows(edition: str, rows: Sequence[tuple[object, object, float]]) -> Qrels:
+        what = f"judgments {edition}"
+        _checked(what, lambda: _check_ids(row[:2] for row in rows))
+        lines = _checked(what, lambda: [f"{topic}\t0\t{doc}\t{float(grade)!r}" for topic, doc, grade in rows])
+        return parse_qrels("\n".join(lines).encode(), what, edition=edition, whole=False)
+
+
+def _pairs(lines: Run | Qrels) -> dict[str, Any]:
+    names = np.array(lines.topics, dtype=object)
+    return {"query_id": names[lines.topic], "doc_id": _decoded(lines.doc)}
+
+
+def _decoded(ids: Ids) -> list[str]:
+    return [name.decode() for name in ids.tolist()]
+
+
+def _library(name: str, extra: str) -> Any:  # noqa: ANN401  (a module)
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        raise HarnessError(f"{name} is not installed; install it with: pip install 'mathir-harness[{extra}]'") from None
+
+
+def _check_ids(columns: Iterable[Iterable[object]]) -> None:
+    for column in columns:
+        for field in column:
+            if isinstance(field, str) and (not field or field.split() != [field]):
+                raise ValueError("an id is empty or holds blanks")
+
+
+def run_from_columns(
+    name: str,
+    topics: Iterable[object],
+    docs: Iterable[object],
+    scores: Iterable[float],
+    context: Iterable[object] | None = None,
+) -> Run:
+    """A run from columns of one length, checked as a run file is (errors name the line that a row would have).
+
+    Raises
+    ------
+    TypeError, ValueError
+        The columns are of unequal length, an id is empty or holds blanks, a score is no number.
+    FormatError
+        As `parse_run`.
+    """
+    third = docs if context is None else context
+    columns = [list(column) for column in (topics, docs, third)]
+    _check_ids(columns)
+    rows = zip(*columns, scores, strict=True)
+    lines = [f"{topic}\t{doc}\t{post}\t0\t{float(score)!r}\t{name}" for topic, doc, post, score in rows]
+    run = parse_run("\n".join(lines).encode(), "run", name=name, format="arqmath-task2")
+    return run if context is not None else replace(run, context=None)
+
+
+def _checked(what: str, make: Callable[[], T]) -> T:
+    """What `make` gives; values that cannot be a run or judgments are an error that says `what` they are of."""
+    try:
+        return make()
+    except (TypeError, ValueError) as error:
+        raise HarnessError(f"{what}: {error}") from None
 
 
 def pair_hashes(topics: Sequence[str], topic: npt.NDArray[np.int32], doc: Ids) -> Words:
@@ -162,91 +342,6 @@ def _duplicates(key: npt.NDArray[np.uint64], topic: npt.NDArray[np.int32], doc: 
     return out
 
 
-def _run_format(data: bytes, asked: str | None, path: str) -> str:
-    """Which of the three layouts a run has, recognised by the columns of its first lines."""
-    if asked is not None:
-        if asked not in FORMATS:
-            raise HarnessError(f"--format {asked}: no such format; {suggestion(asked, FORMATS)}")
-        return asked
-    parts = ((piece, split(piece)) for piece in pieces(data, FORMAT_SAMPLE))
-    source, lines = next((piece, lines) for piece, lines in parts if lines.line.size or lines.controls.size)
-    refuse_binary(source, lines, path)
-    usual = int(np.bincount(lines.count).argmax())
-    if usual not in (5, 6):
-        expected = "; ".join(f"{len(names)} for {name} ({' '.join(names)})" for name, names in FORMATS.items())
-        raise format_error(path, int(lines.line[lines.count == usual][0]), f"{usual} columns, expected {expected}")
-    rows = lines.first[lines.count == usual] + 1
-    fields = strings(words_of(source, lines.start[rows], np.minimum(lines.length[rows], LONGEST_ID)))
-    second = set(fields[:1].tolist() if (fields == fields[0]).all() else fields.tolist())
-    if usual == 5:
-        if second <= set(ITERATIONS):
-            trec = " ".join(FORMATS["trec"])
-            raise format_error(
-                path,
-                0,
-                f"5 columns like a TREC run ({trec}) that lacks one; if column 2 is a post, say --format arqmath-task1",
-            )
-        return "arqmath-task1"
-    if second & set(ITERATIONS):
-        return "trec"
-    if len(second) == 1:
-        constant = second.pop().decode("utf-8", "backslashreplace")
-        say = "say which it is with --format trec or --format arqmath-task2"
-        raise format_error(path, 0, f"column 2 is {constant!r} on every line, neither Q0, 0, _ nor formula ids; {say}")
-    return "arqmath-task2"
-
-
-class _Columns:
-    """The columns of a run while it is read: of a size for all its lines, filled block by block.
-
-    `strict`: column 2 of a TREC run is looked at.
-    """
-
-    def __init__(self, lines: int, names: tuple[str, ...], *, strict: bool) -> None:
-        self.names, self.strict = names, strict
-        self.topic, self.doc = Groups(lines), IdColumn(lines)
-        self.context = IdColumn(lines) if "formula" in names else None
-        self.score: Floats = np.empty(lines)
-        self.rank, self.line = np.empty(lines, dtype=np.int32), LineNumbers()
-        self.rows = 0
-        self.tag = ""
-
-    def put(self, table: Table) -> None:
-        """Add the columns of one block, whose faults go to the table's."""
-        names, at = self.names, slice(self.rows, self.rows + len(table.line))
-        if not self.rows:
-            self.tag = table.text(0, len(names) - 1)
-        self.line.put(self.rows, table.line)
-        doc_column = 1 if "Q0" not in names else 2
-        self.topic.put(self.rows, table.ids(0, "topic"))
-        self.doc.put(self.rows, table.ids(doc_column, names[doc_column]))
-        if self.context is not None:
-            self.context.put(self.rows, table.ids(2, "post"))
-        self.score[at] = table.numbers(names.index("score"), "score")
-        rank_column, tag_column = names.index("rank"), names.index("tag")
-        rank, whole = integers(table.source, table.start[rank_column], table.length[rank_column])
-        table.each(~whole, lambda row: f"rank {table.text(row, rank_column)!r} is not a whole number of 1 to 8 digits")
-        self.rank[at] = rank
-        if self.strict and doc_column == 2:
-            first = table.text(0, 1).encode()
-            if first not in ITERATIONS or not table.equals(1, first).all():
-                odd = ~np.isin(strings(table.words(1)), ITERATIONS)
-                table.each(odd, lambda row: f"column 2 is {table.text(row, 1)!r}, expected Q0, 0 or _")
-        other = ~table.equals(tag_column, self.tag.encode())
-        table.each(
-            other,
-            lambda row: f"run tag {table.text(row, tag_column)!r} differs from line {self.line[0]}'s {self.tag!r}",
-        )
-        self.rows += len(table.line)
-
-
-def _columns(data: bytes, names: tuple[str, ...], faults: Faults, *, strict: bool) -> _Columns:
-    columns = _Columns(line_ends(data) + 1, names, strict=strict)
-    for table in tables(data, names, faults):
-        columns.put(table)
-    return columns
-
-
 def parse_run(
     data: bytes,
     path: str,
@@ -270,9 +365,9 @@ def parse_run(
         With every problem found, up to `PROBLEM_LIMIT`.
     """
     check_text(data, path)
-    names = FORMATS[_run_format(data, format, path)]
+    names = FORMATS[run_format(data, format, path)]
     faults = Faults(path)
-    columns = _columns(data, names, faults, strict=format is None)
+    columns = read_columns(data, names, faults, strict=format is None)
     n, tag = columns.rows, columns.tag
     if name is None and n and not TAG.fullmatch(tag):
         faults.add(columns.line[0], f"run tag {tag!r} does not fit a file name: {TAG_RULE}")
@@ -288,6 +383,7 @@ def parse_run(
         columns.score[:n],
         None if columns.context is None else strings(columns.context.words[:n]),
         sha256(data),
+        source=path,
     )
     del data  # the text goes before what follows needs memory of its own
     line = columns.line
@@ -390,86 +486,3 @@ def _check_grades(table: Table, grade: Floats, whole: bool) -> None:
 def read_qrels(path: Path | str, *, edition: str = "") -> Qrels:
     """Read judgments in TREC form with whole grades (plain, gzip, xz or zstd). See `parse_qrels`."""
     return parse_qrels(read_bytes(Path(path)), str(path), edition=edition)
-
-
-def write_run(run: Run, path: Path, *, format: str = "trec") -> None:
-    """Write a run to a file; see `run_text`. Raises HarnessError also if the file cannot be written."""
-    write_atomic(path, run_text(run, format=format))
-
-
-def run_text(run: Run, *, format: str = "trec") -> str:
-    """A run as trec_eval (or ARQMath) reads it: topics as they come, scores descending, ranks from 1.
-
-    Equal scores keep their order in `run`; scores are written so that they read back the same.
-
-    Raises
-    ------
-    HarnessError
-        The format needs a context that the run lacks.
-    """
-    if format not in FORMATS:
-        raise HarnessError(f"format {format!r} is unknown; {suggestion(format, FORMATS)}")
-    if format == "arqmath-task2" and run.context is None:
-        raise HarnessError(f"run {run.name}: arqmath-task2 needs the post of each formula, and the run has none")
-    order = np.lexsort((-run.score, run.topic))
-    rank = np.arange(len(run)) - np.searchsorted(run.topic[order], run.topic[order])
-    posts = run.context[order].tolist() if run.context is not None else [b""] * len(run)
-    columns = zip(
-        run.topic[order].tolist(), run.doc[order].tolist(), posts, rank.tolist(), run.score[order].tolist(), strict=True
-    )
-    layout = {
-        "trec": "{topic}\tQ0\t{doc}\t{rank}\t{score!r}\t{name}\n",
-        "arqmath-task1": "{topic}\t{doc}\t{rank}\t{score!r}\t{name}\n",
-        "arqmath-task2": "{topic}\t{doc}\t{post}\t{rank}\t{score!r}\t{name}\n",
-    }[format]
-    return "".join(
-        layout.format(topic=run.topics[t], doc=d.decode(), post=p.decode(), rank=r + 1, score=s, name=run.name)
-        for t, d, p, r, s in columns
-    )
-
-
-def write_qrels(qrels: Qrels, path: Path) -> None:
-    """Write judgments in TREC form; whole grades are written as integers."""
-    columns = zip(qrels.topic.tolist(), qrels.doc.tolist(), qrels.grade.tolist(), strict=True)
-    lines = [f"{qrels.topics[t]}\t0\t{d.decode()}\t{int(g) if g == int(g) else g}\n" for t, d, g in columns]
-    write_atomic(path, "".join(lines))
-
-
-def run_to_json(run: Run) -> dict[str, Any]:
-    """A run as plain JSON values, in the order of its file. Schema: `harness/data/schemas/run.json`."""
-    return {
-        "schema": SCHEMA,
-        "version": VERSION,
-        "name": run.name,
-        "sha256": run.sha256,
-        "topic": [run.topics[t] for t in run.topic.tolist()],
-        "doc": [d.decode() for d in run.doc.tolist()],
-        "score": run.score.tolist(),
-        "context": None if run.context is None else [c.decode() for c in run.context.tolist()],
-    }
-
-
-def run_from_json(data: Mapping[str, Any]) -> Run:
-    """The inverse of `run_to_json`, checked as a run file is.
-
-    Raises
-    ------
-    HarnessError
-        For another schema or version, columns of unequal length, or what `parse_run` refuses.
-    """
-    if not isinstance(data, Mapping):
-        raise HarnessError(f"run: is a {type(data).__name__}, expected an object")
-    if data.get("schema") != SCHEMA or data.get("version") != VERSION:
-        found = f"{data.get('schema')!r} version {data.get('version')!r}"
-        raise HarnessError(f"run: schema is {found}, expected {SCHEMA!r} version {VERSION}")
-    try:
-        name, context = str(data["name"]), data["context"]
-        columns = [data["topic"], data["doc"], data["doc"] if context is None else context, data["score"]]
-        if any(isinstance(field, str) and (not field or field.split() != [field]) for c in columns for field in c):
-            raise ValueError("an id is empty or holds blanks")
-        rows = list(zip(*columns, strict=True))
-        lines = [f"{topic}\t{doc}\t{post}\t0\t{float(score)!r}\t{name}" for topic, doc, post, score in rows]
-        run = parse_run("\n".join(lines).encode(), "run", name=name, format="arqmath-task2")
-        return replace(run, context=None if context is None else run.context, sha256=str(data["sha256"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise HarnessError(f"run: damaged, {type(error).__name__}: {error}") from None

@@ -6,59 +6,70 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from harness.collections.collection import Collection
-from harness.collections.corpora import load_corpus
-from harness.collections.corpus import Corpus
-from harness.data.topics import Topics
+from harness.data.frames import frame, joined
 from harness.data.trec import TAG, TAG_RULE, Run, read_run
 from harness.errors import FormatError, HarnessError, Problem
 from harness.experiments.task import Task
 from harness.io.console import track
+from harness.io.display import table_html
 from harness.scoring import compare as stats
 from harness.scoring.compare import Comparison
-from harness.scoring.coverage import Coverage
-from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores, scores_to_json
 from harness.store.provenance import Provenance, provenance
 
-MOST_READ = 1 << 26  # bytes of a corpus, for the texts of documents in a report
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 SCHEMA = "mathir-harness/evaluation"
 VERSION = 1
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Runs scored on one collection, and what came to light on the way.
+    """Runs scored by one task, and what came to light on the way.
 
     Attributes
     ----------
+    runs, scores : one for one, in the order in which they were given.
     bounds : run -> measure -> lowest and highest mean over the orders of its ties, where they differ.
-    warnings : what the readers of the runs reported.
-    scorer, runs : what scored the runs, and they themselves; without them no topic pages.
-    corpus : where the texts of documents are looked up, if anywhere.
     seconds : run -> CPU seconds a topic that its system needed, reading and indexing included; empty if not known.
-    coverage, corpus_notes : how much of the judgments the searched corpus holds, and what it says of itself.
+
+    Examples
+    --------
+    >>> import harness as h
+    >>> found = h.evaluate(h.task("mini-task1", measures=["AP"]), "runs/mini/mini-task1/overlap.run")
+    >>> print(found.frame().head(2).round(3).to_string(index=False))
+        run query_id measure  value
+    overlap     M.01      AP    1.0
+    overlap     M.02      AP    1.0
     """
 
-    collection: Collection
-    topics: Topics
+    task: Task
+    runs: tuple[Run, ...]
     scores: tuple[Scores, ...]
     bounds: Mapping[str, Mapping[str, tuple[float, float]]]
-    warnings: tuple[str, ...] = ()
-    scorer: Scorer | None = None
-    runs: tuple[Run, ...] = ()
-    corpus: Corpus | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
-    coverage: Coverage | None = None
-    corpus_notes: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the readers of the runs passed over."""
+        return tuple(str(warning) for run in self.runs for warning in run.warnings)
 
     def coverage_sentence(self) -> str:
         """What must be said before any number if the corpus holds only part of the judged documents; else empty."""
-        if self.coverage is None or self.coverage.complete:
+        coverage, corpus = self.task.coverage, self.task.corpus
+        if coverage is None or coverage.complete:
             return ""
-        return self.coverage.sentence(self.scores[0].protocol, self.corpus_notes)
+        return coverage.sentence(self.scores[0].protocol, corpus.notes if corpus is not None else ())
+
+    def frame(self) -> DataFrame:
+        """`run`, `query_id`, `measure`, `value`: one row for each; NaN where the protocol leaves a topic out."""
+        return frame(joined([scores.columns() for scores in self.scores]))
+
+    def _repr_html_(self) -> str:
+        return table_html(self)
 
 
 def read_runs(
@@ -104,10 +115,15 @@ def read_runs(
             run if name else _renamed(run, stem, path)
             for run, name, stem, path in zip(runs, names, stems, paths, strict=True)
         ]
+    check_names(runs)
+    return runs
+
+
+def check_names(runs: Iterable[Run]) -> None:
+    """Raise HarnessError if two runs have one name."""
     for name, times in Counter(run.name for run in runs).items():
         if times > 1:
             raise HarnessError(f"{name}: {times} runs have this name; give each its own, as NAME=FILE")
-    return runs
 
 
 def _renamed(run: Run, name: str, path: Path) -> Run:
@@ -116,26 +132,34 @@ def _renamed(run: Run, name: str, path: Path) -> Run:
     return replace(run, name=name)
 
 
-def evaluate(task: Task, runs: Sequence[Run]) -> Evaluation:
-    """Score runs and find out what the order of their ties could change."""
-    collection, scorer = task.collection, task.scorer
-    scores = tuple(scorer(run) for run in track(runs, "scoring runs"))
-    pairs = list(zip(runs, scores, strict=True))
+def evaluate(task: Task, *runs: Run | str | Path) -> Evaluation:
+    """Score runs (values, or files that are read first) and find out what the order of their ties could change.
+
+    Raises
+    ------
+    FormatError
+        With the problems of all files together.
+    HarnessError
+        There are no runs, or two of one name.
+
+    Examples
+    --------
+    >>> import harness as h
+    >>> run = h.Run.from_dict("mine", {"M.01": {"A.0101": 2.0, "A.0102": 1.0}})
+    >>> h.evaluate(h.task("mini-task1"), run).scores[0].n("nDCG")
+    42
+    """
+    files = [Path(run) for run in runs if not isinstance(run, Run)]
+    read = iter(read_runs(files, known_topics=task.collection.known_topics()) if files else ())
+    values = tuple(run if isinstance(run, Run) else next(read) for run in runs)
+    if not values:
+        raise HarnessError("evaluate: needs a run or more")
+    check_names(values)
+    scorer = task.scorer
+    scores = tuple(scorer(run) for run in track(values, "scoring runs"))
+    pairs = list(zip(values, scores, strict=True))
     spans = {run.name: scorer.tie_spans(run, score) for run, score in track(pairs, "ties of runs")}
-    bounds = {name: span for name, span in spans.items() if span}
-    warnings = tuple(str(warning) for run in runs for warning in run.warnings)
-    return Evaluation(
-        collection,
-        task.topics,
-        scores,
-        bounds,
-        warnings,
-        scorer,
-        tuple(runs),
-        _own_corpus(collection),
-        coverage=task.coverage,
-        corpus_notes=task.corpus.notes if task.corpus is not None else (),
-    )
+    return Evaluation(task, values, scores, {name: span for name, span in spans.items() if span})
 
 
 def cautions(evaluation: Evaluation) -> tuple[str, ...]:
@@ -178,7 +202,7 @@ def compare(
         permutations=permutations,
         seed=seed,
     )
-    name = evaluation.collection.config.get("cluster")
+    name = evaluation.task.collection.config.get("cluster")
     if name is None:
         return found
     said = f"{found.correction}; topics that share their {name} are averaged first, n counts such groups"
@@ -187,7 +211,7 @@ def compare(
 
 def independent(evaluation: Evaluation) -> Sequence[Scores]:
     """The scores that are tested: of topics, or means of their clusters if the collection has any."""
-    clusters = evaluation.collection.clusters()
+    clusters = evaluation.task.collection.clusters()
     return evaluation.scores if clusters is None else [scores.by_cluster(clusters) for scores in evaluation.scores]
 
 
@@ -208,21 +232,12 @@ def evaluation_to_json(evaluation: Evaluation, comparison: Comparison | None = N
     }
 
 
-def _own_corpus(collection: Collection) -> Corpus | None:
-    """The corpus that the collection names, if it is here and small: large ones are not read for texts."""
-    if "corpus" not in collection.config:
-        return None
-    corpus = load_corpus(str(collection.config["corpus"]))
-    if corpus.state() != "here" or not all(path.is_file() for path in corpus.paths):
-        return None
-    return corpus if sum(path.stat().st_size for path in corpus.paths) <= MOST_READ else None
-
-
-def inputs(task: Task, runs: Mapping[str, Run]) -> Provenance:
-    """The provenance of scores: the judgments, the run files, and the corpus if there is one."""
+def inputs(evaluation: Evaluation) -> Provenance:
+    """The provenance of scores: the judgments, the runs, and the corpus if there is one."""
+    task = evaluation.task
     qrels = task.scorer.qrels
     files = {f"{task.collection.name}, edition {qrels.edition}": qrels.sha256}
-    files |= {name: run.sha256 for name, run in runs.items()}
+    files |= {run.source or run.name: run.sha256 for run in evaluation.runs}
     if task.corpus is not None:
         files[f"corpus {task.corpus.name}"] = task.corpus.digest()
     return provenance(files)

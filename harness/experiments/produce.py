@@ -11,7 +11,8 @@ from typing import Any
 from harness.collections.collection import Collection
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topics
-from harness.data.trec import TAG, Qrels, Run, parse_run, run_text
+from harness.data.trec import TAG, Qrels, Run, parse_run
+from harness.data.written import run_text
 from harness.errors import HarnessError
 from harness.io.files import sha256, sha256_file, write_all
 from harness.store import artefacts, code, provenance, sidecar

@@ -44,11 +44,11 @@ class Task:
 def task(
     collection: Collection | str,
     corpus: Corpus | str | None = None,
+    *,
     edition: str | None = None,
     protocol: Protocol | str | None = None,
-    measures: Sequence[str] | None = None,
+    measures: Sequence[str] = (),
     keys: Mapping[str, str] | None = None,
-    *,
     ids_are_keys: bool = False,
 ) -> Task:
     """What runs on a collection are scored by, checked: `score`, `compare` and `run` all score by this.
@@ -67,6 +67,13 @@ def task(
     HarnessError
         A name is unknown; keys for a protocol that does not de-duplicate, or none for one that does; judgments of a
         topic that the collection lacks; a corpus that holds none of the judged documents.
+
+    Examples
+    --------
+    >>> import harness as h
+    >>> found = h.task("mini-task1", "mini-answers", measures=["nDCG@10", "AP"])
+    >>> found.scorer.measures, found.coverage.complete
+    (('nDCG@10', 'AP'), True)
     """
     collection = load_collection(collection) if isinstance(collection, str) else collection
     corpus = load_corpus(corpus) if isinstance(corpus, str) else corpus

@@ -14,10 +14,10 @@ from harness.render.model import (
     MARKS,
     Block,
     Cell,
+    Content,
     Explorer,
     Facts,
     Figure,
-    Report,
     Table,
     Text,
     footnotes,
@@ -42,7 +42,7 @@ _ADDRESS = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(?:/[A-Za-z0-9./?=&%#:@
 _EXPLORER = ("explorer_base.js", "explorer_topic.js", "explorer.js")
 
 
-def render_html(report: Report) -> str:
+def render_html(report: Content) -> str:
     """The report as a self-contained HTML document.
 
     Its content security policy allows the styles and scripts written here, by their hashes, and nothing else.
@@ -59,7 +59,7 @@ def render_html(report: Report) -> str:
     style = "".join(_read(name) for name in styles)
     scripts = [_read("report.js"), *(["".join(_read(name) for name in _EXPLORER)] if explored else [])]
     labels = report.labels()
-    return _template().render(
+    return _template("report.html.j2").render(
         report=report,
         sections=[(section, [_block(block, labels) for block in section.blocks]) for section in report.sections],
         style=Markup(style),  # noqa: S704 - our own file
@@ -70,13 +70,19 @@ def render_html(report: Report) -> str:
     )
 
 
+def render_html_table(table: Table, label: str = "Table 1") -> str:
+    """One table as it stands in a report, without the page around it."""
+    drawn: str = _template("table.html.j2").module.table(_table(table, label))  # type: ignore[attr-defined]
+    return drawn
+
+
 @cache
 def _read(name: str) -> str:
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 @cache
-def _template() -> Template:
+def _template(name: str) -> Template:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     # `finalize` sees every value that a template prints, so no text can miss `visible`; markup of ours is no plain str.
@@ -88,7 +94,7 @@ def _template() -> Template:
         lstrip_blocks=True,
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    return environment.get_template("report.html.j2")
+    return environment.get_template(name)
 
 
 def _hash(content: str) -> str:

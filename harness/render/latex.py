@@ -13,10 +13,10 @@ from harness.render.model import (
     MARKS,
     Block,
     Cell,
+    Content,
     Explorer,
     Facts,
     Figure,
-    Report,
     Table,
     Text,
     footnotes,
@@ -77,7 +77,7 @@ _PACKAGES = {
 }
 
 
-def render_latex(report: Report) -> str:
+def render_latex(report: Content) -> str:
     """The report as a LaTeX document that pdflatex compiles as it is, and whose tables can be copied into a paper.
 
     The best value is bold, the other marks are superscripts explained in the caption, with the table's notes.

@@ -9,10 +9,10 @@ from harness.render.model import (
     Block,
     Cell,
     Column,
+    Content,
     Explorer,
     Facts,
     Figure,
-    Report,
     Table,
     Text,
     footnotes,
@@ -27,8 +27,8 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;"}
 _START = re.compile(r"(?=[-+=])|(?<=\d)(?=[.)])")
 
 
-def render_markdown(report: Report) -> str:
-    """The report as Markdown. Drawings are named as `figures/ID.svg`, where `write_report` puts them."""
+def render_markdown(report: Content) -> str:
+    """The report as Markdown. Drawings are named as `figures/ID.svg`, where `Report.write` puts them."""
     labels = report.labels()
     parts = [f"# {escape(report.title)}"]
     if report.headline:

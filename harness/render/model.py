@@ -323,8 +323,8 @@ class Records:
 
 
 @dataclass(frozen=True)
-class Report:
-    """A whole report.
+class Content:
+    """What a whole report says; `harness.render.write.Report` can also be written.
 
     Attributes
     ----------

@@ -11,9 +11,9 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
 from harness.errors import HarnessError
-from harness.render.model import Block, Cell, Explorer, Facts, Figure, Report, Table, Text, visible
+from harness.render.model import Block, Cell, Content, Explorer, Facts, Figure, Table, Text, visible
 
-SCHEMA = "mathir-harness/report"
+SCHEMA = "mathir-harness/reports"
 SCHEMA_VERSION = 1
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
@@ -26,8 +26,8 @@ _ESCAPED = re.compile(
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def render_json(report: Report) -> str:
-    """The report as a JSON document (schema `mathir-harness/report`, version 1): all blocks, marks and `data`.
+def render_json(report: Content) -> str:
+    """The report as a JSON document (schema `mathir-harness/reports`, version 1): all blocks, marks and `data`.
 
     Numbers stand at full precision; what is not finite becomes null, so that every JSON reader takes it.
 
@@ -123,7 +123,7 @@ def _plain(value: object, where: str) -> object:
     )
 
 
-def tables_csv(report: Report) -> dict[str, str]:
+def tables_csv(report: Content) -> dict[str, str]:
     """File name -> CSV (RFC 4180: comma, CRLF, quotes doubled) of every table, those of figures among them.
 
     A cell with a finite value gives that value at full precision, one of several numbers a field for each, any other
@@ -132,7 +132,7 @@ def tables_csv(report: Report) -> dict[str, str]:
     return {f"{table.id}.csv": _csv(table) for table in report.tables()}
 
 
-def records_csv(report: Report) -> dict[str, str]:
+def records_csv(report: Content) -> dict[str, str]:
     """File name -> CSV of the report's records; numbers at full precision, nothing where there is no value."""
     return {
         f"{name}.csv": _lines([records.columns, *(map(_plain_field, row) for row in records.rows)])

@@ -14,15 +14,20 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from itertools import combinations, product
 from operator import attrgetter
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from harness.data.frames import frame
 from harness.errors import HarnessError, suggestion
 from harness.io.console import track
+from harness.io.display import table_html
 from harness.scoring.protocol import Protocol
 from harness.scoring.randomization import child_seed, sign_flips
 from harness.scoring.scores import Scores
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Test = Literal["t", "randomization"]
 Correction = Literal["none", "bonferroni", "holm"]
@@ -107,6 +112,13 @@ class Comparison:
     qrels_sha256: str
     correction: str = ""
     rows: tuple[Row, ...] = ()  # last, so that a written comparison starts with what it is
+
+    def frame(self) -> DataFrame:
+        """One row a test: the fields of `Row` as columns; None where a value is undefined."""
+        return frame({field.name: [getattr(row, field.name) for row in self.rows] for field in fields(Row)})
+
+    def _repr_html_(self) -> str:
+        return table_html(self)
 
 
 def compare(

@@ -1,17 +1,21 @@
-""""""
+"""Scores: one run x topics x measures, and their JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harness.data.columns import Floats
+from harness.data.frames import frame
 from harness.errors import HarnessError, suggestion
 from harness.io.files import sha256
 from harness.scoring.protocol import Protocol
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 def pooled(scores: Sequence[Scores]) -> Scores:
@@ -22,8 +26,6 @@ def pooled(scores: Sequence[Scores]) -> Scores:
     HarnessError
         The runs, protocols or measures differ, or a topic occurs twice.
     """
-    import numpy as np
-
     first = scores[0]
     topics = tuple(topic for score in scores for topic in score.topics)
     alike = all((s.run, s.protocol, s.measures) == (first.run, first.protocol, first.measures) for s in scores)
@@ -80,6 +82,20 @@ class Scores:
             )
         out: Floats = self.values[:, self.measures.index(measure)]
         return out
+
+    def columns(self) -> dict[str, list[Any]]:
+        """`run`, `query_id`, `measure`, `value`: a row for each topic and measure."""
+        rows = [(topic, measure) for topic in self.topics for measure in self.measures]
+        return {
+            "run": [self.run] * len(rows),
+            "query_id": [topic for topic, _ in rows],
+            "measure": [measure for _, measure in rows],
+            "value": self.values.ravel().tolist(),
+        }
+
+    def frame(self) -> DataFrame:
+        """`run`, `query_id`, `measure`, `value`; NaN where the protocol leaves a topic out of the measure's mean."""
+        return frame(self.columns())
 
     def by_cluster(self, clusters: Mapping[str, str]) -> Scores:
         """Scores whose topics are the clusters: the mean of each cluster's topics that count, NaN where none does."""

@@ -51,7 +51,7 @@ def beside(run: Path) -> Path:
 
 
 def text(name: str, sha256: str, layout: str, collection: str, made: Made) -> str:
-    """The content of a side file; `layout` is one of `harness.data.trec.FORMATS`."""
+    """The content of a side file; `layout` is one of `harness.data.layouts.FORMATS`."""
     meter, spec = made.meter, dict(made.spec)
     system = dict(spec.get("system") or {})
     phases = {name: round(seconds, 4) for name, seconds in meter.phases.items()}

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.data.trec import Run
-from harness.experiments.evaluate import evaluate, inputs
+from harness.experiments.evaluate import evaluate
 from harness.experiments.task import task
 from harness.render.write import render_html
-from harness.report.comparison import comparison_report
+from harness.reports.comparison import report as report_on
 from harness.scoring.compare import compare
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = [Run.from_dict(name, ranking) for name, ranking in rankings.items()]
     evaluation = evaluate(found, runs)
     comparison = compare(evaluation.scores, "poor", permutations=100)
-    report = comparison_report(evaluation, comparison, inputs(found, {run.name: run for run in runs}))
+    report = report_on(evaluation, comparison)
     path = tmp_path_factory.mktemp("mini") / "index.html"
     path.write_text(render_html(report), encoding="utf-8")
     assert path.stat().st_size < 1_000_000
@@ -118,7 +118,7 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def crossmath(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from harness.papers.paper import load_paper
     from harness.papers.reproduce import reproduce
-    from harness.report.paper import paper_report
+    from harness.reports.paper import paper_report
     from harness.store.provenance import provenance
 
     assert mirror.is_dir()

@@ -14,7 +14,7 @@ from harness.data.trec import Run, read_run
 from harness.experiments.evaluate import evaluate, read_runs
 from harness.experiments.task import task
 from harness.io import config
-from harness.report.comparison import comparison_report
+from harness.reports.comparison import report as report_on
 from harness.scoring.compare import compare
 from harness.sources import catalogue
 from harness.sources.fetch import fetch
@@ -168,7 +168,7 @@ def test_the_nine_runs_are_compared(files: dict[str, Path], collection: Collecti
     comparison = compare(evaluation.scores, baseline, measures=list(MEASURES))
     assert len(comparison.rows) == 8 * 3
     assert {row.n for row in comparison.rows} == {77}
-    report = comparison_report(evaluation, comparison, provenance({}))
+    report = report_on(evaluation, comparison, provenance=provenance({}))
     table = next(table for table in report.tables() if table.id == "means")
     assert len(table.rows) == 9
     titles = [column.full_title for column in table.columns]

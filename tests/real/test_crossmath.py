@@ -12,8 +12,7 @@ from harness.data.trec import read_run
 from harness.papers.claims import POOLED, Claim, check_claims
 from harness.papers.paper import load_paper
 from harness.papers.reproduce import Reproduction, reproduce
-from harness.render.write import write_report
-from harness.report.paper import paper_report
+from harness.reports.paper import paper_report
 from harness.sources.fetch import fetch
 from harness.store.provenance import provenance
 
@@ -34,7 +33,7 @@ def claims(found: Reproduction) -> tuple[Claim, ...]:
 def markdown(found: Reproduction, tmp_path_factory: pytest.TempPathFactory) -> str:
     files = {file.name: file.sha256 for file in found.paper.files()}
     report = paper_report(found, provenance(files, ["harness", "reproduce", "paper=crossmath"]))
-    return write_report(report, tmp_path_factory.mktemp("report"))["md"].read_text()
+    return report.write(tmp_path_factory.mktemp("report"))["md"].read_text()
 
 
 def test_every_value_is_exact(found: Reproduction) -> None:

@@ -18,7 +18,8 @@ import pytrec_eval
 from harness.collections.files import local
 from harness.collections.load import load_collection
 from harness.data.topics import Topics
-from harness.data.trec import Qrels, Run, read_run, write_run
+from harness.data.trec import Qrels, Run, read_run
+from harness.data.written import write_run
 from harness.io import config
 from harness.scoring.compare import compare
 from harness.scoring.scorer import Scorer

@@ -9,8 +9,7 @@ import pytest
 
 from harness.papers.paper import load_paper, paper_names
 from harness.papers.reproduce import reproduce
-from harness.render.write import write_report
-from harness.report.paper import paper_report
+from harness.reports.paper import paper_report
 from harness.store.provenance import provenance
 
 
@@ -20,7 +19,7 @@ from harness.store.provenance import provenance
 def test_the_report_of_a_paper_compiles(key: str, mirror: Path, tmp_path: Path, pdflatex: str) -> None:
     reproduction = reproduce(load_paper(key))
     report = paper_report(reproduction, provenance({}, ["harness", "reproduce", f"paper={key}"]))
-    write_report(report, tmp_path, ["tex"])
+    report.write(tmp_path, ["tex"])
     command = [pdflatex, "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout[-2000:].decode("utf-8", "replace")

@@ -18,7 +18,7 @@ TIERS = (
     ("systems",),
     ("experiments",),
     ("papers",),
-    ("report",),
+    ("reports",),
     ("cli",),
     ("__init__", "__main__"),
 )

@@ -17,12 +17,13 @@ import pytest
 from referencing import Registry, Resource
 
 import harness
-from harness.collections.load import load_collection
-from harness.data import trec
-from harness.data.trec import parse_run, run_from_json, run_to_json
-from harness.errors import HarnessError
+from harness.data import written
+from harness.data.trec import parse_run
+from harness.data.written import run_from_json, run_to_json
+from harness.errors import HarnessError, Problem
 from harness.experiments import evaluate as workflow
 from harness.experiments.evaluate import Evaluation, evaluation_to_json
+from harness.experiments.task import task
 from harness.scoring import compare as stats
 from harness.scoring import scores
 from harness.scoring.compare import Comparison, Row, compare
@@ -48,10 +49,10 @@ def compared(test: stats.Test, values: list[list[float]], baseline: str | None =
 
 
 def evaluated(comparison: Comparison | None) -> Json:
-    mini = load_collection("mini-task1")
     made = tuple(scored(name, VALUES, Protocol("p", ("AP",))) for name in ("a", "b"))
     bounds = {"a": {"AP": (0.1, 0.2), "P@10": (0.0, 1.0)}}
-    return evaluation_to_json(Evaluation(mini, mini.topics(), made, bounds, ("a:2: odd",)), comparison)
+    odd = replace(parse_run(TWO, "a"), warnings=(Problem("a", 2, "odd"),))
+    return evaluation_to_json(Evaluation(task("mini-task1"), (odd,), made, bounds), comparison)
 
 
 VALUES = [[0.1, math.nan], [1 / 3, 1.0], [0.5, 0.5]]
@@ -119,7 +120,7 @@ def test_schemas_are_valid_closed_and_described(name: str) -> None:
 
 
 def test_there_is_a_schema_for_everything_that_is_written() -> None:
-    kinds = {module.SCHEMA: module.VERSION for module in (trec, scores, stats, workflow)}
+    kinds = {module.SCHEMA: module.VERSION for module in (written, scores, stats, workflow)}
     loaded = [schema(path.stem)["properties"] for path in FOLDER.glob("*.json")]
     assert {each["schema"]["const"]: each["version"]["const"] for each in loaded} == kinds
 

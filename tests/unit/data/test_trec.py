@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trec_tools import lines, message, same
 
-from harness.data.trec import FORMATS, Qrels, Run, parse_qrels, parse_run, read_qrels, read_run
+from harness.data.layouts import FORMATS
+from harness.data.trec import Qrels, Run, parse_qrels, parse_run, read_qrels, read_run
 from harness.errors import HarnessError
 
 TWO = b"1 Q0 a 1 2.0 t\n1 Q0 b 2 1.0 t\n"

@@ -12,19 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trec_tools import lines, message, same
 
-from harness.data.trec import (
-    FORMATS,
-    Qrels,
-    Run,
-    parse_qrels,
-    parse_run,
-    read_qrels,
-    read_run,
-    run_from_json,
-    run_to_json,
-    write_qrels,
-    write_run,
-)
+from harness.data.layouts import FORMATS
+from harness.data.trec import Qrels, Run, parse_qrels, parse_run, read_qrels, read_run
+from harness.data.written import run_from_json, run_to_json, write_qrels, write_run
 
 JUDGED = b"1 0 a 1\n1 0 b 0\n"
 KNOWN = "known: arqmath-task1, arqmath-task2, trec"

@@ -125,12 +125,12 @@ def test_an_evaluation_says_what_its_task_is() -> None:
     found = task("mini-task1", "mini-answers")
     topic, judged = next(iter(found.scorer.qrels.to_dict().items()))
     runs = [Run.from_dict(name, {topic: {doc: 1.0}}) for name, doc in zip("ab", judged, strict=False)]
-    evaluation = evaluate(found, runs)
-    assert (evaluation.collection, evaluation.topics) == (found.collection, found.topics)
-    assert evaluation.coverage is found.coverage
+    evaluation = evaluate(found, *runs)
+    assert evaluation.task == found
+    assert evaluation.task.coverage is found.coverage
     assert [row.b for row in compare(evaluation, "a").rows] == ["a"] * 4
     assert compare(evaluation, seed=7, alpha=0.5, family=99).family == 99
-    assert message(lambda: compare(evaluate(found, runs[:1]))) == "compare: needs two runs or more"
+    assert message(lambda: compare(evaluate(found, *runs[:1]))) == "compare: needs two runs or more"
     document = evaluation_to_json(evaluation, compare(evaluation))
     assert [scores["run"] for scores in document["scores"]] == ["a", "b"]
     assert document["comparison"]["family"] == 4
@@ -141,7 +141,7 @@ def test_results_without_a_key_are_told_of_every_run() -> None:
     topic = found.scorer.qrels.topics[0]
     known = next(iter(found.keys or {}))
     runs = [Run.from_dict("odd", {topic: {"nowhere": 2.0, known: 1.0}}), Run.from_dict("fine", {topic: {known: 1.0}})]
-    assert cautions(evaluate(found, runs)) == ("odd: 1 results have no key and count as not judged",)
+    assert cautions(evaluate(found, *runs)) == ("odd: 1 results have no key and count as not judged",)
 
 
 # Runs by name

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import platform
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -100,11 +101,11 @@ def test_ties_that_matter_are_told() -> None:
     tied = Run.from_dict("tied", {topic: {good: 1.0, bad: 1.0}})
     alike = Run.from_dict("alike", {topic: {good: 1.0, "unjudged": 1.0}})
     clear = Run.from_dict("clear", {topic: {good: 2.0, bad: 1.0}})
-    evaluation = evaluate(task(mini, measures=("P@1",)), [tied, alike, clear])
+    evaluation = evaluate(task(mini, measures=("P@1",)), tied, alike, clear)
     assert [scores.run for scores in evaluation.scores] == ["tied", "alike", "clear"]
     assert list(evaluation.bounds) == ["tied"]
     assert evaluation.bounds["tied"]["P@1"] == pytest.approx((0.0, 1 / 42))
-    assert evaluation.topics.ids() >= set(mini.qrels().topics)
+    assert evaluation.task.topics.ids() >= set(mini.qrels().topics)
     assert evaluation.warnings == ()
 
 
@@ -113,18 +114,18 @@ def test_warnings_of_the_readers_are_kept(tmp_path: Path) -> None:
     topic = mini.qrels().topics[0]
     path = tmp_path / "run"
     path.write_text(f"{topic} Q0 a 1 1.0 x\n{topic} Q0 b 2 2.0 x\n")
-    (warning,) = evaluate(task(mini), read_runs([path])).warnings
+    (warning,) = evaluate(task(mini), path).warnings
     assert warning.startswith(f"{path}:2: rank 2 of topic {topic!r} has a higher score than the rank before it")
 
 
 def test_the_provenance_names_judgments_and_runs() -> None:
     mini, answers = task("mini-task1"), task("mini-task1", "mini-answers")
-    run = Run.from_dict("r", {"T": {"d": 1.0}})
+    run = replace(Run.from_dict("r", {"M.1": {"d": 1.0}}), source="runs/r.run")
     files = {"mini-task1, edition official": mini.scorer.qrels.sha256, "runs/r.run": run.sha256}
-    assert inputs(mini, {"runs/r.run": run}).files == files
+    assert inputs(evaluate(mini, run)).files == files
     assert answers.corpus is not None
     digest = {"corpus mini-answers": answers.corpus.digest()}
-    assert inputs(answers, {"runs/r.run": run}).files == files | digest
+    assert inputs(evaluate(answers, run)).files == files | digest
 
 
 # Producing
@@ -248,7 +249,7 @@ def test_who_waits_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     mini = load_collection("mini-task1")
     topic = mini.qrels().topics[0]
     runs = read_runs([put(tmp_path, f"{name}.txt", name, topic=topic) for name in "abc"])
-    compare(evaluate(task(mini, measures=("P@1", "AP")), runs).scores)
+    compare(evaluate(task(mini, measures=("P@1", "AP")), *runs).scores)
     said = capsys.readouterr()
     for what in ("reading runs: 3 of 3", "scoring runs: 3 of 3", "ties of runs: 3 of 3", "significance tests: 6 of 6"):
         assert f"{what} in " in said.err

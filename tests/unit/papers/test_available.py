@@ -17,9 +17,9 @@ from harness.io import config
 from harness.papers.paper import load_paper, paper_names
 from harness.papers.reproduce import reproduce
 from harness.papers.rows import Available, Row
-from harness.render.model import Report, Table, Text
-from harness.render.write import render_html, render_latex, render_markdown, tables_csv
-from harness.report.paper import paper_report
+from harness.render.model import Table, Text
+from harness.render.write import Report, render_html, render_latex, render_markdown, tables_csv
+from harness.reports.paper import paper_report
 from harness.store.provenance import provenance
 from harness.systems.build import build_system
 

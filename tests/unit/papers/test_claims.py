@@ -11,7 +11,7 @@ from harness.papers.claims import POOLED, Claim, check_claims
 from harness.papers.paper import Paper
 from harness.papers.reproduce import Reproduction
 from harness.render.model import Figure, Table, Text
-from harness.report.claims import claims_section
+from harness.reports.claims import claims_section
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 

@@ -30,8 +30,8 @@ from harness.render.write import (
     render_latex,
     render_markdown,
 )
-from harness.report import topics as builder
-from harness.report.topics import explorer, topic_pages
+from harness.reports import topics as builder
+from harness.reports.topics import explorer, topic_pages
 from harness.scoring.protocol import Protocol
 from harness.scoring.scorer import Ranking, Scorer
 

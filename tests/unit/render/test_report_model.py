@@ -14,7 +14,6 @@ from harness.render.model import (
     Column,
     Facts,
     Figure,
-    Report,
     Section,
     Table,
     Text,
@@ -26,6 +25,7 @@ from harness.render.model import (
     symbols,
     visible,
 )
+from harness.render.write import Report
 
 
 def table(name: str = "t", *rows: tuple[Cell, ...], columns: tuple[Column, ...] = (Column("a"), Column("b"))) -> Table:

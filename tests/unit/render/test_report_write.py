@@ -27,7 +27,6 @@ from harness.render.write import (
     render_latex,
     render_markdown,
     render_table,
-    write_report,
 )
 
 
@@ -45,7 +44,7 @@ def files(folder: Path) -> set[str]:
 
 def test_all_formats_are_written_and_named(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "report"
-    written = write_report(example(), folder)
+    written = example().write(folder)
     assert written == {
         "html": folder / "index.html",
         "md": folder / "report.md",
@@ -75,19 +74,19 @@ def test_all_formats_are_written_and_named(tmp_path: Path) -> None:
 
 
 def test_only_what_is_asked_for_is_written(tmp_path: Path) -> None:
-    assert list(write_report(example(), tmp_path, ("html",))) == ["html"]
+    assert list(example().write(tmp_path, ("html",))) == ["html"]
     assert files(tmp_path) == {"index.html"}
-    write_report(example(), tmp_path / "md", ("md",))
+    example().write(tmp_path / "md", ("md",))
     assert files(tmp_path / "md") == {"report.md", "figures/dots.svg"}
-    write_report(example(), tmp_path / "csv", ("csv",))
+    example().write(tmp_path / "csv", ("csv",))
     assert files(tmp_path / "csv") == {"verdicts.csv", "tables/means.csv"}
     empty = Report("T", "H", ())
-    assert write_report(empty, tmp_path / "b", ("csv", "json")) == {"json": tmp_path / "b" / "report.json"}
+    assert empty.write(tmp_path / "b", ("csv", "json")) == {"json": tmp_path / "b" / "report.json"}
 
 
 def test_an_unknown_format_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"^report format 'htm' is unknown; did you mean 'html'\?$"):
-        write_report(example(), tmp_path, ("json", "htm"))
+        example().write(tmp_path, ("json", "htm"))
     assert files(tmp_path) == set()
 
 
@@ -95,16 +94,16 @@ def test_a_report_that_cannot_be_drawn_leaves_nothing_behind(tmp_path: Path) -> 
     broken = Report("T", "H", (Section("S", (Figure("f", "c", "<svg onload='x'/>"),)),))
     for formats in (("html",), ("md",), ("tex",)):
         with pytest.raises(HarnessError, match="figure f"):
-            write_report(broken, tmp_path, formats)
+            broken.write(tmp_path, formats)
     with pytest.raises(HarnessError, match=r"data\.x"):
-        write_report(Report("T", "H", (), data={"x": object()}), tmp_path)
+        Report("T", "H", (), data={"x": object()}).write(tmp_path)
     assert files(tmp_path) == set()
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(HarnessError, match="cannot be written"):
-        write_report(example(), tmp_path / "file")
+        example().write(tmp_path / "file")
 
 
 def test_the_same_report_gives_the_same_bytes_in_another_process() -> None:

@@ -11,13 +11,14 @@ import pytest
 from harness.data.topics import Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.experiments.evaluate import Evaluation, evaluate, inputs
+from harness.experiments.evaluate import Evaluation, evaluate
 from harness.experiments.evaluate import compare as compare_runs
 from harness.experiments.task import task
-from harness.render.model import Figure, Report, Table, Text
-from harness.render.write import render_markdown, write_report
-from harness.report.comparison import comparison_report, headline, means_table
-from harness.report.parts import per_topic_table, protocol_text, provenance_section, shown_p
+from harness.render.model import Figure, Table, Text
+from harness.render.write import Report, render_markdown
+from harness.reports.comparison import headline, means_table
+from harness.reports.comparison import report as report_on
+from harness.reports.parts import per_topic_table, protocol_text, provenance_section, shown_p
 from harness.scoring.compare import Comparison, compare
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores
@@ -62,7 +63,7 @@ notes: [Mind the gap.]
             )
             for name, ranked in runs.items()
         ]
-        return evaluate(mine, made), mine.scorer, made
+        return evaluate(mine, *made), mine.scorer, made
 
     return build
 
@@ -74,7 +75,7 @@ def three(make: Make) -> tuple[Evaluation, Comparison]:
 
 
 def report_of(evaluation: Evaluation, comparison: Comparison | None, **files: str) -> Report:
-    return comparison_report(evaluation, comparison, provenance(files, ["harness", "compare"]))
+    return report_on(evaluation, comparison, provenance=provenance(files, ["harness", "compare"]))
 
 
 def tables(report: Report) -> dict[str, Table]:
@@ -171,7 +172,7 @@ def test_without_a_comparison_nothing_is_marked_but_the_best(make: Make) -> None
 def test_what_was_compared(make: Make) -> None:
     evaluation, comparison = three(make)
     sha = evaluation.scores[0].qrels_sha256
-    report = comparison_report(evaluation, comparison, provenance({}), remarks=["A remark."])
+    report = report_on(evaluation, comparison, provenance=provenance({}), remarks=["A remark."])
     assert words(report, "What was compared")[:3] == [
         f"My <collection>; judgments: the first (12 topics, 24 judgments, SHA-256 {sha[:12]}…).",
         "Mind the gap.",
@@ -179,7 +180,7 @@ def test_what_was_compared(make: Make) -> None:
     ]
     assert words(report, "What was compared")[3] == "Protocol plain: Plain."
     assert report.title == "My <collection>"
-    assert comparison_report(evaluation, comparison, provenance({}), title="Other").title == "Other"
+    assert report_on(evaluation, comparison, provenance=provenance({}), title="Other").title == "Other"
 
 
 def test_the_tests_are_shown(make: Make) -> None:
@@ -236,7 +237,7 @@ def test_every_topic_is_shown(make: Make) -> None:
 def test_ties_and_counts_are_told(make: Make) -> None:
     evaluation, _, _ = make(clear=[GOOD] * 12)
     tied = Run.from_dict("tied", {t: {"good": 1.0, "bad": 1.0} for t in TOPICS[:3]})
-    both = evaluate(task("mine"), [tied])
+    both = evaluate(task("mine"), tied)
     report = report_of(both, None)
     lines = words(report, "Can these numbers be trusted?")
     assert lines == [
@@ -255,7 +256,7 @@ def test_ties_and_counts_are_told(make: Make) -> None:
 
 def test_the_data_holds_scores_and_tests(make: Make, tmp_path: Path) -> None:
     evaluation, comparison = three(make)
-    written = write_report(report_of(evaluation, comparison), tmp_path)
+    written = report_of(evaluation, comparison).write(tmp_path)
     data = json.loads(written["json"].read_text())["data"]
     assert [scores["run"] for scores in data["scores"]] == ["base", "best", "some"]
     assert data["scores"][1]["values"][11] == [0.0, 0.0]
@@ -265,11 +266,11 @@ def test_the_data_holds_scores_and_tests(make: Make, tmp_path: Path) -> None:
 
 def test_the_provenance_is_told(make: Make) -> None:
     evaluation, scorer, runs = make(base=[BAD] * 12)
-    report = comparison_report(evaluation, None, inputs(task("mine"), {"base.run": runs[0]}))
+    report = report_on(evaluation)
     assert grid(tables(report)["checksums"]) == [
         ["file", "SHA-256"],
         ["mine, edition first", scorer.qrels.sha256],
-        ["base.run", runs[0].sha256],
+        ["run base", runs[0].sha256],
     ]
 
 
@@ -279,13 +280,13 @@ def test_a_run_without_any_common_topic_is_no_accident(make: Make) -> None:
     with pytest.raises(
         HarnessError, match=r"run other: none of its topics \(X1, ...\) is judged \(T00, T01, T02, ...\)"
     ):
-        evaluate(task("mine"), [other])
+        evaluate(task("mine"), other)
 
 
 def test_hostile_names_are_shown_and_do_nothing(make: Make, tmp_path: Path) -> None:
     evaluation, comparison = three(make)
     report = report_of(evaluation, comparison, **{"<script>alert(1)</script>.run": "=1+1"})
-    written = write_report(report, tmp_path)
+    written = report.write(tmp_path)
     page = written["html"].read_text()
     assert "<script>alert(1)" not in page
     assert "<b>&#34;T01" not in page
@@ -299,7 +300,7 @@ def test_hostile_names_are_shown_and_do_nothing(make: Make, tmp_path: Path) -> N
 def test_runs_without_two_common_topics_are_not_grouped(make: Make) -> None:
     evaluation, _, runs = make(early=[GOOD] * 6 + [None] * 6, late=[None] * 6 + [GOOD] * 6)
     answered = task("mine", protocol="arqmath-task1-answered")
-    report = report_of(evaluate(answered, runs), None)
+    report = report_of(evaluate(answered, *runs), None)
     assert "groups" not in tables(report)
     assert "groups" in tables(report_of(evaluation, None))
 
@@ -335,7 +336,7 @@ def test_a_protocol_in_words(make: Make) -> None:
 def test_long_titles_are_cut(make: Make) -> None:
     evaluation, _, _ = make(base=[BAD] * 12)
     scores: Scores = evaluation.scores[0]
-    topic = evaluation.topics.by_id()["T00"]
+    topic = evaluation.task.topics.by_id()["T00"]
     for length, shown in ((90, 90), (91, 90), (500, 90)):
         title = "x" * length
         table = per_topic_table("mine", {"base": scores}, {"T00": replace(topic, title=title)})
@@ -389,9 +390,9 @@ def test_letters_beside_a_baseline_take_its_family_unless_there_are_more_pairs(m
 
 def test_topics_of_one_cluster_are_one_in_tests_and_letters(make: Make) -> None:
     evaluation, _, _ = make(near=NEAR, far=FAR)
-    collection = evaluation.collection
+    collection = evaluation.task.collection
     clustered = replace(collection, config={**collection.config, "cluster": "kind of topic"})
-    found = replace(evaluation, collection=clustered)
+    found = replace(evaluation, task=replace(evaluation.task, collection=clustered))
     comparison = compare_runs(found)
     assert {row.n for row in comparison.rows} == {2}
     assert comparison.correction.endswith(
@@ -403,4 +404,4 @@ def test_topics_of_one_cluster_are_one_in_tests_and_letters(make: Make) -> None:
     one = replace(collection, config={**collection.config, "cluster": "one"})
     shared = Topics(tuple(replace(topic, attributes={"one": "1"}) for topic in collection.topics()))
     vars(one)["_topics"] = shared
-    assert "groups" not in tables(report_of(replace(evaluation, collection=one), None))
+    assert "groups" not in tables(report_of(replace(evaluation, task=replace(evaluation.task, collection=one)), None))

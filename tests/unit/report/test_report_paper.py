@@ -9,9 +9,9 @@ import pytest
 
 from harness.papers.paper import load_paper
 from harness.papers.reproduce import reproduce
-from harness.render.model import Facts, Report, Table, Text
-from harness.render.write import write_report
-from harness.report.paper import paper_report
+from harness.render.model import Facts, Table, Text
+from harness.render.write import Report
+from harness.reports.paper import paper_report
 from harness.store.provenance import provenance
 
 Tiny = Callable[..., str]
@@ -306,7 +306,7 @@ def test_the_provenance_names_command_and_checksums(tiny: Tiny) -> None:
 
 def test_the_data_holds_verdicts_and_scores(tiny: Tiny, tmp_path: Path) -> None:
     report = report_of(tiny())
-    written = write_report(report, tmp_path / "report")
+    written = report.write(tmp_path / "report")
     data = json.loads(written["json"].read_text())["data"]
     verdicts: list[dict[str, Any]] = data["verdicts"]
     assert len(verdicts) == 9
@@ -341,7 +341,7 @@ def test_claims_are_part_of_the_report(tiny: Tiny) -> None:
 
 def test_the_same_input_gives_the_same_report(tiny: Tiny, tmp_path: Path) -> None:
     key = tiny(BREAKDOWN + "also: [trec_eval]\n")
-    one, two = (write_report(report_of(key), tmp_path / name) for name in ("one", "two"))
+    one, two = (report_of(key).write(tmp_path / name) for name in ("one", "two"))
     for kind in ("html", "md", "tex", "json"):
         assert one[kind].read_bytes() == two[kind].read_bytes()
 
@@ -362,7 +362,7 @@ def test_hostile_text_is_shown_and_does_nothing(tiny: Tiny, tmp_path: Path) -> N
         {"cells.csv": cells, "topics1.jsonl": topics},
         ("title: A tiny paper", f"title: '{HOSTILE}'"),
     )
-    written = write_report(report_of(key, {HOSTILE: "\u202egnp.exe"}), tmp_path)
+    written = report_of(key, {HOSTILE: "\u202egnp.exe"}).write(tmp_path)
     page = written["html"].read_text()
     assert HOSTILE not in page
     assert "alert(&#34;x&#34;)" in page or "alert(&quot;x&quot;)" in page

@@ -10,7 +10,7 @@ from typing import Any
 from harness.experiments.sweep import Point, read_points, write_point
 from harness.render.model import Figure
 from harness.render.write import Report
-from harness.report.sweep import sweep_report
+from harness.reports.sweep import sweep_report
 from harness.store.provenance import provenance
 
 

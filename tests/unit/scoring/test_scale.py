@@ -81,6 +81,6 @@ def test_what_only_a_report_needs_is_made_for_a_report(monkeypatch: pytest.Monke
     topic = found.scorer.qrels.topics[0]
     made: list[str] = []
     monkeypatch.setattr(Scorer, "rankings", lambda _self, run, *_: made.append(run.name))
-    evaluation = evaluate(found, [Run.from_dict("r", {topic: {"d": 1.0}})])
+    evaluation = evaluate(found, Run.from_dict("r", {topic: {"d": 1.0}}))
     assert isinstance(evaluation, Evaluation)
     assert made == []

@@ -13,7 +13,8 @@ from fusion_tools import judgments, message, noisy, order, pairs_of, ranked, sam
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Topic, Topics
-from harness.data.trec import Qrels, Run, write_run
+from harness.data.trec import Qrels, Run
+from harness.data.written import write_run
 from harness.errors import FormatError
 from harness.io import config
 from harness.scoring.protocol import Protocol

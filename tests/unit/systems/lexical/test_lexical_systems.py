@@ -18,7 +18,7 @@ from lexical_tools import PLAIN, corpus_of, found, message, random_texts, topics
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
-from harness.data.trec import write_run
+from harness.data.written import write_run
 from harness.store import artefacts
 from harness.systems.build import build_system
 from harness.systems.lexical.system import BM25, Lexical, Sum, TfIdf

@@ -11,25 +11,13 @@ from harness.papers.claims import Claim, check_claims
 from harness.papers.reproduce import Reproduction
 from harness.papers.translations import Translation
 from harness.render import figures
-from harness.render.model import (
-    Block,
-    Cell,
-    Column,
-    Facts,
-    Figure,
-    Records,
-    Report,
-    Section,
-    Table,
-    Text,
-    number_cell,
-    slug,
-)
-from harness.report.claims import claims_section
-from harness.report.parts import per_topic_table, protocol_text, provenance_section
-from harness.report.records import claim_records, score_records
-from harness.report.rows import available_section
-from harness.report.topics import explorer, topic_pages
+from harness.render.model import Block, Cell, Column, Facts, Figure, Records, Section, Table, Text, number_cell, slug
+from harness.render.write import Report
+from harness.reports.claims import claims_section
+from harness.reports.parts import per_topic_table, protocol_text, provenance_section
+from harness.reports.records import claim_records, score_records
+from harness.reports.rows import available_section
+from harness.reports.topics import explorer, topic_pages
 from harness.scoring.compare import Row, compare
 from harness.scoring.scores import Scores, scores_to_json
 from harness.store.provenance import Provenance

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations
 
-from harness.experiments.evaluate import Evaluation, compare, independent
+from harness.experiments.evaluate import Evaluation, compare, independent, inputs
 from harness.render import figures
-from harness.render.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell, slug
-from harness.report.parts import per_topic_table, protocol_text, provenance_section, shown_drawn_p, shown_p
-from harness.report.records import comparison_records, score_records
-from harness.report.topics import explorer, topic_pages
+from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell, slug
+from harness.render.write import Report
+from harness.reports.parts import per_topic_table, protocol_text, provenance_section, shown_drawn_p, shown_p
+from harness.reports.records import comparison_records, score_records
+from harness.reports.topics import explorer, own_corpus, topic_pages
 from harness.scoring.compare import Comparison, Row, groups_not_different, to_json
 from harness.scoring.scores import Scores, scores_to_json
 from harness.store.provenance import Provenance
@@ -19,14 +21,33 @@ from harness.store.provenance import Provenance
 MOST_IN_MATRIX = 24  # runs of which every pair is drawn
 
 
-def comparison_report(
+def report(
     evaluation: Evaluation,
-    comparison: Comparison | None,
-    provenance: Provenance,
+    comparison: Comparison | None = None,
+    *,
     title: str = "",
     remarks: Sequence[str] = (),
+    provenance: Provenance | None = None,
 ) -> Report:
-    """A report of scored runs; with a comparison, of the differences between them."""
+    """A report of scored runs; with a comparison, of the differences between them.
+
+    Parameters
+    ----------
+    title : default: the collection's.
+    remarks : what a reader of the numbers must know, a sentence each.
+    provenance : default: `harness.experiments.evaluate.inputs`.
+
+    Examples
+    --------
+    >>> import harness as h
+    >>> runs = [f"runs/mini/mini-task1/{name}.run" for name in ("overlap", "shuffle")]
+    >>> found = h.evaluate(h.task("mini-task1"), *runs)
+    >>> page = h.report(found, h.compare(found, "shuffle"), title="Overlap against chance")
+    >>> page.headline
+    '2 runs on mini-task1 (edition official, n = 42): best nDCG′ 0.838 by overlap'
+    >>> sorted(page.write("reports/overlap", formats=["html", "csv"]))
+    ['csv', 'html']
+    """
     sections = [
         _results(evaluation, comparison),
         _what(evaluation, remarks),
@@ -35,14 +56,14 @@ def comparison_report(
         _topics(evaluation, comparison),
         _cost(evaluation),
         _trust(evaluation),
-        provenance_section(provenance),
+        provenance_section(provenance or inputs(evaluation)),
     ]
     data: dict[str, object] = {"scores": [scores_to_json(scores) for scores in evaluation.scores]}
     records = {"scores": score_records(evaluation.scores)}
     if comparison is not None:
         data["comparison"] = to_json(comparison)
         records["comparison"] = comparison_records(comparison)
-    heading = title or evaluation.collection.title
+    heading = title or evaluation.task.collection.title
     whole = tuple(section for section in sections if section is not None)
     return Report(heading, headline(evaluation), whole, data=data, records=records)
 
@@ -54,7 +75,7 @@ def headline(evaluation: Evaluation) -> str:
     ranked = _ranked(evaluation)
     best = ranked[0]
     runs = f"{len(ranked)} run{'s' if len(ranked) > 1 else ''}"
-    where = f"{evaluation.collection.name} (edition {first.edition}, n = {best.n(measure)})"
+    where = f"{evaluation.task.collection.name} (edition {first.edition}, n = {best.n(measure)})"
     what = f"{first.protocol.label(measure)} {best.mean(measure):.3f} by {best.run}"
     return f"{runs} on {where}: {'best ' if len(ranked) > 1 else ''}{what}"
 
@@ -73,14 +94,13 @@ def _results(evaluation: Evaluation, comparison: Comparison | None) -> Section:
 
 def _what(evaluation: Evaluation, remarks: Sequence[str]) -> Section:
     first = evaluation.scores[0]
-    edition = evaluation.collection.edition(first.edition)
-    judged = evaluation.scorer.qrels if evaluation.scorer is not None else None
-    topics, judgments = (len(judged.topics), len(judged)) if judged is not None else (edition.topics, edition.judgments)
+    edition = evaluation.task.collection.edition(first.edition)
+    judged = evaluation.task.scorer.qrels
     text = Text(
         (
-            f"{evaluation.collection.title}; judgments: {edition.title} "
-            f"({topics} topics, {judgments:,} judgments, SHA-256 {first.qrels_sha256[:12]}…).",
-            *evaluation.collection.notes,
+            f"{evaluation.task.collection.title}; judgments: {edition.title} "
+            f"({len(judged.topics)} topics, {len(judged):,} judgments, SHA-256 {first.qrels_sha256[:12]}…).",
+            *evaluation.task.collection.notes,
             *remarks,
         )
     )
@@ -138,35 +158,7 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
         return blocks
     place = {scores.run: index for index, scores in enumerate(ranked)}
     tests = sorted(comparison.rows, key=lambda row: (place[row.a], place[row.b]))
-    rows = tuple(
-        (
-            Cell(row.a),
-            Cell(row.b),
-            Cell(first.protocol.label(row.measure)),
-            Cell(str(row.n), row.n),
-            number_cell(row.difference, 4, marks_of(row)),
-            Cell(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}", values=(row.ci_low, row.ci_high)),
-            Cell("undefined") if row.effect_size is None else number_cell(row.effect_size, 2),
-            shown_p(row.p),
-            shown_p(row.p_bonferroni),
-            shown_p(row.p_holm),
-            shown_drawn_p(row.p_randomization, row.p_randomization_error),
-            Cell(f"{row.wins} / {row.ties} / {row.losses}", values=(row.wins, row.ties, row.losses)),
-            Cell("n/a") if row.detectable is None else number_cell(row.detectable, 3),
-        )
-        for row in tests
-    )
-    titles = "difference,95% interval,effect size d,p,Bonferroni,Holm,randomization,wins / ties / losses,detectable"
-    parts = {"95% interval": ("95% low", "95% high"), "wins / ties / losses": ("wins", "ties", "losses")}
-    columns = (
-        *(Column(name) for name in ("run", "against", "measure")),
-        Column("n", kind="number"),
-        *(
-            Column(name, kind="text" if name in parts else "number", parts=parts.get(name, ()))
-            for name in titles.split(",")
-        ),
-    )
-    table = Table("tests", "Tests", columns, rows, (f"{comparison.correction}.",), row_headers=3)
+    table = tests_table(replace(comparison, rows=tuple(tests)), first.protocol.label)
     drawn = [row for row in tests if row.measure == measure][:40]
     svg = figures.dot_interval(
         [
@@ -185,6 +177,39 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
     marked = "; bold: significant after Bonferroni's correction" if any(r.significant_bonferroni for r in drawn) else ""
     blocks.append(Figure("differences", what + marked, svg, table))
     return blocks
+
+
+def tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Table:
+    """Every test of a comparison, in its order; `label`: how a measure is called."""
+    rows = tuple(
+        (
+            Cell(row.a),
+            Cell(row.b),
+            Cell(label(row.measure)),
+            Cell(str(row.n), row.n),
+            number_cell(row.difference, 4, marks_of(row)),
+            Cell(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}", values=(row.ci_low, row.ci_high)),
+            Cell("undefined") if row.effect_size is None else number_cell(row.effect_size, 2),
+            shown_p(row.p),
+            shown_p(row.p_bonferroni),
+            shown_p(row.p_holm),
+            shown_drawn_p(row.p_randomization, row.p_randomization_error),
+            Cell(f"{row.wins} / {row.ties} / {row.losses}", values=(row.wins, row.ties, row.losses)),
+            Cell("n/a") if row.detectable is None else number_cell(row.detectable, 3),
+        )
+        for row in comparison.rows
+    )
+    titles = "difference,95% interval,effect size d,p,Bonferroni,Holm,randomization,wins / ties / losses,detectable"
+    parts = {"95% interval": ("95% low", "95% high"), "wins / ties / losses": ("wins", "ties", "losses")}
+    columns = (
+        *(Column(name) for name in ("run", "against", "measure")),
+        Column("n", kind="number"),
+        *(
+            Column(name, kind="text" if name in parts else "number", parts=parts.get(name, ()))
+            for name in titles.split(",")
+        ),
+    )
+    return Table("tests", "Tests", columns, rows, (f"{comparison.correction}.",), row_headers=3)
 
 
 def _all_pairs(evaluation: Evaluation, measure: str, declared: Comparison | None) -> Comparison:
@@ -243,7 +268,7 @@ def _where(evaluation: Evaluation) -> Section | None:
     """Means by slice of the topics, for every attribute that has a few values."""
     first = evaluation.scores[0]
     measure = first.measures[0]
-    known = evaluation.topics.by_id()
+    known = evaluation.task.topics.by_id()
     judged = [known[topic] for topic in first.topics if topic in known]
     names = sorted({name for topic in judged for name in topic.attributes})
     blocks: list[Block] = []
@@ -267,19 +292,15 @@ def _where(evaluation: Evaluation) -> Section | None:
 
 def _topics(evaluation: Evaluation, comparison: Comparison | None) -> Section:
     runs = {scores.run: scores for scores in evaluation.scores}
-    name, scorer = evaluation.collection.name, evaluation.scorer
-    table = per_topic_table(name, runs, evaluation.topics.by_id())
-    if scorer is None:
-        return Section("Topic by topic", (table,))
-    title = evaluation.collection.title
-    link = evaluation.collection.link
+    collection, scorer, topics = evaluation.task.collection, evaluation.task.scorer, evaluation.task.topics
+    table = per_topic_table(collection.name, runs, topics.by_id())
     rankings = [scorer.rankings(run) for run in evaluation.runs]
-    pages = topic_pages(name, title, evaluation.topics, scorer, evaluation.scores, rankings, link)
+    name, title, link = collection.name, collection.title, collection.link
+    pages = topic_pages(name, title, topics, scorer, evaluation.scores, rankings, link)
     baseline = comparison.baseline if comparison is not None and comparison.baseline else ""
     formulas = scorer.protocol.deduplicate
-    block = explorer(
-        [pages], baseline=baseline, tables=[table], corpus=evaluation.corpus, key=scorer.key, bare=formulas
-    )
+    texts = own_corpus(collection)
+    block = explorer([pages], baseline=baseline, tables=[table], corpus=texts, key=scorer.key, bare=formulas)
     return Section("Topic by topic", (block,))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from harness.collections.corpus import Document
+from harness.collections.collection import Collection
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus, Document
 from harness.data.topics import Topic, Topics
 from harness.render.model import Explorer, Table, TopicPage, TopicPages
 from harness.scoring.protocol import Protocol
@@ -14,6 +16,17 @@ from harness.scoring.scores import Scores
 
 LONGEST_TEXT = 4_000  # characters of a document
 MOST_TEXT = 400_000  # characters of all documents
+MOST_READ = 1 << 26  # bytes of a corpus, for the texts of documents
+
+
+def own_corpus(collection: Collection) -> Corpus | None:
+    """The corpus that a collection names, if it is here and small: large ones are not read for texts."""
+    if "corpus" not in collection.config:
+        return None
+    corpus = load_corpus(str(collection.config["corpus"]))
+    if corpus.state() != "here" or not all(path.is_file() for path in corpus.paths):
+        return None
+    return corpus if sum(path.stat().st_size for path in corpus.paths) <= MOST_READ else None
 
 
 def topic_pages(

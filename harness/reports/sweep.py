@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from harness.errors import HarnessError
 from harness.experiments.sweep import Point, natural, value_of
 from harness.render import figures
-from harness.render.model import Block, Cell, Column, Figure, Report, Section, Table, Text, number_cell, slug
+from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell, slug
 from harness.render.svg import SERIES
-from harness.report.parts import provenance_section
+from harness.render.write import Report
+from harness.reports.parts import provenance_section
 from harness.store.provenance import Provenance
 
 

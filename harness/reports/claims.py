@@ -8,7 +8,7 @@ from types import MappingProxyType
 from harness.papers.claims import POOLED, Claim
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell
-from harness.report.parts import shown_drawn_p, shown_p
+from harness.reports.parts import shown_drawn_p, shown_p
 
 
 def claims_section(

@@ -1,0 +1,100 @@
+"""Runs and judgments as the files that others read, and a run as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.data.layouts import FORMATS
+from harness.data.trec import Qrels, Run, run_from_columns
+from harness.errors import HarnessError, suggestion
+from harness.io.files import write_atomic
+
+SCHEMA = "mathir-harness/run"
+VERSION = 1
+
+
+def write_run(run: Run, path: Path, *, format: str = "trec") -> None:
+    """Write a run to a file; see `run_text`. Raises HarnessError also if the file cannot be written."""
+    write_atomic(path, run_text(run, format=format))
+
+
+def run_text(run: Run, *, format: str = "trec") -> str:
+    """A run as trec_eval (or ARQMath) reads it: topics as they come, scores descending, ranks from 1.
+
+    Equal scores keep their order in `run`; scores are written so that they read back the same.
+
+    Raises
+    ------
+    HarnessError
+        The format needs a context that the run lacks.
+    """
+    if format not in FORMATS:
+        raise HarnessError(f"format {format!r} is unknown; {suggestion(format, FORMATS)}")
+    if format == "arqmath-task2" and run.context is None:
+        raise HarnessError(f"run {run.name}: arqmath-task2 needs the post of each formula, and the run has none")
+    order, rank = np.lexsort((-run.score, run.topic)), run.rank()
+    posts = run.context[order].tolist() if run.context is not None else [b""] * len(run)
+    columns = zip(
+        run.topic[order].tolist(),
+        run.doc[order].tolist(),
+        posts,
+        rank[order].tolist(),
+        run.score[order].tolist(),
+        strict=True,
+    )
+    layout = {
+        "trec": "{topic}\tQ0\t{doc}\t{rank}\t{score!r}\t{name}\n",
+        "arqmath-task1": "{topic}\t{doc}\t{rank}\t{score!r}\t{name}\n",
+        "arqmath-task2": "{topic}\t{doc}\t{post}\t{rank}\t{score!r}\t{name}\n",
+    }[format]
+    return "".join(
+        layout.format(topic=run.topics[t], doc=d.decode(), post=p.decode(), rank=r, score=s, name=run.name)
+        for t, d, p, r, s in columns
+    )
+
+
+def write_qrels(qrels: Qrels, path: Path) -> None:
+    """Write judgments in TREC form; whole grades are written as integers."""
+    columns = zip(qrels.topic.tolist(), qrels.doc.tolist(), qrels.grade.tolist(), strict=True)
+    lines = [f"{qrels.topics[t]}\t0\t{d.decode()}\t{int(g) if g == int(g) else g}\n" for t, d, g in columns]
+    write_atomic(path, "".join(lines))
+
+
+def run_to_json(run: Run) -> dict[str, Any]:
+    """A run as plain JSON values, in the order of its file. Schema: `harness/data/schemas/run.json`."""
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "name": run.name,
+        "sha256": run.sha256,
+        "topic": [run.topics[t] for t in run.topic.tolist()],
+        "doc": [d.decode() for d in run.doc.tolist()],
+        "score": run.score.tolist(),
+        "context": None if run.context is None else [c.decode() for c in run.context.tolist()],
+    }
+
+
+def run_from_json(data: Mapping[str, Any]) -> Run:
+    """The inverse of `run_to_json`, checked as a run file is.
+
+    Raises
+    ------
+    HarnessError
+        For another schema or version, columns of unequal length, or what `parse_run` refuses.
+    """
+    if not isinstance(data, Mapping):
+        raise HarnessError(f"run: is a {type(data).__name__}, expected an object")
+    if data.get("schema") != SCHEMA or data.get("version") != VERSION:
+        found = f"{data.get('schema')!r} version {data.get('version')!r}"
+        raise HarnessError(f"run: schema is {found}, expected {SCHEMA!r} version {VERSION}")
+    try:
+        name, context = str(data["name"]), data["context"]
+        run = run_from_columns(name, data["topic"], data["doc"], data["score"], context)
+        return replace(run, sha256=str(data["sha256"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise HarnessError(f"run: damaged, {type(error).__name__}: {error}") from None

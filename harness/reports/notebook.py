@@ -1,0 +1,13 @@
+"""Evaluations and comparisons as notebooks show them: the tables of their reports."""
+
+from __future__ import annotations
+
+from harness.experiments.evaluate import Evaluation
+from harness.render.html import render_html_table
+from harness.reports.comparison import means_table, tests_table
+from harness.scoring.compare import Comparison
+
+
+def table_html(value: Evaluation | Comparison) -> str:
+    """The means of runs, or the tests between them, as an HTML table without a page around it."""
+    return render_html_table(means_table(value, None) if isinstance(value, Evaluation) else tests_table(value))
