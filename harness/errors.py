@@ -45,6 +45,15 @@ class HarnessError(Exception):
     ----------
     lines : tuple[str, ...]
         Printable, whatever names and fields were put into them; the text of the error has a line end between them.
+
+    Examples
+    --------
+    >>> import harness as h
+    >>> try:
+    ...     h.load_collection("mini-task3")
+    ... except HarnessError as error:
+    ...     print(error.lines[0])
+    collection 'mini-task3' is unknown; did you mean 'mini-task1'?
     """
 
     def __init__(self, *lines: str) -> None:

@@ -57,6 +57,12 @@ class Collection:
     notes : what a reader of its numbers must know.
     where : the configuration's file, as messages name it.
     parts : the files of `topics`, `attributes` and `keys`, as far as it has them.
+
+    Examples
+    --------
+    >>> from harness import load_collection
+    >>> load_collection("mini-task1").qrels().to_dict()["M.1"]["a1088"]
+    3
     """
 
     name: str

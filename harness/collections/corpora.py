@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.collections import irds
 from harness.collections.corpus import JSONL, Corpus, Reader, Source
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.io import checks, config
@@ -32,13 +33,21 @@ _TYPES = {"file": dict, "files": list, "folder": dict, "fields": dict, "keep": l
 
 
 def load_corpus(name: str) -> Corpus:
-    """A corpus by name; nothing is fetched before it is read.
+    """A corpus by name; nothing is fetched before it is read. `irds:ID` is one of the package ir_datasets.
 
     Raises
     ------
     HarnessError
         An unknown name, or faults of its configuration: all of them, a line each.
+
+    Examples
+    --------
+    >>> corpus = load_corpus("mini-theorems")
+    >>> next(iter(corpus)).title
+    'The norm of a normed ring is submultiplicative.'
     """
+    if name.startswith(irds.PREFIX):
+        return irds.corpus(name)
     mapping, where = config.read("corpus", name)
     faults = checks.key_faults(mapping, ("name", "title", "licence"), _OPTIONAL, where)
     faults += checks.type_faults(mapping, {**_TYPES, "ids_are_keys": bool, "has_keys": bool}, where)

@@ -30,6 +30,11 @@ class Document:
     title, body : text with formulas in place as LaTeX in dollars.
     formulas : in order of appearance.
     columns : further parts by name, such as the `question` of an answer or the `signature` of a declaration.
+
+    Examples
+    --------
+    >>> Document("d1", body="Let $n$ be even.", formulas=(Formula("f1", "n"),)).formulas[0].latex
+    'n'
     """
 
     id: str
@@ -76,6 +81,13 @@ class Corpus:
     notes : what a reader of numbers made with it must know.
     ids_are_keys : its documents are named by what is judged where a protocol de-duplicates (visual ids of formulas).
     has_keys : its documents are formulas that know what is judged instead of them (their visual ids).
+
+    Examples
+    --------
+    >>> from harness import load_corpus
+    >>> corpus = load_corpus("mini-formulas")
+    >>> sum(len(document.formulas) for document in corpus) == len(list(corpus.ids()))
+    True
     """
 
     name: str

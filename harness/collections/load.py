@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from harness.collections import irds
 from harness.collections.collection import Collection, Edition, Part
 from harness.collections.files import JUDGMENTS, TOPICS
 from harness.errors import HarnessError, gather, refuse, suggestion
@@ -42,13 +44,21 @@ def _file(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_collection(name: str) -> Collection:
-    """A collection by name.
+    """A collection by name; `irds:ID` is one of the package ir_datasets.
 
     Raises
     ------
     HarnessError
         Unknown name, or keys of its configuration that are unknown, missing or wrong: all of them, a line each.
+
+    Examples
+    --------
+    >>> collection = load_collection("mini-task1")
+    >>> collection.protocol, len(collection.topics()), len(collection.qrels())
+    ('arqmath-task1', 42, 320)
     """
+    if name.startswith(irds.PREFIX):
+        return _of_ir_datasets(name)
     mapping, where = config.read("collection", name)
     faults = checks.key_faults(mapping, _KEYS, _OPTIONAL, where)
     given = {key: value for key, value in mapping.items() if value is not None or key not in _KEYS}
@@ -89,6 +99,12 @@ def load_collection(name: str) -> Collection:
     return Collection(
         name, title, licence, protocol, editions, default, tuple(notes or ()), where, mapping, MappingProxyType(parts)
     )
+
+
+def _of_ir_datasets(name: str) -> Collection:
+    qrels, topics, below = irds.files(name)
+    note = (f"{below:,} judgments have a grade below 0, which counts as 0.",) if below else ()
+    return replace(local_collection(qrels, topics), name=irds.label(name), title=name, notes=note, where=name)
 
 
 def local_collection(qrels: Path, topics: Path | None = None) -> Collection:

@@ -441,7 +441,14 @@ def read_run(
     format: str | None = None,
     known_topics: Collection[str] | None = None,
 ) -> Run:
-    """Read a run file (TREC, ARQMath Task 1 or Task 2; plain, gzip, xz or zstd). See `parse_run`."""
+    """Read a run file (TREC, ARQMath Task 1 or Task 2; plain, gzip, xz or zstd). See `parse_run`.
+
+    Examples
+    --------
+    >>> run = read_run("runs/mini/mini-task1/overlap.run")
+    >>> run.name, len(run.topics)
+    ('overlap', 42)
+    """
     return parse_run(read_bytes(Path(path)), str(path), name=name, format=format, known_topics=known_topics)
 
 
@@ -484,5 +491,11 @@ def _check_grades(table: Table, grade: Floats, whole: bool) -> None:
 
 
 def read_qrels(path: Path | str, *, edition: str = "") -> Qrels:
-    """Read judgments in TREC form with whole grades (plain, gzip, xz or zstd). See `parse_qrels`."""
+    """Read judgments in TREC form with whole grades (plain, gzip, xz or zstd). See `parse_qrels`.
+
+    Examples
+    --------
+    >>> len(read_qrels("qrels/mini-task1.txt").topics)
+    42
+    """
     return parse_qrels(read_bytes(Path(path)), str(path), edition=edition)

@@ -42,8 +42,8 @@ class Evaluation:
     >>> found = h.evaluate(h.task("mini-task1", measures=["AP"]), "runs/mini/mini-task1/overlap.run")
     >>> print(found.frame().head(2).round(3).to_string(index=False))
         run query_id measure  value
-    overlap     M.01      AP    1.0
-    overlap     M.02      AP    1.0
+    overlap      M.1      AP  0.532
+    overlap      M.2      AP  0.722
     """
 
     task: Task
@@ -145,7 +145,7 @@ def evaluate(task: Task, *runs: Run | str | Path) -> Evaluation:
     Examples
     --------
     >>> import harness as h
-    >>> run = h.Run.from_dict("mine", {"M.01": {"A.0101": 2.0, "A.0102": 1.0}})
+    >>> run = h.Run.from_dict("mine", {"M.1": {"a1088": 2.0, "a1007": 1.0}})
     >>> h.evaluate(h.task("mini-task1"), run).scores[0].n("nDCG")
     42
     """
@@ -188,6 +188,15 @@ def compare(
     Parameters
     ----------
     measures : those to test; default: all that were scored but Judged@k, which says how much is known of a run.
+
+    Examples
+    --------
+    >>> import harness as h
+    >>> runs = [f"runs/mini/mini-task1/{name}.run" for name in ("overlap", "shuffle")]
+    >>> found = compare(evaluate(h.task("mini-task1", measures=["nDCG"]), *runs), "shuffle")
+    >>> found.frame()[["a", "b", "n", "difference", "significant_bonferroni"]].round(3)
+             a        b   n  difference  significant_bonferroni
+    0  overlap  shuffle  42       0.618                    True
     """
     if len(evaluation.scores) < 2:
         raise HarnessError("compare: needs two runs or more")

@@ -31,6 +31,12 @@ class Task:
     topics : of the collection.
     coverage : how much of the judgments the corpus holds; None without a corpus.
     keys : document of the corpus -> key of de-duplication; None if documents are judged under their own ids.
+
+    Examples
+    --------
+    >>> import harness as h
+    >>> h.task("mini-task2", "mini-formulas").scorer.protocol.deduplicate
+    True
     """
 
     collection: Collection

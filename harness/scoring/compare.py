@@ -96,6 +96,14 @@ class Comparison:
 
     The corrections and `significant` marks stand on the p of `test`, over `family` tests (undefined ones count);
     `correction` says so in words, for captions. `baseline` is every row's `b`, or None; `protocol` is a name.
+
+    Examples
+    --------
+    >>> scores = [Scores(run, "c", "e", Protocol("p", ("AP",)), ("AP",), ("1", "2", "3"), np.array(values)[:, None])
+    ...           for run, values in (("a", [0.5, 0.75, 1.0]), ("b", [0.25, 0.5, 0.5]))]
+    >>> compare(scores).frame()[["a", "b", "difference", "wins", "losses"]].round(3)
+       a  b  difference  wins  losses
+    0  a  b       0.333     3       0
     """
 
     baseline: str | None

@@ -60,6 +60,13 @@ class Scores:
         NaN where the protocol leaves a topic out of a measure's mean.
     counts : what was seen on the way (topics missing, unjudged documents removed, ...), for the report.
     missing : topics of the edition that the run does not answer.
+
+    Examples
+    --------
+    >>> import harness as h
+    >>> scores = h.task("mini-task1", measures=["P@5"]).scorer(h.Run.from_dict("mine", {"M.1": {"a1088": 1.0}}))
+    >>> scores.n("P@5"), round(scores.mean("P@5"), 5), len(scores.missing)
+    (42, 0.00476, 41)
     """
 
     run: str

@@ -1,0 +1,76 @@
+"""The Python face: what `import harness` offers, that it costs nothing, and that its examples are true."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import inspect
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from process_tools import same_paths
+
+import harness as h
+
+ROOT = Path(h.__file__).parents[1]
+STUB = ast.parse((ROOT / "harness" / "__init__.pyi").read_text(encoding="utf-8"))
+
+
+def test_the_names_are_those_of_the_readme_and_of_the_stub() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"`h\.(\w+)", readme.split("## From Python")[1].split("\n## ")[0])
+    assert sorted(set(listed)) == h.__all__
+    for node in STUB.body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                assert getattr(h, alias.name) is getattr(import_module(str(node.module)), alias.name)
+    said = next(node.value for node in STUB.body if isinstance(node, ast.Assign))
+    assert sorted(ast.literal_eval(said)) == sorted([*h.__all__, "__version__"])
+    assert dir(h) == h.__all__
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
+        _ = h.no_such_name  # type: ignore[attr-defined]
+
+
+def test_importing_loads_nothing_of_ours_and_no_library() -> None:
+    program = "import importlib, sys; before = set(sys.modules); import harness; print(*set(sys.modules) - before)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=same_paths(), capture_output=True, text=True, check=True
+    )
+    assert sorted(done.stdout.split()) == ["harness", "harness.version"]
+
+
+def test_a_function_is_not_shadowed_by_a_folder_of_its_name() -> None:
+    program = "import harness.reports.comparison, harness.cli.main, harness as h; print(callable(h.report))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=same_paths(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True"]
+
+
+@pytest.mark.parametrize("name", h.__all__)
+def test_every_public_name_says_what_it_does_by_an_example(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = getattr(h, name)
+    for folder in ("runs", "qrels"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    monkeypatch.chdir(tmp_path)
+    module = import_module(value.__module__)
+    own = [
+        test
+        for test in doctest.DocTestFinder(recurse=True).find(value, name, module)
+        if inspect.getmodule(value) is module
+    ]
+    assert any(test.examples for test in own), f"{name} has no example"
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE, verbose=False)
+    said: list[str] = []
+    for test in own:
+        runner.run(test, out=said.append)
+    assert not said, "".join(said)
