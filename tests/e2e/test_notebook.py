@@ -1,0 +1,33 @@
+"""The notebook of examples/ runs from its first cell to its last, on the embedded data."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import harness
+
+ROOT = Path(harness.__file__).parents[1]
+
+
+def test_the_notebook_runs(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--nbmake",
+        str(ROOT / "examples" / "arqmath.ipynb"),
+        "-p",
+        "no:cacheprovider",
+    ]
+    done = subprocess.run(
+        [*command, "-c", "/dev/null", "--rootdir", str(tmp_path)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
