@@ -102,7 +102,8 @@ def produce(
     made = sidecar.Made(key, spec, meter, provenance.provenance({}))
     path = folder / f"{name}.run"
     checksum = sha256(content.encode())
-    write_all({path: content, sidecar.beside(path): sidecar.text(name, checksum, layout, collection.name, made)})
+    side = sidecar.text(made, name=name, sha256=checksum, layout=layout, collection=collection.name)
+    write_all({path: content, sidecar.beside(path): side})
     # Of the text, not of the file: another process may have put a run of the same name there meanwhile.
     return Produced(parse_run(content.encode(), str(path), format=layout), path, key, reused=False, basis=basis)
 

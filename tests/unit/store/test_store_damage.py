@@ -248,7 +248,7 @@ def test_the_side_file_names_the_gpus_that_were_used(monkeypatch: pytest.MonkeyP
 
     def gpu(torch: object) -> list[str]:
         monkeypatch.setitem(sys.modules, "torch", torch)
-        found = sidecar.text("x", "y", "trec", "z", made)
+        found = sidecar.text(made, name="x", sha256="y", layout="trec", collection="z")
         assert ("gpu:" in found) == bool(sidecar.used_gpus())
         return sidecar.used_gpus()
 
