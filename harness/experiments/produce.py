@@ -150,7 +150,7 @@ def _spec(
     return {
         "system": None if configuration is None else {k: v for k, v in configuration.items() if k != "title"},
         "reads": read,
-        "code": _code(system, configuration, read),
+        "code": code_digest(system, configuration, read),
         "topics": sha256(repr([asdict(topic) for topic in topics]).encode()),
         "corpus": None if corpus is None else {"name": corpus.name, "digest": corpus.digest()},
         "columns": None if corpus is None else [list(corpus.fields), list(corpus.keep)],
@@ -186,7 +186,7 @@ def _named_files(value: object) -> dict[str, str]:
     return {value: sha256_file(Path(value))}
 
 
-def _code(system: System, configuration: Mapping[str, Any] | None, read: Mapping[str, Any]) -> str:
+def code_digest(system: System, configuration: Mapping[str, Any] | None, read: Mapping[str, Any]) -> str:
     """A digest of the code that makes a run: that of the system, of what it is made of, and of what reads and writes.
 
     Systems that are made of others say so in `reads`; other parts, such as a view's tokens, stand in configurations.

@@ -235,7 +235,7 @@ def _path(d: str, name: str) -> str:
 
 
 @cache
-def _rules() -> tuple[tuple[tuple[str, frozenset[str]], dict[str, str]], ...]:
+def rules() -> tuple[tuple[tuple[str, frozenset[str]], dict[str, str]], ...]:
     """The style's rules outside of `@media`, the more specific ones last: ((element, classes), property -> value)."""
     plain = _AT_RULE.sub("", svg.STYLE)
     found = []
@@ -255,7 +255,7 @@ def _computed(node: ET.Element, inherited: Style) -> Style:
     tag, classes = _tag(node), set(node.attrib.get("class", "").split())
     own = dict(inherited)
     own |= {key: value for key, value in node.attrib.items() if key == "fill"}
-    for (element, needed), declared in _rules():
+    for (element, needed), declared in rules():
         if element in ("", tag) and needed <= classes and (needed or element):
             own |= declared
     return {key: _resolved(value, own) for key, value in own.items()}

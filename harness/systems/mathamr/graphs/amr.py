@@ -195,7 +195,7 @@ class AMRParser:
             A package or the weights are missing.
         """
         _penman()  # its lack is no fault of a chunk
-        parse = _loaded(self.package, self.model)
+        parse = loaded(self.package, self.model)
         runs = [list(chunks(found, self.limit)) for found in sentences(texts)]
         penman = iter(parse(["\n".join(run) for text in runs for run in text]))
         out: list[list[Sentence] | Failure] = []
@@ -222,7 +222,8 @@ def _decoded(written: Sequence[str]) -> tuple[list[Sentence], list[str]]:
 
 
 @lru_cache(1)
-def _loaded(package: str, model: str) -> Loaded:
+def loaded(package: str, model: str) -> Loaded:
+    """The parser of a package with a model of it, which takes seconds to load."""
     loaders = {"transition-amr": transition_amr, "amrlib": amrlib}
     if package not in loaders:
         raise HarnessError(f"AMR parser {package!r} is unknown; {suggestion(package, loaders)}")
@@ -255,7 +256,6 @@ def _grouped(sizes: Sequence[int], flat: Sequence[str | None]) -> list[str]:
     return ["\n\n".join(_checked(next(graphs)) for _ in range(size)) for size in sizes]
 
 
-@lru_cache(1)
 def _penman() -> ModuleType:
     """The package; it would warn of much that is no fault here."""
     try:

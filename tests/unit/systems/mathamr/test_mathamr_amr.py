@@ -306,7 +306,7 @@ def test_a_parser_of_amr_reads_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.extend(texts)
         return ["(x / " if "bad" in text else f"(x / n{text.count(chr(10)) + 1})" for text in texts]
 
-    monkeypatch.setattr(amr, "_loaded", lambda package, model: parse)
+    monkeypatch.setattr(amr, "loaded", lambda package, model: parse)
     monkeypatch.setattr(amr, "sentences", lambda texts: (text.split("|") if text else [] for text in texts))
     found = amr.AMRParser(limit=4)(["a b|c d|e f", "bad", ""])
     assert seen == ["a b\nc d", "e f", "bad"]
@@ -325,7 +325,7 @@ def test_a_chunk_that_cannot_be_read_is_left_out(
         made = {"bad": "(x / ", "more": "(x / y) z", "none": ""}
         return [made.get(text, f"(x / {text})") for text in texts]
 
-    monkeypatch.setattr(amr, "_loaded", lambda package, model: parse)
+    monkeypatch.setattr(amr, "loaded", lambda package, model: parse)
     monkeypatch.setattr(amr, "sentences", lambda texts: (text.split("|") for text in texts))
     parser = amr.AMRParser(limit=1)
     found = parser(["one|more|three", "bad|more", "bad|none", "none", "bad|six"])
@@ -346,7 +346,6 @@ def test_a_chunk_that_cannot_be_read_is_left_out(
 
 def test_a_parser_of_amr_without_penman(monkeypatch: pytest.MonkeyPatch) -> None:
     """That is no fault of the posts."""
-    amr._penman.cache_clear()
     monkeypatch.setitem(sys.modules, "penman", None)
     with pytest.raises(HarnessError, match="penman is not installed"):
         amr.AMRParser()([])
