@@ -26,10 +26,6 @@ from harness.render.truetype import font
 Style = Mapping[str, str]
 
 POINTS = 0.75  # of one unit of a drawing: a CSS pixel
-# What a style may set: drawn here, or without any effect in print.
-PROPERTIES = frozenset({"fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray"})
-PROPERTIES |= {"font", "font-size", "font-weight", "paint-order"}
-WITHOUT_EFFECT = frozenset({"font-variant-numeric"})
 _INITIAL = {"fill": "#000", "stroke": "none", "stroke-width": "1", "fill-opacity": "1", "font-weight": "400"}
 _RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
 _AT_RULE = re.compile(r"@[^{]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}")
