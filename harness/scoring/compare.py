@@ -1,4 +1,4 @@
-"""Differences between runs: paired tests over topics, corrections for many tests, seeds, and letter displays.
+"""Differences between runs: paired tests over topics, corrections for many tests, and letter displays.
 
 Sources: Fisher's randomization test as used in retrieval (Smucker, Allan and Carterette, CIKM 2007); the Monte Carlo
 p-value that is never 0 (Phipson and Smyth, 2010); step-down correction (Holm, 1979); letter displays (Piepho, 2004).

@@ -1,4 +1,4 @@
-""""""
+"""The scores of a run: a value for each topic and measure, their means, and their form in JSON."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ def pooled(scores: Sequence[Scores]) -> Scores:
     HarnessError
         The runs, protocols or measures differ, or a topic occurs twice.
     """
-    import numpy as np
-
     first = scores[0]
     topics = tuple(topic for score in scores for topic in score.topics)
     alike = all((s.run, s.protocol, s.measures) == (first.run, first.protocol, first.measures) for s in scores)

@@ -1,4 +1,4 @@
-"""What results stand on: artefacts kept under the hash of what they were made from, and the provenance of numbers."""
+"""What takes long to make, such as indexes and models: kept under the hash of what it was made from."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Graphs of several posts as one disconnected graph of tensors (MathAMR+, 3.4.1), and its augmentation (3.4.4).
 
 Here each edge gets its inverse. An edge and its inverse carry the same number, so that they can be dropped together.
-PyTorch Geometric's `Data` is the format of interchange.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""AMR: sentences in Penman notation, files of them, and the parsers that make them.
+"""AMR: sentences in Penman notation, MathAMR's published topics, and the parsers that make such sentences.
 
 Inversions are undone as `penman` does it with its model of AMR: `(a :ARG0-of b)` is the edge (b, `:ARG0`, a), so that
 `:ARG0-of` and the inverse `:ARG0*` are never two names of one thing; relations that merely end in -of (`:consist-of`)
