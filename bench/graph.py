@@ -249,10 +249,10 @@ def epoch(pairs: int, size: int, device: str) -> dict[str, float]:
     made = trainer.Trainer(pack, train, train.take(numbers[:2]), SETTINGS, schedule, Path(), {}, device)
     encoder = trainer.initial(SETTINGS, SEED).to(device)
     optimizer = torch.optim.AdamW(parameter_groups(encoder, schedule.weight_decay), lr=schedule.rate)
-    order = trainer._order(train, schedule, 0)
+    order = trainer.epoch_batches(train, schedule, 0)
     wall, cpu = time.perf_counter(), time.process_time()
     for step, part in enumerate(order):
-        made._step(encoder, optimizer, train.take(part), trainer._generator(SEED, 0, step))
+        made.step(encoder, optimizer, train.take(part), trainer.seeded(SEED, 0, step))
     return {"steps": len(order), "wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
 
 

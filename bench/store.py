@@ -70,12 +70,10 @@ def measured(system: str, collection_name: str, corpus_name: str, folder: Path) 
     try:
         for _ in range(REPEATS):
             spent[0] = 0.0
-            artefacts._verified.clear()
-            for function in (code.digest, code.ours, code._ours, code._beside, code._distributions, code._top_level):
-                function.cache_clear()
+            artefacts.VERIFIED.clear()
+            code.forget()
             seconds = timed(run)
-            for function in (code.digest, code._ours, code._beside, code._distributions, code._top_level):
-                function.cache_clear()
+            code.forget()
             best = min(best, (seconds, spent[0], timed(lambda: code.of(type(load_system(system)).__module__))))
     finally:
         artefacts.damage = damage

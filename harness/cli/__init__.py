@@ -1,1 +1,1 @@
-"""One module a command."""
+"""The command line, one module for each command."""

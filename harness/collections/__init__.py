@@ -1,1 +1,1 @@
-"""A name to a collection or a corpus."""
+"""Collections and corpora, loaded by name."""

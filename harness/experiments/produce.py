@@ -103,7 +103,8 @@ def produce(
     made = sidecar.Made(key, spec, meter, provenance.provenance({}))
     path = folder / f"{name}.run"
     checksum = sha256(content.encode())
-    write_all({path: content, sidecar.beside(path): sidecar.text(name, checksum, layout, collection.name, made)})
+    side = sidecar.text(made, name=name, sha256=checksum, layout=layout, collection=collection.name)
+    write_all({path: content, sidecar.beside(path): side})
     # Of the text, not of the file: another process may have put a run of the same name there meanwhile.
     return Produced(parse_run(content.encode(), str(path), format=layout), path, key, reused=False, basis=basis)
 
@@ -150,7 +151,7 @@ def _spec(
     return {
         "system": None if configuration is None else {k: v for k, v in configuration.items() if k != "title"},
         "reads": read,
-        "code": _code(system, configuration, read),
+        "code": code_digest(system, configuration, read),
         "topics": sha256(repr([asdict(topic) for topic in topics]).encode()),
         "corpus": None if corpus is None else {"name": corpus.name, "digest": corpus.digest()},
         "columns": None if corpus is None else [list(corpus.fields), list(corpus.keep)],
@@ -186,7 +187,7 @@ def _named_files(value: object) -> dict[str, str]:
     return {value: sha256_file(Path(value))}
 
 
-def _code(system: System, configuration: Mapping[str, Any] | None, read: Mapping[str, Any]) -> str:
+def code_digest(system: System, configuration: Mapping[str, Any] | None, read: Mapping[str, Any]) -> str:
     """A digest of the code that makes a run: that of the system, of what it is made of, and of what reads and writes.
 
     Systems that are made of others say so in `reads`; other parts, such as a view's tokens, stand in configurations.

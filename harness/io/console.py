@@ -19,7 +19,7 @@ QUIET = 2.0  # seconds of work before any progress is shown
 PAUSE = 10.0  # seconds between two lines of progress in a log
 REWRITE = 0.2  # seconds between two states of the line on a terminal
 WATCH = 1.0  # seconds between two looks at work whose items take long
-_clock = time.monotonic
+clock = time.monotonic  # seconds; what progress is timed by
 _sleep = time.sleep
 
 
@@ -76,19 +76,19 @@ class Progress:
     def __init__(self, what: str, total: float | None = None, unit: str = "") -> None:
         self.what, self.total, self.unit, self.done = what, total, unit, 0.0
         self._terminal = sys.stderr.isatty()
-        self._begin, self._shown = _clock(), False
+        self._begin, self._shown = clock(), False
         self._next = self._begin + QUIET
 
     def add(self, count: float = 1) -> None:
         """So much more is done."""
         self.done += count
-        if _clock() >= self._next:
+        if clock() >= self._next:
             self.show()
 
     def show(self) -> None:
         """A line, if it is time for one."""
         with _LOCK:
-            now = _clock()
+            now = clock()
             if _HIDDEN or now < self._next or not _RUNNING or _RUNNING[-1] is not self:
                 return
             self._next, self._shown = now + (REWRITE if self._terminal else PAUSE), True
@@ -97,7 +97,7 @@ class Progress:
     def finish(self) -> None:
         """The last line, if there was one before."""
         if self._shown:
-            seconds = _clock() - self._begin
+            seconds = clock() - self._begin
             self._write(f"{self._count()} in {_time(seconds)}{self._rate(seconds)}")
             if self._terminal:
                 sys.stderr.write("\n")

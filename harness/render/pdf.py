@@ -26,10 +26,6 @@ from harness.render.truetype import font
 Style = Mapping[str, str]
 
 POINTS = 0.75  # of one unit of a drawing: a CSS pixel
-# What a style may set: drawn here, or without any effect in print.
-PROPERTIES = frozenset({"fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray"})
-PROPERTIES |= {"font", "font-size", "font-weight", "paint-order"}
-WITHOUT_EFFECT = frozenset({"font-variant-numeric"})
 _INITIAL = {"fill": "#000", "stroke": "none", "stroke-width": "1", "fill-opacity": "1", "font-weight": "400"}
 _RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
 _AT_RULE = re.compile(r"@[^{]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}")
@@ -235,7 +231,7 @@ def _path(d: str, name: str) -> str:
 
 
 @cache
-def _rules() -> tuple[tuple[tuple[str, frozenset[str]], dict[str, str]], ...]:
+def rules() -> tuple[tuple[tuple[str, frozenset[str]], dict[str, str]], ...]:
     """The style's rules outside of `@media`, the more specific ones last: ((element, classes), property -> value)."""
     plain = _AT_RULE.sub("", svg.STYLE)
     found = []
@@ -255,7 +251,7 @@ def _computed(node: ET.Element, inherited: Style) -> Style:
     tag, classes = _tag(node), set(node.attrib.get("class", "").split())
     own = dict(inherited)
     own |= {key: value for key, value in node.attrib.items() if key == "fill"}
-    for (element, needed), declared in _rules():
+    for (element, needed), declared in rules():
         if element in ("", tag) and needed <= classes and (needed or element):
             own |= declared
     return {key: _resolved(value, own) for key, value in own.items()}

@@ -40,9 +40,9 @@ STYLE = (
     ".fig .l1{fill:var(--c0);fill-opacity:.16}.fig .l2{fill:var(--c0);fill-opacity:.42}.fig .l3{fill:var(--c0)}"
 )
 
-_ELEMENTS = {"svg", "title", "desc", "style", "defs", "pattern", "g", "rect", "line", "circle", "path", "text"}
-_ATTRIBUTES = {"x", "y", "x1", "y1", "x2", "y2", "cx", "cy", "r", "d", "width", "height", "viewBox", "id", "class"}
-_ATTRIBUTES |= {"fill", "transform", "text-anchor", "role", "aria-labelledby", "patternUnits"}
+ELEMENTS = {"svg", "title", "desc", "style", "defs", "pattern", "g", "rect", "line", "circle", "path", "text"}
+ATTRIBUTES = {"x", "y", "x1", "y1", "x2", "y2", "cx", "cy", "r", "d", "width", "height", "viewBox", "id", "class"}
+ATTRIBUTES |= {"fill", "transform", "text-anchor", "role", "aria-labelledby", "patternUnits"}
 _MARKUP = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 
 
@@ -187,12 +187,12 @@ def check(svg: str, name: str) -> str:
         raise HarnessError(f"figure {name}: is no XML: {error}") from None
     for node in root.iter():
         space, _, tag = node.tag.rpartition("}")
-        if space != f"{{{NAMESPACE}" or tag not in _ELEMENTS or (tag == "svg") != (node is root):
+        if space != f"{{{NAMESPACE}" or tag not in ELEMENTS or (tag == "svg") != (node is root):
             raise HarnessError(f"figure {name}: element {tag!r} is none of the figures module's")
         if tag == "style" and node.text != STYLE:
             raise HarnessError(f"figure {name}: its style is not the figures module's")
         for key, value in node.attrib.items():
             reference = key == "fill" and re.fullmatch(r"url\(#[A-Za-z0-9-]+\)", value)
-            if key not in _ATTRIBUTES or ("url" in value.lower() and key not in {"id", "class"} and not reference):
+            if key not in ATTRIBUTES or ("url" in value.lower() and key not in {"id", "class"} and not reference):
                 raise HarnessError(f"figure {name}: attribute {key!r} is none of the figures module's")
     return svg

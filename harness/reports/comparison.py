@@ -19,6 +19,21 @@ from harness.scoring.scores import Scores, scores_to_json
 from harness.store.provenance import Provenance
 
 MOST_IN_MATRIX = 24  # runs of which every pair is drawn
+_OF_TESTS = (
+    Column("run"),
+    Column("against"),
+    Column("measure"),
+    Column("n", kind="number"),
+    Column("difference", kind="number"),
+    Column("95% interval", parts=("95% low", "95% high")),
+    Column("effect size d", kind="number"),
+    Column("p", kind="number"),
+    Column("Bonferroni", kind="number"),
+    Column("Holm", kind="number"),
+    Column("randomization", kind="number"),
+    Column("wins / ties / losses", parts=("wins", "ties", "losses")),
+    Column("detectable", kind="number"),
+)
 
 
 def report(
@@ -199,17 +214,7 @@ def tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Ta
         )
         for row in comparison.rows
     )
-    titles = "difference,95% interval,effect size d,p,Bonferroni,Holm,randomization,wins / ties / losses,detectable"
-    parts = {"95% interval": ("95% low", "95% high"), "wins / ties / losses": ("wins", "ties", "losses")}
-    columns = (
-        *(Column(name) for name in ("run", "against", "measure")),
-        Column("n", kind="number"),
-        *(
-            Column(name, kind="text" if name in parts else "number", parts=parts.get(name, ()))
-            for name in titles.split(",")
-        ),
-    )
-    return Table("tests", "Tests", columns, rows, (f"{comparison.correction}.",), row_headers=3)
+    return Table("tests", "Tests", _OF_TESTS, rows, (f"{comparison.correction}.",), row_headers=3)
 
 
 def _all_pairs(evaluation: Evaluation, measure: str, declared: Comparison | None) -> Comparison:

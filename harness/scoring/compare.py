@@ -1,4 +1,4 @@
-"""Differences between runs: paired tests over topics, corrections for many tests, seeds, and letter displays.
+"""Differences between runs: paired tests over topics, corrections for many tests, and letter displays.
 
 Sources: Fisher's randomization test as used in retrieval (Smucker, Allan and Carterette, CIKM 2007); the Monte Carlo
 p-value that is never 0 (Phipson and Smyth, 2010); step-down correction (Holm, 1979); letter displays (Piepho, 2004).
@@ -174,7 +174,7 @@ def compare(
     )
     _check_options(plan, count)
     rows = [_row(plan, runs[a], runs[b], m) for (a, b), m in track([*product(tested, used)], "significance tests")]
-    return replace(plan, rows=_corrected(plan, rows), correction=_describe(plan, rows))
+    return replace(plan, rows=corrected(plan, rows), correction=_describe(plan, rows))
 
 
 def _check_options(plan: Comparison, count: int) -> None:
@@ -284,8 +284,8 @@ def _row(plan: Comparison, a: Scores, b: Scores, measure: str) -> Row:
         wins=int(np.count_nonzero(differences > 0)),
         ties=int(np.count_nonzero(differences == 0)),
         losses=int(np.count_nonzero(differences < 0)),
-        detectable=_detectable(n, plan.alpha, plan.power) * sd if sd else None,
-        detectable_corrected=_detectable(n, plan.alpha / plan.family, plan.power) * sd if sd else None,
+        detectable=detectable_effect(n, plan.alpha, plan.power) * sd if sd else None,
+        detectable_corrected=detectable_effect(n, plan.alpha / plan.family, plan.power) * sd if sd else None,
     )
 
 
@@ -306,7 +306,7 @@ def _t_test(mean: float, sd: float, n: int, level: float) -> tuple[float | None,
 
 
 @lru_cache(maxsize=1024)
-def _detectable(n: int, alpha: float, power: float) -> float:
+def detectable_effect(n: int, alpha: float, power: float) -> float:
     """The smallest detectable mean difference in units of sd: solves the two-sided power of the noncentral t for it.
 
     |T| > c means that the chi-square under T is below (n - 1) (Z + shift)^2 / c^2; the mean over Z is a trapezoid sum.
@@ -327,7 +327,7 @@ def _detectable(n: int, alpha: float, power: float) -> float:
     return float(optimize.brentq(lacking, 0.0, high)) / math.sqrt(n)
 
 
-def _corrected(plan: Comparison, rows: Sequence[Row]) -> tuple[Row, ...]:
+def corrected(plan: Comparison, rows: Sequence[Row]) -> tuple[Row, ...]:
     """The rows with their corrections. An undefined p stays undefined and is ranked last by Holm's procedure."""
     raw = [row.p if plan.test == "t" else row.p_randomization for row in rows]
     corrected, holm = list(rows), 0.0

@@ -1,4 +1,4 @@
-"""Protocols and scores: all that decides a number and that papers leave unsaid. `scoring` applies them."""
+"""Protocols: all that decides a number and that papers leave unsaid. `scorer` applies them."""
 
 from __future__ import annotations
 

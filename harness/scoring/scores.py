@@ -1,4 +1,4 @@
-"""Scores: one run x topics x measures, and their JSON."""
+"""The scores of a run: a value for each topic and measure, their means, and their form in JSON."""
 
 from __future__ import annotations
 

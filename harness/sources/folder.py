@@ -29,10 +29,10 @@ def get_folder(folder: Folder, progress: cache.Progress | None, timeout: float) 
                 return _unpack(folder, archive, str(archive))
             if network.offline():
                 raise cache.unavailable(folder, "HARNESS_OFFLINE forbids the network")
-            say(f"downloading {folder._address}")
+            say(f"downloading {folder.address}")
             network.completed(folder, part, timeout)
             try:
-                return _unpack(folder, part, folder._address)
+                return _unpack(folder, part, folder.address)
             finally:
                 part.unlink()
 

@@ -72,11 +72,11 @@ def download(resource: Resource, say: Progress, timeout: float) -> None:
             # Another process may have finished the file while this one waited.
             if is_cached(resource, say):
                 return
-            say(f"downloading {resource._address}")
+            say(f"downloading {resource.address}")
             completed(resource, part, timeout)
             with part.open("rb") as content:
                 part.unlink()  # whatever its checksum turns out to be
-                put(resource, content, resource._address)
+                put(resource, content, resource.address)
 
 
 def completed(resource: Resource | Folder, part: Path, timeout: float) -> None:
@@ -91,12 +91,12 @@ def completed(resource: Resource | Folder, part: Path, timeout: float) -> None:
         except TimeoutError:
             reason = f"nothing came for {timeout:g} s"
         except URLError as error:
-            raise unavailable(resource, f"no connection to {resource._address}: {one_line(error.reason)}") from None
+            raise unavailable(resource, f"no connection to {resource.address}: {one_line(error.reason)}") from None
         except (OSError, HTTPException, ValueError) as error:
             reason = one_line(error)
         if attempt < TRIES:
             time.sleep(PAUSE * 2 ** (attempt - 1))
-    raise unavailable(resource, f"{reason} ({TRIES} tries of {resource._address})")
+    raise unavailable(resource, f"{reason} ({TRIES} tries of {resource.address})")
 
 
 def _receive(resource: Resource | Folder, part: Path, timeout: float) -> None:
@@ -115,7 +115,7 @@ def _receive(resource: Resource | Folder, part: Path, timeout: float) -> None:
         if response.status >= 500 or response.status in (408, 429):
             raise ConnectionError(f"HTTP status {response.status}")
         if response.status not in (200, 206):
-            raise unavailable(resource, f"HTTP status {response.status} from {resource._address}")
+            raise unavailable(resource, f"HTTP status {response.status} from {resource.address}")
         have = have if response.status == 206 else 0
         total = resource.size if response.length is None else have + response.length
         left = (total - have) / 1e6 if total else None
@@ -126,7 +126,7 @@ def _receive(resource: Resource | Folder, part: Path, timeout: float) -> None:
                 have += len(chunk)
                 if max(have, total) > (limit := resource.size or cache.MAX_FILE):
                     part.unlink()
-                    raise mismatch(resource, f"at most {limit} bytes", f"{max(have, total)}", resource._address)
+                    raise mismatch(resource, f"at most {limit} bytes", f"{max(have, total)}", resource.address)
                 stream.write(chunk)
                 shown.add(len(chunk) / 1e6)
     if have < total:
@@ -143,10 +143,10 @@ def _open(resource: Resource | Folder, offset: int, timeout: float) -> HTTPRespo
     headers = {"User-Agent": f"mathir-harness/{__version__}"}
     if offset:
         headers["Range"] = f"bytes={offset}-"
-    url, secure = resource._address, False
+    url, secure = resource.address, False
     for _ in range(MAX_REDIRECTS + 1):
         if not URL.fullmatch(url) or (secure and url.startswith("http:")):
-            raise unavailable(resource, f"refused to load {url!r} for {resource._address}")
+            raise unavailable(resource, f"refused to load {url!r} for {resource.address}")
         secure = url.startswith("https:")
         response: HTTPResponse = opener.open(Request(url, headers=headers), timeout=timeout)  # noqa: S310
         location = response.headers.get("Location")
@@ -154,4 +154,4 @@ def _open(resource: Resource | Folder, offset: int, timeout: float) -> HTTPRespo
             return response
         response.close()
         url = urljoin(url, location)
-    raise unavailable(resource, f"more than {MAX_REDIRECTS} redirects from {resource._address}")
+    raise unavailable(resource, f"more than {MAX_REDIRECTS} redirects from {resource.address}")

@@ -79,7 +79,8 @@ class Folder:
         return f"{self.repository.rpartition('/')[2]}-{self.commit}/{self.path}/"
 
     @property
-    def _address(self) -> str:
+    def address(self) -> str:
+        """The archive of its commit on the network."""
         base = os.environ.get("HARNESS_ARCHIVE_BASE") or ARCHIVE_BASE
         return f"{base.rstrip('/')}/{self.repository}/tar.gz/{self.commit}"
 
@@ -164,7 +165,8 @@ class Resource:
         return f"{self.repository.rpartition('/')[2]}-{self.commit}/{self.path}"
 
     @property
-    def _address(self) -> str:
+    def address(self) -> str:
+        """The file on the network."""
         base = os.environ.get("HARNESS_RAW_BASE") or RAW_BASE
         return self.url or f"{base.rstrip('/')}/{self.repository}/{self.commit}/{quote(self.path)}"
 

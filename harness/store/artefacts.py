@@ -1,4 +1,4 @@
-"""What results stand on: artefacts kept under the hash of what they were made from, and the provenance of numbers."""
+"""What takes long to make, such as indexes and models: kept under the hash of what it was made from."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _build(folder: Path, kind: str, name: str, spec: Mapping[str, Any], build: C
 def _manifest(folder: Path, kind: str, spec: Mapping[str, Any]) -> str:
     """The content of `spec.json`: what an artefact was made from and its files, with a checksum of all this."""
     files = {
-        name: {"size": path.stat().st_size, "sha256": sha256_file(path), "xxh3": _fast(path)}
+        name: {"size": path.stat().st_size, "sha256": sha256_file(path), "xxh3": fast_checksum(path)}
         for name, path in _files(folder).items()
     }
     return _text({"kind": kind, "spec": spec, "files": files})
@@ -172,7 +172,7 @@ def _expected(folder: Path, kind: str) -> dict[str, Mapping[str, Any]] | None:
         return None
 
 
-_verified: set[tuple[str, int, int, str]] = set()  # path, mtime in ns, size, checksum of large files
+VERIFIED: set[tuple[str, int, int, str]] = set()  # path, mtime in ns, size, checksum of large files
 
 
 def _is_whole(path: Path, entry: Mapping[str, Any]) -> bool:
@@ -180,15 +180,15 @@ def _is_whole(path: Path, entry: Mapping[str, Any]) -> bool:
     stamp = (str(path), status.st_mtime_ns, status.st_size, str(entry["xxh3"]))
     if status.st_size != entry["size"]:
         return False
-    if stamp not in _verified:
-        if _fast(path) != entry["xxh3"]:
+    if stamp not in VERIFIED:
+        if fast_checksum(path) != entry["xxh3"]:
             return False
         if status.st_size > LARGE:
-            _verified.add(stamp)
+            VERIFIED.add(stamp)
     return True
 
 
-def _fast(path: Path) -> str:
+def fast_checksum(path: Path) -> str:
     """The XXH3 of a file, 128 bits as hexadecimal digits: finds accidents, in a tenth of SHA-256's time."""
     state = xxhash.xxh3_128()
     with path.open("rb", buffering=0) as stream:

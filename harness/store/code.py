@@ -67,6 +67,12 @@ def of(*modules: str) -> str:
     return digest(frozenset(modules))
 
 
+def forget() -> None:
+    """Forget what this process has read, so that code that has changed since is read again."""
+    for function in (digest, ours, _taken, _checksum, _places, _ours, _beside, _distributions, _top_level):
+        function.cache_clear()
+
+
 def known(module: str) -> bool:
     """Whether the code of a module can be found, so that its digest says something."""
     return bool(_module(module))

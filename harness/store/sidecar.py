@@ -50,7 +50,7 @@ def beside(run: Path) -> Path:
     return run.parent / f"{run.stem}{ENDING}"  # also of what has no name, such as a folder's dot
 
 
-def text(name: str, sha256: str, layout: str, collection: str, made: Made) -> str:
+def text(made: Made, *, name: str, sha256: str, layout: str, collection: str) -> str:
     """The content of a side file; `layout` is one of `harness.data.layouts.FORMATS`."""
     meter, spec = made.meter, dict(made.spec)
     system = dict(spec.get("system") or {})

@@ -1,1 +1,1 @@
-"""Run producers, one folder a family."""
+"""Retrieval systems, which produce runs; one folder for each family."""

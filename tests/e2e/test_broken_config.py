@@ -1,42 +1,20 @@
-"""What is wrong with a person's own configuration, with overrides, and with files that must be fetched or written."""
+"""What is wrong with a person's own configuration, its data, and with overrides."""
 
 from __future__ import annotations
 
-import hashlib
-import io
 import re
 import subprocess
-import tarfile
-from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 import yaml
+from broken_tools import COLLECTION, PROTOCOL, RUN, SCORE, SYSTEM, place, refused
 from tools import CONF, Place, run_text
 
 from harness.errors import suggestion
 
-QRELS = b"T1 0 a 1\nT1 0 b 0\n"
-COLLECTION = """\
-name: mine
-title: Mine
-licence: CC0
-protocol: trec_eval
-editions:
-  official:
-    title: ours
-    qrels: {file: ../../judged.txt}
-    topics: 1
-    judgments: 2
-topics: {reader: jsonl, file: ../../topics.jsonl}
-"""
-PROTOCOL = "name: strict\nmeasures: [AP]\n"
-SYSTEM = "title: Ours\n_target_: harness.systems.baselines.Overlap\ndepth: 10\n"
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-ARCHIVE = f"mirror/github.com/owner/name/{COMMIT}.tar.xz"
-SCORE = ("score", "mine.run", "-c", "mine", "-o", "reports")
+__all__ = ["place"]
+
 STRICT = ("score", "good.run", "-c", "mini-task1", "--protocol", "strict")
-RUN = ("run", "collection=mini-task1", "corpus=mini-answers", "system=overlap")
 MINE = "{here}/conf/collection/mine.yaml"
 RUN_KEYS = ", ".join(
     sorted(
@@ -148,8 +126,8 @@ SYSTEMS: dict[str, tuple[str, str, str]] = {
         "run: system: key '_target_' is 'Overlap', expected a class such as harness.systems.baselines.Overlap",
     ),
     "unknown class": (
-        "simple.Overlap",
-        "simple.Overlpa",
+        "baselines.Overlap",
+        "baselines.Overlpa",
         "run: system: key '_target_': harness.systems.baselines has no 'Overlpa'",
     ),
     "unknown module": (
@@ -306,30 +284,6 @@ OVERRIDES: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    made = Place(tmp_path)
-    made.write("judged.txt", QRELS)
-    made.write("topics.jsonl", '{"id": "T1", "title": "x"}\n{"id": "T2", "title": "y"}\n')
-    made.write("mine.run", run_text("me", topics=["T1"], docs="ab"))
-    made.write("good.run", run_text())
-    made.write("conf/collection/mine.yaml", COLLECTION)
-    made.write("conf/protocol/strict.yaml", PROTOCOL)
-    made.write("conf/system/ours.yaml", SYSTEM)
-    made.write("reports/index.html", "an earlier report")
-    made.write("runs/mini-task1/overlap.run", "an earlier run")
-    return made
-
-
-def refused(place: Place, arguments: tuple[str, ...], fault: str, environment: Mapping[str, str] | None = None) -> None:
-    """Assert that a command ends with this one fault, prints nothing else, and leaves all files as they were."""
-    before = place.files()
-    done = place.run(*arguments, environment=environment)
-    assert done.err == f"harness: {fault.replace('{here}', str(place.here))}\n"
-    assert (done.code, done.out) == (2, "")
-    assert place.files() == before
-
-
 def test_the_configuration_is_right_before_it_is_broken(place: Place) -> None:
     assert "mine, edition official" in place.good(*SCORE[:-2])
     assert "protocol strict" in place.good(*STRICT)
@@ -461,152 +415,5 @@ def test_a_folder_that_was_deleted(place: Place, command: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", fault)
 
 
-# --- files that are fetched ---
-
-
-def fetched(place: Place, content: bytes = QRELS, **source: str) -> None:
-    """Let the judgments of the person's collection come from a source instead of a file."""
-    digest = hashlib.sha256(content).hexdigest()
-    about = "".join(f"{key}: {value}\n" for key, value in source.items())
-    entry = f"files:\n  judged.txt: {{sha256: {digest}, size: {len(content)}}}\n"
-    place.write("conf/source/theirs.yaml", f"title: Theirs\nlicence: MIT\n{about}{entry}")
-    changed = COLLECTION.replace("{file: ../../judged.txt}", "{source: theirs, path: judged.txt}")
-    place.write("conf/collection/mine.yaml", changed)
-
-
-def packed(content: bytes) -> bytes:
-    """An archive as the mirror holds it."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:xz") as tar:
-        member = tarfile.TarInfo(f"name-{COMMIT}/judged.txt")
-        member.size = len(content)
-        tar.addfile(member, io.BytesIO(content))
-    return packed.getvalue()
-
-
-def unavailable(place: Place, reason: str, looked: str) -> str:
-    return (
-        f"owner/name@0123456/judged.txt: {reason}; not in the cache, {looked}; set HARNESS_MIRROR to a folder with "
-        f"github.com/owner/name/{COMMIT}.tar.xz, or put the file "
-        f"(sha256 {hashlib.sha256(QRELS).hexdigest()}) at {place.cache}/github.com/owner/name/{COMMIT}/judged.txt"
-    )
-
-
-def test_from_a_mirror(place: Place) -> None:
-    fetched(place, repository="owner/name", commit=COMMIT)
-    place.write(ARCHIVE, packed(QRELS))
-    assert "mine, edition official" in place.good(*SCORE[:-2], environment={"HARNESS_MIRROR": "mirror"})
-
-
-def test_without_a_network(place: Place) -> None:
-    fetched(place, repository="owner/name", commit=COMMIT)
-    refused(place, SCORE, unavailable(place, "HARNESS_OFFLINE forbids the network", "HARNESS_MIRROR is not set"))
-
-
-def test_a_mirror_that_is_not_there(place: Place) -> None:
-    fetched(place, repository="owner/name", commit=COMMIT)
-    refused(place, SCORE, "HARNESS_MIRROR: no such folder: nowhere", {"HARNESS_MIRROR": "nowhere"})
-    refused(place, ("list",), "HARNESS_MIRROR: no such folder: nowhere", {"HARNESS_MIRROR": "nowhere"})
-
-
-def test_a_damaged_archive(place: Place) -> None:
-    fetched(place, repository="owner/name", commit=COMMIT)
-    place.write(ARCHIVE, b"<html>Not found</html>")
-    fault = f"{ARCHIVE}: cannot be read: truncated header"
-    refused(place, SCORE, fault, {"HARNESS_MIRROR": "mirror"})
-    place.write(ARCHIVE, packed(QRELS)[:100])
-    cut = "it ends inside of an xz stream"
-    refused(place, SCORE, f"{ARCHIVE}: cannot be read: {cut}", {"HARNESS_MIRROR": "mirror"})
-    assert not list(place.cache.rglob("*.txt"))
-
-
-def test_a_wrong_checksum(place: Place) -> None:
-    fetched(place, content=b"T1 0 a 1\nT1 0 b 2\n", repository="owner/name", commit=COMMIT)
-    place.write(ARCHIVE, packed(QRELS))
-    expected, found = (hashlib.sha256(text).hexdigest() for text in (b"T1 0 a 1\nT1 0 b 2\n", QRELS))
-    wrong = f"expected sha256 {expected}, found {found} in {ARCHIVE}; nothing was kept"
-    refused(place, SCORE, f"owner/name@0123456/judged.txt: {wrong}", {"HARNESS_MIRROR": "mirror"})
-    assert not [path for path in place.cache.rglob("*") if path.is_file()]
-
-
-def test_a_checksum_that_is_none(place: Place) -> None:
-    fetched(place, repository="owner/name", commit="main")
-    known = "commit must be 40 lower-case hex digits (empty without a repository), got 'main'"
-    refused(place, SCORE, f"{{here}}/conf/source/theirs.yaml: {known}")
-
-
-def test_got_by_hand(place: Place) -> None:
-    fetched(place, by_hand="ask the organisers")
-    target = place.cache / "files" / "judged.txt"
-    digest = hashlib.sha256(QRELS).hexdigest()
-    refused(
-        place,
-        SCORE,
-        "judged.txt: must be downloaded manually: ask the organisers; not in the cache, HARNESS_MIRROR is not set; "
-        f"set HARNESS_MIRROR to a folder with judged.txt, or put the file (sha256 {digest}) at {target}",
-    )
-    target.parent.mkdir(parents=True)
-    target.write_bytes(QRELS)
-    place.good(*SCORE[:-2])
-
-
-def test_a_cache_that_cannot_be_written_to(place: Place) -> None:
-    fetched(place, repository="owner/name", commit=COMMIT)
-    place.write(ARCHIVE, packed(QRELS))
-    place.cache.write_text("a file where the folder should be")
-    target = f"{place.cache}/github.com/owner/name/{COMMIT}/judged.txt"
-    refused(place, SCORE, f"{target}: cannot be written: Not a directory", {"HARNESS_MIRROR": "mirror"})
-
-
 def test_a_configuration_folder_that_is_not_there(place: Place) -> None:
     refused(place, SCORE, "HARNESS_CONF=nowhere: no such folder", {"HARNESS_CONF": "nowhere"})
-
-
-# --- files that are written ---
-
-
-def test_runs_below_a_file(place: Place) -> None:
-    before = place.files()
-    done = place.run(*RUN, "runs=good.run/runs")
-    fault = "good.run/runs/mini-task1/overlap.run: cannot be written: Not a directory"
-    assert (done.code, done.out, done.err) == (2, "", f"running overlap on mini-task1\nharness: {fault}\n")
-    assert place.files() == before
-
-
-def test_a_disk_that_is_full_before_the_run_is_written(place: Place) -> None:
-    before = place.files()
-    done = place.run(*RUN, largest=4096)
-    fault = "runs/mini-task1/overlap.run: cannot be written: File too large"
-    assert (done.code, done.out, done.err) == (2, "", f"running overlap on mini-task1\nharness: {fault}\n")
-    assert place.files() == before
-
-
-def test_a_disk_that_is_full_before_the_report_is_written(place: Place) -> None:
-    earlier = place.write("reports/mini-task1/mine/index.html", "an earlier report")
-    arguments = ("run", "collection=mini-task1", "system=external", "system.path=good.run", "formats=[html]")
-    done = place.run(*arguments, largest=4096)
-    fault = "reports/mini-task1/mine/index.html: cannot be written: File too large"
-    assert (done.code, done.err) == (2, f"running External on mini-task1\nharness: {fault}\n")
-    assert earlier.read_text() == "an earlier report"
-    assert {path.name for path in (place.here / "reports").rglob("*") if path.is_file()} == {"index.html"}
-    # The run is whole, and `score` takes it.
-    assert {name for name in place.files("runs") if name.endswith(".run")} == {
-        "runs/mini-task1/mine.run",
-        "runs/mini-task1/overlap.run",
-    }
-    place.good("score", "runs/mini-task1/mine.run", "-c", "mini-task1")
-
-
-def test_standard_output_that_is_full(place: Place) -> None:
-    with Path("/dev/full").open("w") as full:
-        done = place.run("list", out=full)
-    assert (done.code, done.err) == (2, "harness: the output cannot be written: No space left on device\n")
-
-
-def test_a_disk_that_is_full_leaves_the_whole_earlier_report(place: Place) -> None:
-    place.write("reports/tables/means.csv", "earlier means")
-    before = place.files()
-    done = place.run("score", "good.run", "-c", "mini-task1", "-o", "reports", largest=4096)
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert done.err.endswith(": cannot be written: File too large\n")
-    assert place.files() == before

@@ -75,7 +75,7 @@ def test_drawn_randomization() -> None:
 @pytest.mark.parametrize("alpha", [0.05, 0.05 / 36])
 @pytest.mark.parametrize("power", [0.06, 0.5, 0.8, 0.99])
 def test_detectable_difference_has_its_power(n: int, alpha: float, power: float) -> None:
-    shift = stats._detectable(n, alpha, power) * np.sqrt(n)
+    shift = stats.detectable_effect(n, alpha, power) * np.sqrt(n)
     critical = scipy_stats.t.isf(alpha / 2, n - 1)
     lower = scipy_stats.nct.cdf(-critical, n - 1, shift)  # NaN where it underflows
     assert scipy_stats.nct.sf(critical, n - 1, shift) + np.nan_to_num(lower) == pytest.approx(power, abs=1e-9)

@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from mathamr_tools import connected
 
 from harness.collections.corpora import load_corpus
 from harness.sources.catalogue import source_files
@@ -13,7 +14,7 @@ from harness.sources.fetch import fetch
 from harness.systems.mathamr.graphs import amr, posts
 from harness.systems.mathamr.graphs.build import build_graphs, read_graphs
 from harness.systems.mathamr.graphs.dependency import DependencyParser
-from harness.systems.mathamr.graphs.graph import Failure, Graph, check, connected, statistics, to_penman
+from harness.systems.mathamr.graphs.graph import Failure, Graph, check, statistics
 
 pytestmark = pytest.mark.real
 
@@ -32,9 +33,6 @@ def test_published_topics_decode_but_for_one(mirror: Path) -> None:
     assert not any(relation.endswith("-of") and relation != ":consist-of" for relation in relations)
     for graph in graphs:
         assert connected(check(graph))
-        again = amr.read_sentence(to_penman(graph))
-        assert sorted(again.labels) == sorted(graph.labels)
-        assert len(again.edges) == len(graph.edges)
     assert statistics(graphs)["mean formulas"] == pytest.approx(3.3, abs=0.05)
 
 

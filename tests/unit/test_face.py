@@ -40,17 +40,13 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_importing_loads_nothing_of_ours_and_no_library() -> None:
     program = "import importlib, sys; before = set(sys.modules); import harness; print(*set(sys.modules) - before)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=same_paths(), capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", program], env=same_paths(), capture_output=True, text=True, check=True)
     assert sorted(done.stdout.split()) == ["harness", "harness.version"]
 
 
 def test_a_function_is_not_shadowed_by_a_folder_of_its_name() -> None:
     program = "import harness.reports.comparison, harness.cli.main, harness as h; print(callable(h.report))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=same_paths(), capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", program], env=same_paths(), capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True"]
 
 

@@ -1,1 +1,1 @@
-"""One reader a source of documents."""
+"""Readers of topics, judgments and documents, one module for each source."""

@@ -41,7 +41,7 @@ REFUSED = (
 )
 SECONDS = 10  # for one formula
 BATCH = 100  # formulas for one process
-_START = 120  # seconds until LaTeXML is loaded, on a machine with much to do
+START = 120  # seconds until LaTeXML is loaded, on a machine with much to do
 _MEMORY = 2 << 30  # bytes of address space for one process
 _DEPTH = 200  # braces and \left in each other
 _LENGTH = 100_000  # characters
@@ -209,7 +209,7 @@ def _version(perl: str | None, library: str | None) -> str:
         return ""
     command = [perl, "-MLaTeXML", "-e", "print $LaTeXML::VERSION"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_START, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=START, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
@@ -236,7 +236,7 @@ def convert(latex: Sequence[str], *, seconds: int = SECONDS, workers: int = 1) -
     path = cache_root() / "latexml" / "formulas.sqlite"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(path, timeout=_START)) as database:
+        with closing(sqlite3.connect(path, timeout=START)) as database:
             database.execute("CREATE TABLE IF NOT EXISTS formulas (key TEXT PRIMARY KEY, markup TEXT NOT NULL)")
             for each in clean.keys() - out.keys():
                 row = database.execute("SELECT markup FROM formulas WHERE key = ?", (keys[each],)).fetchone()
@@ -341,7 +341,7 @@ def _process(latex: Sequence[str], seconds: int) -> tuple[list[Markup], str]:
         with process:
             try:
                 _limit(process.pid)
-                output, said = process.communicate(json.dumps(work).encode(), _START + seconds * len(latex))
+                output, said = process.communicate(json.dumps(work).encode(), START + seconds * len(latex))
                 why = "crash"
             except subprocess.TimeoutExpired as late:
                 _end(process)

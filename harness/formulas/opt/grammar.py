@@ -3,13 +3,23 @@
 From loose to tight: formulas between punctuation or relations between formulas (`:`, iff); chains of relations;
 expressions (sums of terms); terms (products of factors, seen or unseen); factors. Brackets are no matter here: what
 stands in them is one item. So a row is flat but for bars, and is read once from left to right; a function or a sum
-takes the factors that follow it, which is a stack of open products and no recursion.
+takes the factors that follow it, which is a stack of open products and no recursion. Names of roles are those of
+`Role`; `taker` is a function without brackets behind it, a sum, an integral or a differential (see `_TAKES`).
+
+    formulas   = formula {PUNCTUATION formula} | formula {META formula}
+    formula    = listed {RELATION expression}
+    listed     = expression {PUNCTUATION expression}
+    expression = [ADD] term {ADD term} {MODIFIER | MODIFY expression}
+    term       = factor {[MULTIPLY] factor} [BAR listed]
+    factor     = FUNCTION ARGUMENTS | taker {[MULTIPLY] factor} | BAR formulas BAR | FLOAT {FLOAT} [item] | item
 
 As LaTeXML has it: a later relation of a chain holds only its right side, an operator keeps its scripts, equal operators
 side by side take all arguments at once, `a/bc` is `(a/b)c`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from harness.formulas.opt.nodes import ABSENT, apply, error, listed, relations, scripted, sequence, unscripted
 from harness.formulas.opt.tables import Item, Node, Role, Rows, leaf
@@ -18,6 +28,16 @@ _TIMES = leaf("U!" + "times")  # its own object: two dots or crosses are other o
 _CONDITIONAL = leaf("O!" + "conditional")
 _DIFFERENTIALS = ("V!𝑑", "V!d")
 _BARS = 3  # bars within bars
+_FACTORS = frozenset(range(Role.FLOAT + 1)) - {Role.ARGUMENTS.value}  # what may begin a factor
+_TAKERS = frozenset(range(Role.FUNCTION, Role.DIFFERENTIAL + 1))
+# What may begin a factor of what a function takes without brackets; -1: of a term.
+_ARGUMENT = _FACTORS & {Role.ATOM, Role.NUMBER, Role.FUNCTION, Role.TRIGONOMETRIC, Role.BAR, Role.FLOAT}
+_TAKES: Mapping[int, frozenset[int]] = {
+    -1: _FACTORS,
+    **dict.fromkeys((Role.BIG, Role.INTEGRAL, Role.DIFFERENTIAL), _FACTORS),
+    **dict.fromkeys((Role.FUNCTION, Role.OPERATOR), _ARGUMENT),
+    Role.TRIGONOMETRIC: _ARGUMENT - {Role.TRIGONOMETRIC},
+}
 
 UNREAD = "a part that does not fit"
 
@@ -309,88 +329,64 @@ class Grammar:
 
     def _term(self) -> Node | None:
         """A product of factors. Functions, sums and integrals in it take the factors behind them."""
-        items, end = self.items, self.end
-        product: Node | None = None
-        key: Node | None = None  # the operator of the product, as long as it takes further factors
-        operator = _TIMES
-        open_: list[tuple[int, Node, Node | None, Node | None, Node]] = []
-        while self.at < end:
+        items = self.items
+        product = _Product(-1, None, None)  # the inmost that is open
+        while self.at < self.end:
             role, node = items[self.at]
-            taker = open_[-1][0] if open_ else -1
-            if role > Role.FLOAT or role == Role.ARGUMENTS or (role == Role.BAR and not self._opens()):
-                if (
-                    role == Role.MULTIPLY
-                    and product is not None
-                    and operator is _TIMES
-                    and self._begins(self.at + 1, taker)
-                ):
-                    operator = node
-                    self.at += 1
-                    continue
-                if not open_:
-                    if role == Role.BAR and product is not None and not self.barred:
-                        product, more = self._at_bar(product)
-                        key = None
-                        if more:
-                            continue
-                    break
-            elif taker < 0 or self._fits(role, taker):
+            if self._begins(self.at, product.taker):
                 self.at += 1
-                if Role.FUNCTION <= role <= Role.DIFFERENTIAL:
-                    if role <= Role.OPERATOR and self.at < end and items[self.at][0] == Role.ARGUMENTS:
-                        factor = self._called(node)
-                    else:
-                        open_.append((role, node, product, key, operator))
-                        product, key, operator = None, None, _TIMES
-                        continue
-                elif role == Role.BAR:
-                    factor = self._between_bars(self.at - 1)
-                elif role == Role.FLOAT:
-                    factor = self._before_base(node)
-                elif taker == Role.INTEGRAL and node[0] in _DIFFERENTIALS and self.at < end and items[self.at][0] == 0:
-                    factor = ("F!d", [items[self.at][1]])
-                    self.at += 1
-                else:
-                    factor = node
-                product, key, operator = _times(product, key, operator, factor)
-                if taker != Role.DIFFERENTIAL:
+                if role in _TAKERS and not self._is_called(role):
+                    product = _Product(role, node, product)
                     continue
-            if not open_:
+                product.multiply(self._factor(role, node, product.taker))
+                if product.taker == Role.DIFFERENTIAL:  # takes one factor
+                    product = product.closed()
+            elif role == Role.MULTIPLY and product.may_continue() and self._begins(self.at + 1, product.taker):
+                product.operator = node
+                self.at += 1
+            elif product.around is not None:
+                product = product.closed()
+            elif role != Role.BAR or product.node is None or self.barred:
                 break
-            product, key, operator = _closed(open_.pop(), product)
-            while open_ and open_[-1][0] == Role.DIFFERENTIAL:
-                product, key, operator = _closed(open_.pop(), product)
-        while open_:
-            product, key, operator = _closed(open_.pop(), product)
-        return product
-
-    def _opens(self) -> bool:
-        if self.bars is None:
-            self.bars = matching_bars(self.items)
-        return self.at in self.bars
-
-    def _fits(self, role: int, taker: int) -> bool:
-        """Whether an item may be a factor of what a function takes without brackets."""
-        if taker in (Role.BIG, Role.INTEGRAL, Role.DIFFERENTIAL):
-            return True
-        return (
-            role <= Role.NUMBER
-            or role in (Role.FUNCTION, Role.BAR, Role.FLOAT)
-            or (role == Role.TRIGONOMETRIC and taker != Role.TRIGONOMETRIC)
-        )
+            else:
+                whole, more = self._at_bar(product.node)
+                product.replace(whole)
+                if not more:
+                    break
+        while product.around is not None:
+            product = product.closed()
+        return product.node
 
     def _begins(self, place: int, taker: int) -> bool:
-        """Whether a factor begins here that `taker` takes."""
+        """Whether a factor begins here that `taker` takes (-1: the term itself)."""
         if place >= self.end:
             return False
         role = self.items[place][0]
-        if role > Role.FLOAT or role == Role.ARGUMENTS:
-            return False
+        return role in _TAKES[taker] and (role != Role.BAR or self._opens(place))
+
+    def _opens(self, place: int) -> bool:
+        if self.bars is None:
+            self.bars = matching_bars(self.items)
+        return place in self.bars
+
+    def _is_called(self, role: int) -> bool:
+        """Whether brackets with arguments follow, of a function that has them."""
+        return role <= Role.OPERATOR and self.at < self.end and self.items[self.at][0] == Role.ARGUMENTS
+
+    def _factor(self, role: int, node: Node, taker: int) -> Node:
+        """The factor that begins with an item, which has been taken, among those that `taker` takes."""
+        if role in _TAKERS:
+            return self._called(node)
         if role == Role.BAR:
-            self._opens()
-            if place not in (self.bars or ()):
-                return False
-        return taker < 0 or (taker != Role.DIFFERENTIAL and self._fits(role, taker))
+            return self._between_bars(self.at - 1)
+        if role == Role.FLOAT:
+            return self._before_base(node)
+        if taker == Role.INTEGRAL and node[0] in _DIFFERENTIALS and self.at < self.end:
+            role, variable = self.items[self.at]
+            if role == Role.ATOM:
+                self.at += 1
+                return ("F!d", [variable])
+        return node
 
     def _called(self, function: Node) -> Node:
         """A function with the brackets behind it; their scripts belong to the value."""
@@ -458,19 +454,58 @@ class Grammar:
         return self.at < self.end and self.items[self.at][0] == Role.BAR
 
 
-def _times(product: Node | None, key: Node | None, operator: Node, factor: Node) -> tuple[Node, Node | None, Node]:
-    """The product with one more factor."""
-    if product is None:
-        return factor, None, _TIMES
-    if key is operator:
-        product[1].append(factor)  # type: ignore[attr-defined]
-        return product, key, _TIMES
-    return apply(operator, [product, factor]), None if operator[1] else operator, _TIMES
+class _Product:
+    """The factors of a term so far, or of what a function in it takes.
 
+    Attributes
+    ----------
+    taker : role of the function that takes the product (-1: none, it is the term's own).
+    function : that function.
+    around : the product that the function, with what it takes, is a factor of.
+    node : the factors multiplied; None before the first.
+    operator : what the next factor is multiplied by.
+    """
 
-def _closed(
-    frame: tuple[int, Node, Node | None, Node | None, Node], taken: Node | None
-) -> tuple[Node, Node | None, Node]:
-    """The product around a function or sum, with it and what it has taken as one more factor."""
-    _, function, product, key, operator = frame
-    return _times(product, key, operator, function if taken is None else apply(function, [taken]))
+    __slots__ = ("around", "function", "last", "node", "operator", "taker")
+
+    def __init__(self, taker: int, function: Node | None, around: _Product | None) -> None:
+        self.taker = taker
+        self.function = function
+        self.around = around
+        self.node: Node | None = None
+        self.operator = _TIMES
+        self.last: Node | None = None  # the operator of `node`, as long as it takes further factors
+
+    def may_continue(self) -> bool:
+        """Whether an operator may follow: a factor stands before it, and no other operator."""
+        return self.node is not None and self.operator is _TIMES
+
+    def multiply(self, factor: Node) -> None:
+        """Adds a factor."""
+        operator = self.operator
+        if self.node is None:
+            self.node = factor
+        elif self.last is operator:
+            self.node[1].append(factor)  # type: ignore[attr-defined]
+        else:
+            self.node = apply(operator, [self.node, factor])
+            self.last = None if operator[1] else operator
+        self.operator = _TIMES
+
+    def replace(self, node: Node) -> None:
+        """Makes all factors so far one."""
+        self.node = node
+        self.last = None
+
+    def closed(self) -> _Product:
+        """The product around this one, with the function and what it has taken as one more factor.
+
+        A differential around it thereby has the one factor that it takes, and is closed as well.
+        """
+        product = self
+        while product.around is not None and product.function is not None:
+            function, taken, product = product.function, product.node, product.around
+            product.multiply(function if taken is None else apply(function, [taken]))
+            if product.taker != Role.DIFFERENTIAL:
+                break
+        return product

@@ -1,7 +1,7 @@
 r"""LaTeX to operator trees (OPT), as LaTeXML and Tangent-S make them, with a parser of our own.
 
-The LaTeX is read group by group into rows of items (`operators_reader`, `operators_commands`, `operators_tables`), each
-row is read as an expression (`operators_grammar`), and the whole is written out as a tree.
+The LaTeX is read group by group into rows of items (`reader`, `commands`, `tables`), each row is read as an expression
+(`grammar`), and the whole is written out as a tree.
 
 Known to be otherwise than LaTeXML: all rows of an alignment are read (LaTeXML's trees of the ARQMath topics hold its
 first cell); characters such as `≤` are what their commands are; `\lt` and `\gt` are known; what cannot be read is a

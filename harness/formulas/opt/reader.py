@@ -44,9 +44,45 @@ _ENDS = frozenset(("}", "&", "\\\\", "\\cr", "\\end", "\\tabularnewline", "\\of"
 _JOINED = {"O!ltU!eq": "O!leq", "O!gtU!eq": "O!geq", "O!ltO!lt": "O!much-less-than", "O!gtO!gt": "O!much-greater-than"}
 _ANGLES = {"<": "\\langle", ">": "\\rangle", "/": "", "\\backslash": ""}
 _NO_BASE = frozenset((Role.OPEN, Role.PUNCTUATION, Role.PERIOD, Role.OVER))
+_JOINING = frozenset((Role.RELATION, Role.PUNCTUATION))
+_BRACKETS = frozenset((Role.OPEN, Role.CLOSE))
+_OF_ROWS = SWITCHES | OVERS.keys() | {"\\left", "\\right"}
 
 Command: TypeAlias = "Callable[[Reader, str, Rows, int, str], None]"
-_Open = list[tuple[Rows, str, bool]]  # the row around a bracket, the bracket, whether behind \left
+
+
+class _Row:
+    """A row as far as it was read.
+
+    Attributes
+    ----------
+    items : what was read behind the inmost bracket that is open.
+    open : for each open bracket the items around it, the bracket, and whether it stands behind `\\left`.
+    style : the alphabet in force.
+    before : the role of the item before the row (-1: none).
+    """
+
+    __slots__ = ("before", "items", "open", "style")
+
+    def __init__(self, style: str, before: int) -> None:
+        self.items: Rows = []
+        self.open: list[tuple[Rows, str, bool]] = []
+        self.style = style
+        self.before = before
+
+    def role_before(self) -> int:
+        """The role of the item before the next one (-1: none)."""
+        if self.items:
+            return self.items[-1][0]
+        return -1 if self.open else self.before
+
+    def is_operand_last(self) -> bool:
+        """Whether the last item is an operand."""
+        return bool(self.items) and self.items[-1][0] <= Role.BAR
+
+    def is_square_open(self) -> bool:
+        """Whether the inmost open bracket is a square one, either way round."""
+        return bool(self.open) and self.open[-1][1] in ("[", "]")
 
 
 class Reader:
@@ -96,60 +132,61 @@ class Reader:
     def row(self, stop: str, depth: int, style: str = "", before: int = -1) -> Rows:
         """The items up to `stop`, which is taken, or up to the end of a cell, group or formula, which is not. `before`
         is the role of the item before them (-1: none)."""
-        tokens = self.tokens
-        end = len(tokens)
-        row: Rows = []
-        open_: _Open = []
+        tokens, end = self.tokens, len(self.tokens)
+        row = _Row(style, before)
         while self.at < end:
             unit = tokens[self.at]
-            item = ITEMS.get(unit)
-            if item is not None:
-                role = item[0]
-                if unit == stop and not open_:
-                    break
-                self.at += 1
-                if role in (Role.RELATION, Role.PUNCTUATION):
-                    _joined(row, item)
-                elif role < Role.OPEN:
-                    row.append(item if role or not style else self._letters(unit, item, style))
-                elif unit == "]" and _opens(row, open_):
-                    row = self._open(row, open_, "]", False)
-                elif unit == "[" and self._closes(row, open_):
-                    row = self._close(row, open_, "[", False, before)
-                elif role == Role.OPEN:
-                    row = self._open(row, open_, item[1][0][2:], False)
-                elif role == Role.CLOSE:
-                    row = self._close(row, open_, item[1][0][2:], False, before)
-                elif role == Role.POSTFIX and row and row[-1][0] <= Role.ARGUMENTS:
-                    row[-1] = (row[-1][0], (item[1][0], [row[-1][1]]))
-                else:
-                    row.append(item)
-                continue
-            if unit in _ENDS:
+            if unit in _ENDS or (unit == stop and not row.open):
                 break
             self.at += 1
-            if unit == "\\left":
-                row = self._open(row, open_, self._delimiter(), True)
-            elif unit == "\\right":
-                close = self._delimiter()
-                while open_ and not open_[-1][2]:
-                    row = self._unclosed(row, open_)
-                row = self._close(row, open_, close, True, before)
-            elif unit in SWITCHES:
-                style = STYLES[unit]
-            elif unit in OVERS:
-                row = [(Role.OVER.value, (OVERS[unit], [self.read(row)]))]
+            if (item := ITEMS.get(unit)) is not None:
+                self._symbol(unit, item, row)
+            elif unit in _OF_ROWS:
+                self._change(unit, row)
             elif (command := self.commands.get(unit)) is not None:
-                command(self, unit, row, depth, style)
+                command(self, unit, row.items, depth, row.style)
             else:
-                self._special(unit, row, depth, style)
-        while open_:
-            row = self._unclosed(row, open_)
+                self._special(unit, row.items, depth, row.style)
+        while row.open:
+            self._unclosed(row)
         if self.at < end and tokens[self.at] == stop:
             self.at += 1
         elif stop:
             self.fault(UNMATCHED)
-        return row
+        return row.items
+
+    def _symbol(self, unit: str, item: Item, row: _Row) -> None:
+        """Adds a symbol, by its role."""
+        role, node = item
+        items = row.items
+        if role in _JOINING:
+            _joined(items, item)
+        elif role in _BRACKETS:
+            if self._is_opening(unit, role, row):
+                self._open(row, node[0][2:], False)
+            else:
+                self._close(row, node[0][2:], False)
+        elif role == Role.POSTFIX and items and items[-1][0] <= Role.ARGUMENTS:
+            before, operand = items[-1]
+            items[-1] = (before, (node[0], [operand]))
+        elif role == Role.ATOM and row.style:
+            items.append(self._letters(unit, item, row.style))
+        else:
+            items.append(item)
+
+    def _change(self, unit: str, row: _Row) -> None:
+        """Does what a command does to the row it stands in: brackets that stretch, alphabets, fractions."""
+        if unit == "\\left":
+            self._open(row, self._delimiter(), True)
+        elif unit == "\\right":
+            close = self._delimiter()
+            while row.open and not row.open[-1][2]:
+                self._unclosed(row)
+            self._close(row, close, True)
+        elif unit in SWITCHES:
+            row.style = STYLES[unit]
+        else:
+            row.items = [(Role.OVER.value, (OVERS[unit], [self.read(row.items)]))]
 
     def _letters(self, unit: str, item: Item, style: str) -> Item:
         """A letter in another alphabet; in most of them with the letters behind it as one name."""
@@ -165,53 +202,62 @@ class Reader:
         new = styled(greek, style) if label.startswith("V!") else greek
         return (Role.ATOM.value, leaf("V!" + new)) if new != greek else item
 
-    def _closes(self, row: Rows, open_: _Open) -> bool:
+    # ---- brackets -----------------------------------------------------------------------------------------------
+
+    def _is_opening(self, unit: str, role: int, row: _Row) -> bool:
+        """Whether a bracket opens. Square ones may be turned outward, as in `]a, b[`."""
+        if unit == "[":
+            return not self._ends_interval(row)
+        if unit == "]":
+            return not row.is_square_open() and not row.is_operand_last()
+        return role == Role.OPEN
+
+    def _ends_interval(self, row: _Row) -> bool:
         """Whether `[` closes an interval: `[a, b[`."""
-        if not open_ or open_[-1][1] not in ("[", "]") or not row or row[-1][0] > Role.BAR:
+        if not row.is_square_open() or not row.is_operand_last():
             return False
-        if len(row) > _LONGEST or not any(item[0] == Role.PUNCTUATION for item in row):
+        if len(row.items) > _LONGEST or not any(item[0] == Role.PUNCTUATION for item in row.items):
             return False
-        if open_[-1][1] == "]" or self.at == len(self.tokens) or self.tokens[self.at] in _ENDS:
+        if row.open[-1][1] == "]" or self.at == len(self.tokens) or self.tokens[self.at] in _ENDS:
             return True
         after = ITEMS.get(self.tokens[self.at])
         return after is not None and after[0] >= Role.ADD
 
-    def _open(self, row: Rows, open_: _Open, bracket: str, stretched: bool) -> Rows:
-        """The row behind a bracket that opens."""
-        if len(open_) >= DEPTH:
+    def _open(self, row: _Row, bracket: str, stretched: bool) -> None:
+        """Puts aside the items before a bracket that opens."""
+        if len(row.open) >= DEPTH:
             self.fault(DEEP)
-            row.append((Role.ATOM.value, error([])))
-            return row
-        open_.append((row, bracket, stretched))
-        return []
+            row.items.append((Role.ATOM.value, error([])))
+            return
+        row.open.append((row.items, bracket, stretched))
+        row.items = []
 
-    def _unclosed(self, row: Rows, open_: _Open) -> Rows:
-        """The row around a bracket that is not closed, with what is behind the bracket."""
-        around, bracket, _ = open_.pop()
+    def _unclosed(self, row: _Row) -> None:
+        """Goes on with the items around a bracket that is not closed, and adds what is behind the bracket."""
+        inside = row.items
+        row.items, bracket, _ = row.open.pop()
         if bracket == ".":
-            around += row
-            return around
+            row.items += inside
+            return
         self.fault(UNMATCHED)
-        around.append((Role.FENCED.value, error([self.read(row)] if row else [])))
-        return around
+        row.items.append((Role.FENCED.value, error([self.read(inside)] if inside else [])))
 
-    def _close(self, row: Rows, open_: _Open, close: str, stretched: bool, before: int) -> Rows:
-        """The row around a bracket with what is in it."""
-        if not open_ or open_[-1][2] != stretched:
+    def _close(self, row: _Row, close: str, stretched: bool) -> None:
+        """Goes on with the items around a bracket that is closed, and adds what is in it."""
+        if not row.open or row.open[-1][2] != stretched:
             self.fault(UNMATCHED)
-            row.append((Role.ATOM.value, error([])))
-            return row
-        around, bracket, _ = open_.pop()
+            row.items.append((Role.ATOM.value, error([])))
+            return
+        inside = row.items
+        row.items, bracket, _ = row.open.pop()
         if bracket == "." and close in ".|∥":
-            around += row
+            row.items += inside
             if close != ".":
-                around.append(ITEMS[close])
-        else:
-            before = around[-1][0] if around else -1 if open_ else before
-            item, reason = fenced(bracket, row, close, before)
-            self.reason = self.reason or reason
-            around.append(item)
-        return around
+                row.items.append(ITEMS[close])
+            return
+        item, reason = fenced(bracket, inside, close, row.role_before())
+        self.reason = self.reason or reason
+        row.items.append(item)
 
     def _delimiter(self) -> str:
         r"""The name of the bracket behind `\left` or `\right`; "." if there is none to be seen."""
@@ -371,11 +417,6 @@ def _joined(row: Rows, relation: Item) -> None:
                 row[-1] = (relation[0], leaf(label))
                 return
     row.append(relation)
-
-
-def _opens(row: Rows, open_: _Open) -> bool:
-    """Whether `]` opens an interval: `]a, b[`."""
-    return not (open_ and open_[-1][1] in ("[", "]")) and not (row and row[-1][0] <= Role.BAR)
 
 
 def _script(operator: str, script: Node, row: Rows) -> None:

@@ -1,1 +1,1 @@
-"""Formulas inside texts."""
+"""Formulas inside texts: where they stand, and placeholders for them."""

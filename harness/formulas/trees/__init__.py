@@ -1,1 +1,1 @@
-"""Trees, sets of trees, tuples."""
+"""Formula trees: one, many in arrays, and the tuples of their symbols."""

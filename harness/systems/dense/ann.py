@@ -1,4 +1,4 @@
-"""Indexes of vectors made by others: FAISS finds candidates for `vector_search`, Qdrant searches by itself.
+"""Indexes of vectors made by others: FAISS finds candidates for `search`, Qdrant searches by itself.
 
 Neither is imported before it is used; both come with the extra `ann`. The numbers of a graph of neighbours are those
 that Qdrant has by default, as in the thesis (MathAMR+, 3.5.2).
@@ -40,7 +40,7 @@ def _library(module: str, package: str) -> Any:  # noqa: ANN401
 
 @dataclass(frozen=True, eq=False)
 class Faiss:
-    """Two indexes by inner product: of documents' single vectors and of all vectors; an `Index` of `vector_search`.
+    """Two indexes by inner product: of documents' single vectors and of all vectors; an `Index` of `search`.
 
     Attributes
     ----------
@@ -298,7 +298,7 @@ def qdrant_search(
     ef: int | None = None,
     mean: bool = False,
 ) -> list[Hits]:
-    """The best documents of each query by the same strategies as `vector_search`, searched by Qdrant.
+    """The best documents of each query by the same strategies as `search.search`, searched by Qdrant.
 
     A collection of formulas has strategy `single` only, asked with the formula's vector as the query's single one.
     With `colbert`, `approximate`, Qdrant walks its graph with `ef` candidates; `depth` is of no account. Hits are put

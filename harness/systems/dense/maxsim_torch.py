@@ -157,7 +157,7 @@ def scores(queries: Sequence[Floats32], documents: Resident, *, mean: bool = Fal
 def search(
     queries: Sequence[Floats32], documents: Resident, *, k: int = 1000, mean: bool = False, batch: int = BATCH
 ) -> list[Hits]:
-    """The best documents of each query by exact MaxSim, ordered as `vector_search.search` orders them.
+    """The best documents of each query by exact MaxSim, ordered as `search.search` orders them.
 
     Scores are those of the device: unlike there, they are not made again in float64, and documents nearer to each
     other than float32 can tell may change places.

@@ -1,1 +1,1 @@
-"""Words."""
+"""Lexical retrieval: text views, BM25 and TF-IDF, Lucene by Anserini."""

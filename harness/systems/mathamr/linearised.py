@@ -77,12 +77,13 @@ def _walk(graph: Graph, starts: Iterable[int], kept: Container[int]) -> str:
             if node in seen:
                 continue
             seen.add(node)
-            out.append(_token(graph, node))
+            out.append(word_of(graph, node))
             waiting.extend(other for other in reversed(joined[node]) if other not in seen and other in kept)
     return " ".join(token for token in out if token)
 
 
-def _token(graph: Graph, node: int) -> str:
+def word_of(graph: Graph, node: int) -> str:
+    """What stands for a node in a text; empty for formulas and roots, whose parts have words of their own."""
     label, kind = graph.labels[node], graph.kinds[node]
     if kind == FORMULA or (kind == TEXT and label == ROOT):
         return ""

@@ -81,7 +81,7 @@ class MathAMR:
     training : see `training.Schedule`; null takes the untrained model.
     task : `posts`: rank the documents of the corpus. `formulas`: rank the formulas that it consists of, by the posts of
         the corpus `posts`, which has them with their text, and its questions in the column that `pairs` says.
-    strategy, candidates, ef : see `vector_search.search`, where `candidates` is called `depth`.
+    strategy, candidates, ef : see `harness.systems.dense.search.search`, where `candidates` is called `depth`.
     precision : `exact`; `approximate`: over an index by FAISS; `qdrant`: by Qdrant's embedded client, which looks at
         every vector.
     device : `auto` takes a GPU if there is one.

@@ -1,1 +1,1 @@
-"""Formula trees."""
+"""Formula retrieval by the structure of operator trees and symbol layout trees."""

@@ -50,7 +50,7 @@ NO_STRING = "not a Tangent string"
 LARGE = f"more than {forest.WIDEST:,} nodes"
 WIDE = f"an operator of {forest.EDGES} arguments or more"
 _NAMED = 5  # reasons of faults that are named in a line
-_AHEAD = 2000  # distinct formulas that LaTeXML is given at a time
+AHEAD = 2000  # distinct formulas that LaTeXML is given at a time
 _READERS: dict[str, Callable[[str], Reading]] = {"opt": operators.read_latex, "slt": layout.read_latex}
 Ahead = tuple[list[Document], list[str]]
 
@@ -201,7 +201,7 @@ def ahead(documents: Iterable[Document], latex: Callable[[Document], Iterable[st
             if formula not in seen:
                 seen.add(formula)
                 new.append(formula)
-        if len(new) >= _AHEAD or len(group) >= 10 * _AHEAD:
+        if len(new) >= AHEAD or len(group) >= 10 * AHEAD:
             yield group, new
             group, new = [], []
     yield group, new

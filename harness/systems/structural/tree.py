@@ -204,11 +204,11 @@ def _merged(trees: Forest, height: int, blocks: list[_Block]) -> Index:
         to = np.arange(len(block.path)) + np.repeat(free[number] - np.cumsum(here) + here, here)
         tree[to], count[to] = block.tree, np.minimum(block.count, _OFTEN)
         free[number] += here
-    gaps, end = _encoded(tree, count, np.cumsum(often))
+    gaps, end = encoded(tree, count, np.cumsum(often))
     return Index(trees, height, path, end, often.astype(np.int32), gaps, weight.astype(np.float32))
 
 
-def _encoded(tree: npt.NDArray[np.uint32], count: npt.NDArray[np.uint8], end: Places) -> tuple[Any, Places]:
+def encoded(tree: npt.NDArray[np.uint32], count: npt.NDArray[np.uint8], end: Places) -> tuple[Any, Places]:
     """The lists of trees as bytes, and where each ends among them; some paths at a time."""
     parts, ends, done = [np.empty(0, np.uint8)], [np.empty(0, np.int64)], 0
     at = 0

@@ -1,1 +1,1 @@
-"""Theorems of Mathlib."""
+"""Search for theorems and definitions of a proof library."""

@@ -110,7 +110,7 @@ def test_all_break_the_process(fake: Make) -> None:
 
 def test_a_process_that_hangs_is_ended(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     fake()
-    monkeypatch.setattr(latexml, "_START", 2)
+    monkeypatch.setattr(latexml, "START", 2)
     assert convert(["a", "hang", "b"], seconds=0) == [good("a"), Markup("", "", "timeout"), good("b")]
 
 

@@ -25,7 +25,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(console, "_clock", made)
+    monkeypatch.setattr(console, "clock", made)
     return made
 
 
@@ -117,7 +117,6 @@ def test_left_alone_and_failed(clock: Clock, capsys: pytest.CaptureFixture[str])
         raise KeyError
     spend(clock, track(range(1), "after"), 3)
     assert capsys.readouterr().err.splitlines() == ["after: 1 of 1, 0.33/s, 0 s left", "after: 1 of 1 in 3 s, 0.33/s"]
-    assert console._RUNNING == []
 
 
 def test_a_terminal_has_one_line(

@@ -155,7 +155,11 @@ def test_a_curve_goes_through_its_points_from_left_to_right() -> None:
 def test_curves_that_could_not_be_told_apart_are_refused() -> None:
     with pytest.raises(HarnessError, match="7 series, at most 6"):
         figures.curves([(str(n), [(1, 1)]) for n in range(7)], "x", "y")
-    assert len({re.sub(r"[0-9.-]+", "", figures._marker(n, 0, 0)) for n in range(6)}) == 6
+    drawn = figures.curves([(str(n), [(1, n)]) for n in range(6)], "x", "y")
+    shapes = re.findall(r'<(circle|rect|path)[^>]* class="(?:f|(paper) s)([0-5])"', drawn)
+    for series in "012345":  # in the legend and at the point
+        assert len([shape for shape in shapes if shape[2] == series]) == 2
+    assert len({shape[:2] for shape in shapes}) == 6
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.1, 0.3), (-0.3, -0.1), (-0.1, 0.2)])

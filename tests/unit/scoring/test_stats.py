@@ -207,7 +207,7 @@ def with_p(ps: Sequence[float | None], family: int, alpha: float = 0.05) -> tupl
     base = only_row([0.5, 0.7, 0.9], [0.4, 0.4, 0.4])
     plan = replace(compare(random_runs(["a", "b"], 3)), family=family, alpha=alpha)
     unmarked = replace(base, **UNMARKED)
-    return stats._corrected(plan, [replace(unmarked, p=p) for p in ps])
+    return stats.corrected(plan, [replace(unmarked, p=p) for p in ps])
 
 
 def test_corrections_by_hand() -> None:
@@ -282,16 +282,18 @@ def test_holm_decides_as_the_step_down_procedure(ps: list[float], more: int) -> 
 
 def test_detectable_difference_matches_published_power() -> None:
     # G*Power's standard example: paired, d = .5, alpha .05, power .8 takes 34 pairs; 33 are too few.
-    assert stats._detectable(34, 0.05, 0.8) < 0.5 < stats._detectable(33, 0.05, 0.8)
+    assert stats.detectable_effect(34, 0.05, 0.8) < 0.5 < stats.detectable_effect(33, 0.05, 0.8)
     # Large n: (z(.975) + z(.8)) / sqrt(n).
-    assert stats._detectable(100_000, 0.05, 0.8) * math.sqrt(100_000) == pytest.approx(1.959964 + 0.841621, rel=1e-4)
+    assert stats.detectable_effect(100_000, 0.05, 0.8) * math.sqrt(100_000) == pytest.approx(
+        1.959964 + 0.841621, rel=1e-4
+    )
 
 
 def test_detectable_difference_scales_with_sd_and_shrinks_with_alpha() -> None:
     row = compare(random_runs(["a", "b"], 20, ("AP",)), family=10).rows[0]
-    assert row.detectable == pytest.approx(stats._detectable(20, 0.05, 0.8) * row.sd)
-    assert row.detectable_corrected == pytest.approx(stats._detectable(20, 0.005, 0.8) * row.sd)
-    assert math.isfinite(stats._detectable(2, 1e-7, 0.99))
+    assert row.detectable == pytest.approx(stats.detectable_effect(20, 0.05, 0.8) * row.sd)
+    assert row.detectable_corrected == pytest.approx(stats.detectable_effect(20, 0.005, 0.8) * row.sd)
+    assert math.isfinite(stats.detectable_effect(2, 1e-7, 0.99))
 
 
 @pytest.mark.parametrize(

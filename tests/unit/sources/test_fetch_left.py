@@ -35,13 +35,16 @@ cache.put(Resource("owner/name", "0123456789abcdef0123456789abcdef01234567", "da
 UNPACK = """
 import io, sys, tarfile, time
 from pathlib import Path
-from harness.sources import fetch, folder
-write = folder._write
-def slow(path, content):
-    write(path, content)
-    print("half", flush=True)
-    time.sleep(60)
-folder._write = slow
+from harness.sources import archives, fetch, folder
+class Slow:
+    def __init__(self, content): self.content = content
+    def read(self, size):
+        if not (data := self.content.read(size)):
+            print("half", flush=True)
+            time.sleep(60)
+        return data
+content = archives.content
+archives.content = lambda *given: Slow(content(*given))
 commit = "0123456789abcdef0123456789abcdef01234567"
 fetch.fetch([folder.Folder("owner/name", commit, "data", 1, "0" * 64)])
 """

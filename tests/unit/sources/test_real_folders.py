@@ -250,7 +250,7 @@ def test_a_folder_is_downloaded_with_its_archive(server: dict[str, bytes]) -> No
 
 def test_the_host_of_archives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HARNESS_ARCHIVE_BASE", raising=False)
-    assert WANTED._address == f"https://codeload.github.com/owner/name/tar.gz/{COMMIT}"
+    assert WANTED.address == f"https://codeload.github.com/owner/name/tar.gz/{COMMIT}"
 
 
 @pytest.mark.parametrize(

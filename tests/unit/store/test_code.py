@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -22,18 +23,9 @@ BM25_, L2L = "harness.systems.lexical.system", "harness.systems.structural.l2l"
 
 
 @pytest.fixture(autouse=True)
-def forget() -> Iterator[Callable[[], None]]:
-    """A function that forgets what this process has read, as another process would know nothing."""
-
-    def clear() -> None:
-        for function in (code.digest, code.ours, code._ours, code._places, code._beside, code._distributions):
-            function.cache_clear()
-        code._taken.cache_clear()
-        code._checksum.cache_clear()
-        code._top_level.cache_clear()
-
-    yield clear
-    clear()
+def _forget() -> Iterator[None]:
+    yield
+    code.forget()
 
 
 @pytest.fixture
@@ -46,16 +38,16 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def changes(forget: Callable[[], None]) -> Callable[..., bool]:
+def changes() -> Callable[..., bool]:
     """Whether a file with other content (None: deleted) changes the digest of a module."""
 
     def changed(module: str, path: Path, content: str | None) -> bool:
         before, old = code.of(module), path.read_text() if path.exists() else None
         path.unlink() if content is None else path.write_text(content)
-        forget()
+        code.forget()
         after = code.of(module)
         path.write_text(old) if old is not None else path.unlink()
-        forget()
+        code.forget()
         return after != before
 
     return changed
@@ -95,27 +87,56 @@ def test_imports_of_a_text(text: str, expected: str) -> None:
     assert code.imports(text, "p.q") == set(expected.split())
 
 
-def test_the_quick_reading_of_imports_agrees_with_pythons_parser_on_all_our_modules() -> None:
-    understood = 0
-    for path in (*code.ROOT.rglob("*.py"), *Path(__file__).parents[1].rglob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        found = code._scanned(code._TYPING.sub("", text))
-        understood += found is not None
-        # Code inside a string, as tests have it, may be taken for more than it is.
-        assert found is None or (found >= code._parsed(text)), path
-        assert found is None or code.ROOT not in path.parents or found == code._parsed(text), path
-    assert understood > 150
+def parsed(text: str) -> set[str]:
+    """The absolute imports of a text and what it takes of them, by Python's own parser."""
+    out: set[str] = set()
+    waiting: list[ast.AST] = [ast.parse(text)]
+    while waiting:
+        match waiting.pop():
+            case ast.If(test=ast.Name("TYPE_CHECKING"), orelse=other):
+                waiting += other
+            case ast.Import(names=names):
+                out |= {alias.name for alias in names}
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                out |= {module, *(f"{module}.{alias.name}" for alias in names)}
+            case ast.Call(
+                func=ast.Name("import_module" | "__import__") | ast.Attribute(attr="import_module"),
+                args=[ast.Constant(str(module)), *_],
+            ):
+                out.add(module)
+            case node:
+                waiting += ast.iter_child_nodes(node)
+    return out
+
+
+def test_imports_are_those_of_pythons_parser_on_all_our_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {path: path.read_text(encoding="utf-8") for path in code.ROOT.rglob("*.py")}
+    tests = {path: path.read_text(encoding="utf-8") for path in Path(__file__).parents[1].rglob("*.py")}
+    expected = {path: parsed(text) for path, text in (texts | tests).items()}
+    parse, parses = ast.parse, list[str]()
+
+    def counted(text: str) -> ast.Module:
+        parses.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(ast, "parse", counted)
+    found = {path: code.imports(text) for path, text in (texts | tests).items()}
+    for path in texts:
+        assert found[path] == expected[path], path
+    for path in tests:  # code inside a string, as tests have it, may be taken for more than it is
+        assert found[path] >= expected[path], path
+    assert len(parses) < len(found) / 4  # the others are read without the parser, which takes much longer
 
 
 # ---- our own systems --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget: Callable[[], None]) -> Path:
+def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of our modules that counts as ours."""
     copy = tmp_path / "copy" / "harness"
     shutil.copytree(code.ROOT, copy, ignore=shutil.ignore_patterns("__pycache__", "_data"))
-    forget()
+    code.forget()
     monkeypatch.setattr(code, "ROOT", copy)
     return copy
 
@@ -123,8 +144,7 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forget: Callable[[], N
 def test_a_digest_does_not_depend_on_where_the_code_lies(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copied = code.of(BM25_)
     monkeypatch.undo()
-    code._ours.cache_clear()
-    code.digest.cache_clear()
+    code.forget()
     assert code.of(BM25_) == copied
 
 
@@ -161,11 +181,11 @@ def test_modules_may_move_into_folders(ours: Path, changes: Callable[..., bool])
     assert not changes(BM25_, ours / "systems" / "words" / "part.py", "X = 2\n")
 
 
-def test_tokens_that_are_kept_depend_on_the_code_that_makes_them(ours: Path, forget: Callable[[], None]) -> None:
+def test_tokens_that_are_kept_depend_on_the_code_that_makes_them(ours: Path) -> None:
     corpus = load_corpus("mini-answers")
 
     def kept() -> int:
-        forget()
+        code.forget()
         tokens_of(corpus, ("body",), {"name": "text"})
         return len(artefacts.artefacts())
 
@@ -180,10 +200,10 @@ def test_tokens_that_are_kept_depend_on_the_code_that_makes_them(ours: Path, for
 
 def digest(configuration: Mapping[str, Any]) -> str:
     system = build_system(configuration, "here")
-    return produce._code(system, configuration, reads(system))
+    return produce.code_digest(system, configuration, reads(system))
 
 
-def test_a_fusion_depends_on_the_systems_it_is_made_of(ours: Path, forget: Callable[[], None]) -> None:
+def test_a_fusion_depends_on_the_systems_it_is_made_of(ours: Path) -> None:
     fusion = {"_target_": "harness.systems.fusion.system.Fusion", "runs": ["bm25", "l2l"], "name": "both"}
     other = {**fusion, "runs": ["bm25", "overlap"]}
     nested = {"_target_": "harness.systems.rerank.RerankPool", "name": "pool", "system": {"_target_": f"{L2L}.L2L"}}
@@ -193,7 +213,7 @@ def test_a_fusion_depends_on_the_systems_it_is_made_of(ours: Path, forget: Calla
     before = [digest(each) for each in asked]
     path = ours / "systems" / "structural" / "l2l.py"
     path.write_text(path.read_text() + "\n")
-    forget()
+    code.forget()
     after = [digest(each) for each in asked]
     assert [a != b for a, b in zip(before, after, strict=True)] == [True, True, True, False, False]
 
@@ -281,7 +301,6 @@ def test_installed_libraries_count_by_their_versions(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     changes: Callable[..., bool],
-    forget: Callable[[], None],
 ) -> None:
     site = tmp_path / "site-packages"
     for name, text in (
@@ -306,7 +325,7 @@ def test_installed_libraries_count_by_their_versions(
     assert changes("system_c", site / "system_c" / "__init__.py", "X = 1\n")
     before = code.of("mine_c")
     (site / "Other_Name-1.0.dist-info").rename(site / "Other_Name-1.1.dist-info")
-    forget()
+    code.forget()
     assert code.of("mine_c") != before
 
 
@@ -322,15 +341,13 @@ def test_distributions_are_those_that_pythons_own_library_finds() -> None:
     }
 
 
-def test_what_a_configuration_names_counts(
-    place: Path, changes: Callable[..., bool], forget: Callable[[], None]
-) -> None:
+def test_what_a_configuration_names_counts(place: Path, changes: Callable[..., bool]) -> None:
     (place / "tokens_d.py").write_text("def shout(latex):\n    return [latex.upper()]\n")
     configuration = {"_target_": f"{BM25_}.{BM25.__name__}", "view": {"name": "text", "formulas": "tokens_d.shout"}}
     assert set(code.named(configuration)) == {(BM25_, True), ("tokens_d", False)}
     before = digest(configuration)
     (place / "tokens_d.py").write_text("def shout(latex):\n    return [latex.lower()]\n")
-    forget()
+    code.forget()
     assert digest(configuration) != before
     assert (
         set(code.named({"a": ["no.such.thing", "os.path", "x", "1.5", "./overlap", "a/b.run", None, 3, "..a"]}))

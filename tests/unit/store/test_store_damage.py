@@ -167,13 +167,13 @@ def test_what_is_no_artefact_is_replaced(there: str, capsys: pytest.CaptureFixtu
 
 def test_large_files_are_read_once_unless_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    fast = artefacts._fast
+    fast = artefacts.fast_checksum
 
     def counted(path: Path) -> str:
         read.append(path.name)
         return fast(path)
 
-    monkeypatch.setattr(artefacts, "_fast", counted)
+    monkeypatch.setattr(artefacts, "fast_checksum", counted)
 
     def build(folder: Path) -> None:
         (folder / "large").write_bytes(bytes(artefacts.LARGE + 1))
@@ -248,7 +248,7 @@ def test_the_side_file_names_the_gpus_that_were_used(monkeypatch: pytest.MonkeyP
 
     def gpu(torch: object) -> list[str]:
         monkeypatch.setitem(sys.modules, "torch", torch)
-        found = sidecar.text("x", "y", "trec", "z", made)
+        found = sidecar.text(made, name="x", sha256="y", layout="trec", collection="z")
         assert ("gpu:" in found) == bool(sidecar.used_gpus())
         return sidecar.used_gpus()
 
@@ -273,9 +273,8 @@ def test_an_artefact_is_used_where_nothing_can_be_written(code: int, monkeypatch
     def refuse(*_: object, **__: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    for name in ("utime", "mkdir", "rename", "replace", "unlink"):
+    for name in ("open", "utime", "mkdir", "rename", "replace", "unlink"):
         monkeypatch.setattr(os, name, refuse)
-    monkeypatch.setattr("harness.store.artefacts._locked", refuse)
     assert artefacts.get_or_build("index", {"a": 1}, small) == made
 
 

@@ -1,12 +1,10 @@
 """Graphs of several posts as one disconnected graph of tensors (MathAMR+, 3.4.1), and its augmentation (3.4.4).
 
 Here each edge gets its inverse. An edge and its inverse carry the same number, so that they can be dropped together.
-PyTorch Geometric's `Data` is the format of interchange.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -172,68 +170,4 @@ def augment(
         batch,
         nodes=batch.nodes.masked_fill(masked, MASK),
         **{name: getattr(batch, name)[kept] for name in ("source", "relation", "target", "fixed", "pair")},
-    )
-
-
-def to_data(batch: Batch) -> Any:  # noqa: ANN401 - of a package without types
-    """A batch as a `torch_geometric.data.Data`.
-
-    x (n, 1) holds the types of nodes, edge_index (2, e) and edge_attr (e,) the edges and their relations, `batch` (n,)
-    the graph of each node; vector_index and vector_type (vectors,) the nodes that give vectors and what they stand for;
-    `content`, `fixed` and `pair` are those of `Batch`. All follow PyTorch Geometric's rules of joining.
-    """
-    import torch
-
-    return _data_class()(
-        x=batch.nodes[:, None],
-        edge_index=torch.stack((batch.source, batch.target)),
-        edge_attr=batch.relation,
-        batch=batch.graph,
-        content=batch.content,
-        fixed=batch.fixed,
-        pair=batch.pair,
-        vector_index=batch.vectors[batch.mask],
-        vector_type=batch.types[batch.mask],
-    )
-
-
-def _data_class() -> Any:  # noqa: ANN401
-    try:
-        return importlib.import_module("torch_geometric.data").Data
-    except ImportError:
-        raise HarnessError(
-            "PyTorch Geometric's Data needs the package torch_geometric, which is not installed"
-        ) from None
-
-
-def from_data(data: Any) -> Batch:  # noqa: ANN401
-    """The inverse of `to_data`; PyTorch Geometric's `Batch` of several such graphs is read as well.
-
-    Raises
-    ------
-    HarnessError
-        An attribute is missing.
-    """
-    import torch
-
-    names = ("x", "edge_index", "edge_attr", "content", "fixed", "pair", "vector_index", "vector_type")
-    missing = [name for name in names if name not in data]
-    if missing:
-        raise HarnessError(f"Data without {', '.join(missing)}: expected {', '.join(names)}")
-    nodes = data.x.reshape(-1)
-    source, target = data.edge_index
-    graph = data.batch if data.batch is not None else torch.zeros_like(nodes)
-    # PyTorch Geometric leaves these numbers as they were in each graph.
-    most = int(data.pair.max()) + 1 if len(data.pair) else 1
-    pair = torch.unique(graph[source] * most + data.pair, return_inverse=True)[1]
-    owner = graph[data.vector_index]
-    lengths = torch.bincount(owner, minlength=int(graph.max()) + 1 if len(graph) else 1)
-    mask = torch.arange(max(int(lengths.max()), 1), device=nodes.device) < lengths[:, None]
-    vectors = mask.new_zeros(mask.shape, dtype=torch.int64)
-    types = torch.full_like(vectors, -1)
-    vectors[mask], types[mask] = data.vector_index, data.vector_type
-    last = types.gather(1, (lengths - 1).clamp(min=0)[:, None])[:, 0]
-    document = torch.where(last == DOCUMENT, lengths - 1, -1)
-    return Batch(
-        nodes, data.content, graph, source, data.edge_attr, target, data.fixed, pair, vectors, mask, types, document
     )

@@ -1,4 +1,4 @@
-"""AMR: sentences in Penman notation, files of them, and the parsers that make them.
+"""AMR: sentences in Penman notation, MathAMR's published topics, and the parsers that make such sentences.
 
 Inversions are undone as `penman` does it with its model of AMR: `(a :ARG0-of b)` is the edge (b, `:ARG0`, a), so that
 `:ARG0-of` and the inverse `:ARG0*` are never two names of one thing; relations that merely end in -of (`:consist-of`)
@@ -45,7 +45,6 @@ _Node = tuple[str | None, Sequence[tuple[str, Any]]]  # variable, branches: role
 Loaded = Callable[[Sequence[str]], list[str]]
 
 _ALIGNMENT = re.compile(r"~(?:[a-z]\.?)?\d+(?:,\d+)*$")
-_ID = re.compile(r"#(?!\s*::(?:snt|tok)\b).*?::id\s+(\S+)")  # not where a sentence itself speaks of `::id`
 _PART = re.compile(r":snt\d+$", re.IGNORECASE)
 _SYMBOL = re.compile(r"([A-Z])\d+")  # a variable of an operator tree in the published file; the letter is the kind
 
@@ -64,26 +63,7 @@ def read_sentence(text: str) -> Sentence:
 
 def read_sentences(text: str) -> list[Sentence]:
     """The graphs of a text that may hold several, each beginning a line; errors are those of `read_sentence`."""
-    return [read_sentence(block) for _, block in _blocks(text)]
-
-
-def read_penman_file(path: Path) -> Iterator[tuple[str, Sentence | Failure]]:
-    """The graphs of a file, each with its `# ::id` or else its number from 1; one that cannot be read is a `Failure`.
-
-    A graph begins at a line with `(` in its first column or at `# ::id`, so that an open bracket ends with its graph;
-    an id without a graph is a `Failure` as well.
-
-    Raises
-    ------
-    FormatError
-        The file cannot be read or is not UTF-8.
-    """
-    for number, (name, block) in enumerate(_blocks(_text(path)), 1):
-        try:
-            yield name or str(number), read_sentence(block)
-        except HarnessError as error:
-            where = f"{path}: graph {number}" + (f" ({name})" if name else "")
-            yield name or str(number), Failure(where, UNDECODED, str(error))
+    return [read_sentence(block) for block in _blocks(text)]
 
 
 def read_topics(path: Path) -> Iterator[tuple[str, Graph | Failure]]:
@@ -195,7 +175,7 @@ class AMRParser:
             A package or the weights are missing.
         """
         _penman()  # its lack is no fault of a chunk
-        parse = _loaded(self.package, self.model)
+        parse = loaded(self.package, self.model)
         runs = [list(chunks(found, self.limit)) for found in sentences(texts)]
         penman = iter(parse(["\n".join(run) for text in runs for run in text]))
         out: list[list[Sentence] | Failure] = []
@@ -222,7 +202,8 @@ def _decoded(written: Sequence[str]) -> tuple[list[Sentence], list[str]]:
 
 
 @lru_cache(1)
-def _loaded(package: str, model: str) -> Loaded:
+def loaded(package: str, model: str) -> Loaded:
+    """The parser of a package with a model of it, which takes seconds to load."""
     loaders = {"transition-amr": transition_amr, "amrlib": amrlib}
     if package not in loaders:
         raise HarnessError(f"AMR parser {package!r} is unknown; {suggestion(package, loaders)}")
@@ -255,7 +236,6 @@ def _grouped(sizes: Sequence[int], flat: Sequence[str | None]) -> list[str]:
     return ["\n\n".join(_checked(next(graphs)) for _ in range(size)) for size in sizes]
 
 
-@lru_cache(1)
 def _penman() -> ModuleType:
     """The package; it would warn of much that is no fault here."""
     try:
@@ -415,23 +395,16 @@ def _topic(sentence: Sentence) -> Graph:
     return Graph(tuple(labels), bytes(kinds), tuple(edges), sentence.root, tuple(p for p in kept if p), tuple(formulas))
 
 
-def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    """The graphs of a file: their `# ::id`, "" if there is none, and their text, empty if only an id is there."""
-    name, lines = "", list[str]()
+def _blocks(text: str) -> Iterator[str]:
+    """The texts of several graphs, which end at the next `(` in the first column, a comment or an empty line."""
+    lines: list[str] = []
     for line in [*text.split("\n"), ""]:
         comment = line.startswith("#")
         if lines and (not line.strip() or line.startswith("(") or comment):
-            yield name, "\n".join(lines)
-            name, lines = "", []
-        if comment:
-            if found := _ID.match(line):
-                if name:
-                    yield name, ""
-                name = found[1]
-        elif line.strip():
+            yield "\n".join(lines)
+            lines = []
+        if line.strip() and not comment:
             lines.append(line)
-    if name:
-        yield name, ""
 
 
 def _text(path: Path) -> str:

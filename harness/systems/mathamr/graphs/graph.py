@@ -15,7 +15,7 @@ The inverse of a relation is written with `*` behind it and is never stored. Sou
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -227,7 +227,7 @@ def as_mapping(graph: Graph) -> dict[str, Any]:
 
 
 def as_json(graph: Graph) -> str:
-    """The graph as one line of JSON; `from_json(as_json(graph)) == graph`."""
+    """The graph as one line of JSON, that of `as_mapping`."""
     return json.dumps(as_mapping(graph), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -258,70 +258,6 @@ def from_mapping(row: object, where: str = "graph") -> Graph:
     return check(graph, where)
 
 
-def from_json(text: str, where: str = "graph") -> Graph:
-    """A graph from `as_json`; errors are those of `from_mapping`."""
-    try:
-        row = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise HarnessError(f"{where}: not JSON: {error}") from None
-    return from_mapping(row, where)
-
-
-def to_penman(graph: Graph) -> str:
-    """The graph in Penman notation, one line, variables `n0`, `n1` ... by node number; `amr.read_sentence` reads it.
-
-    Labels that are no plain symbols stand in quotes, each kind of blank as a space. An edge against
-    the direction of writing gets `-of`.
-
-    Raises
-    ------
-    HarnessError
-        A node that no edge joins to the root: Penman cannot say that.
-    """
-    joined = _joined(graph)
-    out: list[str] = []
-    written: set[int] = set()
-    seen = {graph.root}
-    waiting: list[tuple[str, int]] = [("open", graph.root)]
-    while waiting:
-        word, node = waiting.pop()
-        if word == ")":
-            out.append(word)
-        elif word == "open":
-            out.append(f"(n{node} / {_symbol(graph.labels[node])}")
-            waiting.append((")", node))
-            waiting.extend((f" {role} ", edge) for edge, role in reversed(joined[node]))
-        elif node not in written:
-            written.add(node)
-            source, relation, target = graph.edges[node]
-            other = target if word[1:-1] == relation else source
-            out.append(word + (f"n{other}" if other in seen else ""))
-            if other not in seen:
-                seen.add(other)
-                waiting.append(("open", other))
-    if len(seen) < len(graph):
-        lost = next(node for node in range(len(graph)) if node not in seen)
-        raise HarnessError(f"node {lost} ({graph.labels[lost]!r}) is not joined to the root, so there is no Penman")
-    return "".join(out)
-
-
-def _joined(graph: Graph) -> list[list[tuple[int, str]]]:
-    """For each node the edges at it, by number, and what they are called from there; forward ones first."""
-    joined: list[list[tuple[int, str]]] = [[] for _ in graph.labels]
-    for number, (source, relation, _) in enumerate(graph.edges):
-        joined[source].append((number, relation))
-    for number, (_, relation, target) in enumerate(graph.edges):
-        joined[target].append((number, relation + "-of"))
-    return joined
-
-
-def _symbol(label: str) -> str:
-    if label and not any(character.isspace() or character in '()/:~#"\\' for character in label):
-        return label
-    blank = "".join(" " if character.isspace() else character for character in label)
-    return '"' + blank.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 def statistics(graphs: Iterable[Graph]) -> dict[str, float]:
     """Mean and median of nodes, edges, formulas and sentences of some graphs, and how many there are."""
     import numpy as np
@@ -333,23 +269,3 @@ def statistics(graphs: Iterable[Graph]) -> dict[str, float]:
             out[f"mean {name}"] = float(column.mean())
             out[f"median {name}"] = float(np.median(column))
     return out
-
-
-def connected(graph: Graph) -> bool:
-    """Whether every node is joined to the root, along edges in either direction."""
-    return components(len(graph), graph.edges) <= 1
-
-
-def components(count: int, edges: Sequence[Edge]) -> int:
-    """The number of parts that a graph of `count` nodes falls into."""
-    above = list(range(count))
-
-    def top(node: int) -> int:
-        while above[node] != node:
-            above[node] = above[above[node]]
-            node = above[node]
-        return node
-
-    for source, _, target in edges:
-        above[top(source)] = top(target)
-    return sum(above[node] == node for node in range(count))

@@ -100,19 +100,21 @@ def excluded(pairs: Pairs) -> npt.NDArray[np.bool_]:
     return same
 
 
-def _order(pairs: Pairs, schedule: Schedule, epoch: int) -> list[Numbers]:
+def epoch_batches(pairs: Pairs, schedule: Schedule, epoch: int) -> list[Numbers]:
     """The batches of an epoch; what is left over and smaller than two pairs is left out."""
     order = np.random.default_rng([schedule.seed, epoch]).permutation(len(pairs))
     steps = range(0, len(order), schedule.batch)
     return [part for begin in steps if len(part := order[begin : begin + schedule.batch]) > 1]
 
 
-def _generator(*numbers: int) -> torch.Generator:
+def seeded(*numbers: int) -> torch.Generator:
+    """A source of random numbers that some numbers decide, such as seed, epoch and step."""
     state = np.random.SeedSequence(numbers).generate_state(2, np.uint32)
     return torch.Generator().manual_seed(int(state[0]) << 32 | int(state[1]))
 
 
-def _rate(schedule: Schedule, step: int, steps: int) -> float:
+def learning_rate(schedule: Schedule, step: int, steps: int) -> float:
+    """The rate of a step (from 0) of so many: half a cosine from the highest to the lowest."""
     share = 0.5 * (1 + math.cos(math.pi * min(step / max(steps, 1), 1.0)))
     return schedule.least_rate + (schedule.rate - schedule.least_rate) * share
 
@@ -187,15 +189,15 @@ class Trainer:
     def _epoch(
         self, model: Encoder, optimizer: torch.optim.Optimizer, state: _State, log: list[dict[str, Any]]
     ) -> None:
-        order = _order(self.train, self.schedule, state.epoch)
+        order = epoch_batches(self.train, self.schedule, state.epoch)
         steps = self.schedule.epochs * len(order)
         for _ in track(range(state.step, len(order)), f"epoch {state.epoch + 1} of {self.schedule.epochs}, steps"):
-            rate = _rate(self.schedule, state.epoch * len(order) + state.step, steps)
+            rate = learning_rate(self.schedule, state.epoch * len(order) + state.step, steps)
             for group in optimizer.param_groups:
                 group["lr"] = rate
             pairs = self.train.take(order[state.step])
-            generator = _generator(self.schedule.seed, state.epoch, state.step)
-            state.total += self._step(model, optimizer, pairs, generator)
+            generator = seeded(self.schedule.seed, state.epoch, state.step)
+            state.total += self.step(model, optimizer, pairs, generator)
             state.step += 1
             if state.step % self.schedule.every == 0 and state.step < len(order):
                 self._save(model, optimizer, state, log)
@@ -207,9 +209,8 @@ class Trainer:
             checkpoint.save_model(self.folder / BEST, model, self.identity)
         self._save(model, optimizer, state, log)
 
-    def _step(
-        self, model: Encoder, optimizer: torch.optim.Optimizer, pairs: Pairs, generator: torch.Generator
-    ) -> float:
+    def step(self, model: Encoder, optimizer: torch.optim.Optimizer, pairs: Pairs, generator: torch.Generator) -> float:
+        """Learn from one batch; its loss before."""
         model.train()
         joined = self._batch(pairs)
         schedule = self.schedule
@@ -239,7 +240,7 @@ class Trainer:
         )
 
     def _entry(self, epoch: int, model: Encoder, mean: float | None) -> dict[str, Any]:
-        ranked = self._validate(model)
+        ranked = self.validate(model)
         return {
             "epoch": epoch,
             "training loss": mean,
@@ -249,7 +250,7 @@ class Trainer:
             "temperature": float(model.temperature().detach()),
         }
 
-    def _validate(self, model: Encoder) -> Ranked:
+    def validate(self, model: Encoder) -> Ranked:
         """Loss over batches in a fixed order, and the rank of each query's document among all that are held out."""
         model.eval()
         losses, weights = [], []
@@ -262,11 +263,11 @@ class Trainer:
         value = float(np.average(losses, weights=weights))
         if not math.isfinite(value):
             raise HarnessError(f"training: the validation loss is {value}; lower the learning rate (key 'rate')")
-        scores = self._scores(model)
+        scores = self.held_scores(model)
         mrr, chance = reciprocal_rank(scores, excluded(self.held))
         return Ranked(value, mrr, chance)
 
-    def _scores(self, model: Encoder) -> npt.NDArray[np.float64]:
+    def held_scores(self, model: Encoder) -> npt.NDArray[np.float64]:
         """Scores of all held-out documents for all held-out queries, shape (pairs, pairs)."""
         sides = [self.held.query.tolist(), self.held.document.tolist()]
         queries, documents = (

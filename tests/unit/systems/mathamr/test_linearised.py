@@ -23,7 +23,7 @@ from harness.systems.dense import sentences
 from harness.systems.dense.sentences import SentenceEncoder
 from harness.systems.mathamr.graphs import parsers
 from harness.systems.mathamr.graphs.graph import FORMULA, MODES, OPT, ROOT, SLT, TEXT, Graph, restrict
-from harness.systems.mathamr.linearised import Linearised, _token, linearise, linearise_formula
+from harness.systems.mathamr.linearised import Linearised, linearise, linearise_formula, word_of
 
 __all__ = ["world"]
 
@@ -295,7 +295,7 @@ def test_a_formula_has_no_words_of_other_sentences_or_formulas(graph: Graph) -> 
     for number, formula in enumerate(graph.formulas):
         sentence = next((set(nodes) for nodes in graph.sentences if formula.node in nodes), set())
         own = sentence | set(range(*formula.opt)) | set(range(*formula.slt))
-        expected = Counter(token for node in own if (token := _token(graph, node)))
+        expected = Counter(token for node in own if (token := word_of(graph, node)))
         assert Counter(linearise_formula(graph, number).split()) == Counter(
             part for token, count in expected.items() for part in token.split() * count
         )

@@ -148,65 +148,6 @@ def test_several_graphs_in_one_text() -> None:
         amr.read_sentences("(a / b)\n(c / d))\n(e / f)\n")
 
 
-def test_faults_of_a_file_cost_their_graphs(tmp_path: Path) -> None:
-    """Also text behind a graph and an id without one; the rest goes on."""
-    path = tmp_path / "some.amr"
-    path.write_text(
-        "# AMR release; 5 graphs\n\n# ::id g1\n# ::snt What is ::id x ?\n(a / b)\n\n"
-        "# ::id g2\n(a / b)\n  :ARG1 (e / f)\n\n"
-        "# ::id g3\n# ::snt x\n\n# ::id g4\n\n(a / c)\n# ::id g5\n()\n\n"
-        "(a / d) )\n\n:ARG1 (a / e)\n(a / f)\n# ::id g9\n",
-        encoding="utf-8",
-    )
-    found = list(amr.read_penman_file(path))
-    assert [name for name, _ in found] == ["g1", "g2", "g3", "g4", "g5", "6", "7", "8", "g9"]
-    assert [str(each) if isinstance(each, Failure) else each.labels for _, each in found] == [
-        ("b",),
-        f"{path}: graph 2 (g2): text behind the graph at line 2",
-        f"{path}: graph 3 (g3): 0 graphs, expected one",
-        ("c",),
-        f"{path}: graph 5 (g5): a node without a variable, expected (variable / concept)",
-        f"{path}: graph 6: text behind the graph at line 1",
-        f"{path}: graph 7: 0 graphs, expected one",
-        ("f",),
-        f"{path}: graph 9 (g9): 0 graphs, expected one",
-    ]
-
-
-def test_a_fault_in_graph_17_costs_that_graph(tmp_path: Path) -> None:
-    blocks = [f"# ::id s{n}\n# ::snt x\n(a / b{n}\n   :ARG0 (c / d))\n" for n in range(1, 21)]
-    blocks[16] = "# ::id s17\n(a / b17\n   :ARG0 (c / d)\n"
-    path = tmp_path / "some.amr"
-    path.write_text("\n".join(blocks), encoding="utf-8")
-    found = list(amr.read_penman_file(path))
-    assert [name for name, _ in found] == [f"s{n}" for n in range(1, 21)]
-    failures = [each for _, each in found if isinstance(each, Failure)]
-    assert len(failures) == 1
-    assert str(failures[0]).startswith(f"{path}: graph 17 (s17): ")
-    assert found[17][1] == Sentence(("b18", "d"), ((0, ":ARG0", 1),), 0)
-    # Also where no blank line ends the graph.
-    path.write_text("".join(blocks), encoding="utf-8")
-    assert [isinstance(each, Failure) for _, each in amr.read_penman_file(path)] == [n == 17 for n in range(1, 21)]
-
-
-def test_graphs_without_ids_are_numbered(tmp_path: Path) -> None:
-    path = tmp_path / "some.amr"
-    path.write_text("(a / b)\n(a / c\n:ARG0 (d / e))\n\n\n(f / g)\n", encoding="utf-8")
-    assert [(name, len(s.labels)) for name, s in amr.read_penman_file(path) if isinstance(s, Sentence)] == [
-        ("1", 1),
-        ("2", 2),
-        ("3", 1),
-    ]
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="no such file"):
-        list(amr.read_penman_file(tmp_path / "none"))
-    (tmp_path / "bytes").write_bytes(b"(a / b)\n(c / \xff)\n")
-    with pytest.raises(FormatError, match="bytes:2: byte 0xff"):
-        list(amr.read_penman_file(tmp_path / "bytes"))
-
-
 TOPIC = (
     '"(f / find-01 :arg1 (s / string-entity :value MATH \n :math (U1 / plus :op0(V1 / x) :op0(O1 / SUP :op0(E1 / )'
     ' :op1(N1 / 2))) :arg0-of (c / cause-01)))"'
@@ -306,7 +247,7 @@ def test_a_parser_of_amr_reads_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.extend(texts)
         return ["(x / " if "bad" in text else f"(x / n{text.count(chr(10)) + 1})" for text in texts]
 
-    monkeypatch.setattr(amr, "_loaded", lambda package, model: parse)
+    monkeypatch.setattr(amr, "loaded", lambda package, model: parse)
     monkeypatch.setattr(amr, "sentences", lambda texts: (text.split("|") if text else [] for text in texts))
     found = amr.AMRParser(limit=4)(["a b|c d|e f", "bad", ""])
     assert seen == ["a b\nc d", "e f", "bad"]
@@ -325,7 +266,7 @@ def test_a_chunk_that_cannot_be_read_is_left_out(
         made = {"bad": "(x / ", "more": "(x / y) z", "none": ""}
         return [made.get(text, f"(x / {text})") for text in texts]
 
-    monkeypatch.setattr(amr, "_loaded", lambda package, model: parse)
+    monkeypatch.setattr(amr, "loaded", lambda package, model: parse)
     monkeypatch.setattr(amr, "sentences", lambda texts: (text.split("|") for text in texts))
     parser = amr.AMRParser(limit=1)
     found = parser(["one|more|three", "bad|more", "bad|none", "none", "bad|six"])
@@ -346,7 +287,6 @@ def test_a_chunk_that_cannot_be_read_is_left_out(
 
 def test_a_parser_of_amr_without_penman(monkeypatch: pytest.MonkeyPatch) -> None:
     """That is no fault of the posts."""
-    amr._penman.cache_clear()
     monkeypatch.setitem(sys.modules, "penman", None)
     with pytest.raises(HarnessError, match="penman is not installed"):
         amr.AMRParser()([])

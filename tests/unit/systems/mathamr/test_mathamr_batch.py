@@ -8,7 +8,7 @@ import pytest
 from encoder_tools import SMALL, encoded
 
 from harness.errors import HarnessError
-from harness.systems.mathamr.encoder.batch import Batch, augment, collate, from_data, to_data
+from harness.systems.mathamr.encoder.batch import Batch, augment, collate
 from harness.systems.mathamr.encoder.virtual import UNKNOWN_RELATION
 from harness.systems.mathamr.encoder.vocabulary import MASK
 
@@ -112,20 +112,3 @@ def test_the_same_seed_gives_the_same_augmentation() -> None:
     assert torch.equal(first.nodes, same.nodes)
     assert torch.equal(first.source, same.source)
     assert not torch.equal(first.nodes, other.nodes)
-
-
-def test_data_of_pytorch_geometric_and_back() -> None:
-    data = pytest.importorskip("torch_geometric.data", reason="torch_geometric is not installed")
-    items = [encoded(n, 5 + 4 * n, structure=s) for n, s in enumerate(("hierarchy", "none", "global", "hierarchy"))]
-    one = collate(items, SMALL)
-    back = from_data(to_data(one))
-    assert all(torch.equal(getattr(one, f.name), getattr(back, f.name)) for f in fields(Batch))
-    joined = from_data(data.Batch.from_data_list([to_data(collate([item], SMALL)) for item in items]))
-    assert triples(joined) == triples(one)
-    for name in ("nodes", "content", "graph", "vectors", "mask", "types", "document"):
-        assert torch.equal(getattr(joined, name), getattr(one, name)), name
-    # The inverse of each edge is still known.
-    dropped = augment(joined, 0.0, 0.5, generator(), together=True)
-    assert (torch.bincount(dropped.pair)[dropped.pair] == 2).all()
-    with pytest.raises(HarnessError, match="without edge_attr"):
-        from_data(data.Data(x=one.nodes, edge_index=torch.stack((one.source, one.target))))

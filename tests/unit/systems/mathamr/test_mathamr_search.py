@@ -32,7 +32,8 @@ def test_recall_of_approximate_search_stands_in_the_side_file(place: Place, prec
             found = place.run(ASKED, strategy="colbert", precision=precision, depth=6, **keys).to_dict()
         meters.append(meter)
         made = sidecar.Made("", {}, meter, provenance.provenance({}))
-        side = yaml.safe_load(sidecar.text("tiny", "", "trec", "asked", made))["harness"]
+        text = sidecar.text(made, name="tiny", sha256="", layout="trec", collection="asked")
+        side = yaml.safe_load(text)["harness"]
         told = side[f"recall of tiny, {precision} against exact"]
         exact = place.run(strategy="colbert", depth=6).to_dict()
         shares = [len(set(found.get(topic, {})) & set(docs)) / len(docs) for topic, docs in exact.items()]

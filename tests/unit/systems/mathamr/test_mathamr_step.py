@@ -47,12 +47,12 @@ def by_hand(one: training.Trainer) -> Encoder:
     schedule, settings = one.schedule, one.settings
     model = training.initial(settings, schedule.seed).train()
     optimizer = torch.optim.AdamW(parameter_groups(model, schedule.weight_decay))
-    order = training._order(one.train, schedule, 0)
+    order = training.epoch_batches(one.train, schedule, 0)
     for step, which in enumerate(order):
         pairs = one.train.take(which)
         numbers = [*pairs.query.tolist(), *pairs.document.tolist()]
         joined = collate([one.pack[i] for i in numbers], settings)
-        generator = training._generator(schedule.seed, 0, step)
+        generator = training.seeded(schedule.seed, 0, step)
         joined = augment(joined, schedule.node_mask, schedule.edge_dropout, generator, schedule.together)
         with torch.autocast("cpu", torch.bfloat16, enabled=schedule.autocast):
             vectors = model(joined)
@@ -64,7 +64,7 @@ def by_hand(one: training.Trainer) -> Encoder:
         torch.autograd.backward(value)
         torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
         for group in optimizer.param_groups:
-            group["lr"] = training._rate(schedule, step, len(order) * schedule.epochs)
+            group["lr"] = training.learning_rate(schedule, step, len(order) * schedule.epochs)
         optimizer.step()
     return model
 
@@ -129,10 +129,10 @@ def test_held_out_pairs_are_ranked_as_the_loss_scores_them(tmp_path: Path, beta:
         )
     # Each graph here is one sentence, so it has two vectors, that of the document last.
     scores = np.array([[_score(q, d, beta) for d in documents] for q in queries])
-    np.testing.assert_allclose(one._scores(model), scores, atol=1e-6)
+    np.testing.assert_allclose(one.held_scores(model), scores, atol=1e-6)
     competes = one.held.group[:, None] != one.held.group[None, :]
     ranks = [1 + sum(scores[i, j] > scores[i, i] for j in np.flatnonzero(competes[i])) for i in range(len(scores))]
-    found = one._validate(model)
+    found = one.validate(model)
     assert found.mrr == pytest.approx(float(np.mean([1 / rank for rank in ranks])))
     assert found.chance == pytest.approx(sum(1 / n for n in range(1, 6)) / 5)  # its own, and four of others
 

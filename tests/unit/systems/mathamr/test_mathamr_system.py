@@ -52,7 +52,7 @@ __all__ = ["place", "world"]
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often there is a step of training, and how many graphs are encoded."""
     calls: Counter[str] = Counter()
-    step, encode = training.Trainer._step, training.encode
+    step, encode = training.Trainer.step, training.encode
 
     def counted_step(trainer: training.Trainer, *rest: object) -> float:
         calls["steps"] += 1
@@ -62,7 +62,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         calls["encoded"] += len(numbers)
         return encode(model, pack, numbers, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(training.Trainer, "_step", counted_step)
+    monkeypatch.setattr(training.Trainer, "step", counted_step)
     monkeypatch.setattr(training, "encode", counted_encode)
     return calls
 
@@ -317,7 +317,7 @@ def test_a_training_that_is_killed_goes_on(place: Place, monkeypatch: pytest.Mon
     whole = place.run(training=schedule)
     (expected,) = kept("mathamr-model")
     monkeypatch.setenv("HARNESS_CACHE", str(place.folder / "killed"))
-    step = training.Trainer._step
+    step = training.Trainer.step
     steps: list[int] = []
 
     def killed(trainer: training.Trainer, *rest: object) -> float:
@@ -327,7 +327,7 @@ def test_a_training_that_is_killed_goes_on(place: Place, monkeypatch: pytest.Mon
         return step(trainer, *rest)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(training.Trainer, "_step", killed)
+        patch.setattr(training.Trainer, "step", killed)
         with pytest.raises(KeyboardInterrupt):
             place.run(training=schedule)
         assert not kept("mathamr-model")

@@ -109,7 +109,7 @@ def test_training_finds_held_out_answers_better_than_the_untrained_model(tmp_pat
     best = min(range(1, 13), key=lambda epoch: log[epoch]["validation loss"])
     model = checkpoint.load_model(tmp_path / training.BEST, {})
     again = replace(trainer(tmp_path, 12, patience=12), folder=tmp_path)
-    assert again._validate(model).loss == pytest.approx(log[best]["validation loss"], abs=1e-6)
+    assert again.validate(model).loss == pytest.approx(log[best]["validation loss"], abs=1e-6)
 
 
 KILLED = """
@@ -120,14 +120,14 @@ from harness.systems.mathamr.training import trainer as training
 import torch
 torch.set_num_threads(1)  # sums depend on it
 steps = 0
-real = training.Trainer._step
+real = training.Trainer.step
 def step(self, *arguments):
     global steps
     steps += 1
     if steps == {at}:
         os.kill(os.getpid(), signal.SIGKILL)
     return real(self, *arguments)
-training.Trainer._step = step
+training.Trainer.step = step
 trainer(Path(sys.argv[1])).run(lambda line: None)
 """
 
@@ -168,10 +168,10 @@ def test_early_stopping(tmp_path: Path) -> None:
 
 def test_rate_falls_along_half_a_cosine() -> None:
     schedule = Schedule(rate=1.0, least_rate=0.2)
-    assert training._rate(schedule, 0, 100) == pytest.approx(1.0)
-    assert training._rate(schedule, 50, 100) == pytest.approx(0.6)
-    assert training._rate(schedule, 25, 100) == pytest.approx(0.2 + 0.4 * (1 + math.cos(math.pi / 4)))
-    assert training._rate(schedule, 100, 100) == pytest.approx(0.2)
+    assert training.learning_rate(schedule, 0, 100) == pytest.approx(1.0)
+    assert training.learning_rate(schedule, 50, 100) == pytest.approx(0.6)
+    assert training.learning_rate(schedule, 25, 100) == pytest.approx(0.2 + 0.4 * (1 + math.cos(math.pi / 4)))
+    assert training.learning_rate(schedule, 100, 100) == pytest.approx(0.2)
 
 
 def test_a_checkpoint_of_another_vocabulary_is_one_line(tmp_path: Path) -> None:
@@ -210,7 +210,8 @@ def test_no_flipped_bit_is_read(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_something_else_is_one_line(tmp_path: Path) -> None:
     made = trainer(tmp_path, epochs=1)
-    checkpoint.write(tmp_path / training.LAST, {"identity": made._identity(), "model": {}})
+    made.run(lambda _: None)
+    checkpoint.write(tmp_path / training.LAST, checkpoint.read(tmp_path / training.LAST) | {"model": {}})
     with pytest.raises(HarnessError, match=r"last\.pt: no checkpoint of a training") as error:
         made.run(lambda _: None)
     assert "\n" not in str(error.value)
@@ -256,7 +257,7 @@ def test_memory_that_runs_out_is_one_line_and_keeps_the_checkpoint(
 ) -> None:
     made = trainer(tmp_path, epochs=2)
     count = 0
-    real = training.Trainer._step
+    real = training.Trainer.step
 
     def step(self: training.Trainer, *arguments: object) -> float:
         nonlocal count
@@ -265,7 +266,7 @@ def test_memory_that_runs_out_is_one_line_and_keeps_the_checkpoint(
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
         return real(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(training.Trainer, "_step", step)
+    monkeypatch.setattr(training.Trainer, "step", step)
     with pytest.raises(HarnessError, match="out of memory at epoch 1, step 4 with batches of 4: lower the key 'batch'"):
         made.run(lambda _: None)
     assert checkpoint.read(tmp_path / training.LAST)["state"]["step"] == 3

@@ -94,7 +94,7 @@ def test_latexml_is_given_formulas_in_groups_and_each_once(
 ) -> None:
     whole = formulas.encode(posts_of(tmp_path), "opt", "latexml")
     calls.clear()
-    monkeypatch.setattr(formulas, "_AHEAD", 2)
+    monkeypatch.setattr(formulas, "AHEAD", 2)
     parts = formulas.encode(posts_of(tmp_path), "opt", "latexml")
     assert calls == [["x", "y"], ["z", "bad"]]
     assert (parts.ids.tolist(), parts.start.tolist()) == (whole.ids.tolist(), whole.start.tolist())
@@ -185,7 +185,7 @@ def test_tokens_are_those_of_latexmls_trees(calls: Calls) -> None:
 def test_words_and_tokens_are_kept_by_route(calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = corpus_of(tmp_path, {"same": "a $x$", "other": "a $y$ and ${x}$", "none": "a word"})
     topics = topics_of(T="$x$", U="word $y$")
-    monkeypatch.setattr(formulas, "_AHEAD", 1)
+    monkeypatch.setattr(formulas, "AHEAD", 1)
 
     def run(route: str) -> dict[str, dict[str, float]]:
         system = FormulaBM25(view=VIEW, document={"body": 1}, alpha=0.5, route=route)

@@ -277,7 +277,7 @@ def test_lists_of_trees_come_back_from_their_bytes(entries: list[dict[int, int]]
     wanted = [sorted(each.items()) for each in entries]
     flat = [pair for each in wanted for pair in each]
     tree, count = np.array([t for t, _ in flat], np.uint32), np.array([c for _, c in flat], np.uint8)
-    gaps, end = structural._encoded(tree, count, np.cumsum([len(each) for each in wanted]))
+    gaps, end = structural.encoded(tree, count, np.cumsum([len(each) for each in wanted]))
     nothing = forest.pack([parse("[V!x]")])
     numbers = np.arange(len(wanted))
     some = np.zeros(len(wanted))
