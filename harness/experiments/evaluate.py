@@ -19,8 +19,9 @@ from harness.io.console import track
 from harness.scoring import compare as stats
 from harness.scoring.compare import Comparison
 from harness.scoring.coverage import Coverage
+from harness.scoring.measures import tested
 from harness.scoring.scorer import Scorer
-from harness.scoring.scores import Scores, scores_to_json
+from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance, provenance
 
 MOST_READ = 1 << 26  # bytes of a corpus, for the texts of documents in a report
@@ -139,10 +140,11 @@ def evaluate(task: Task, runs: Sequence[Run]) -> Evaluation:
 
 
 def cautions(evaluation: Evaluation) -> tuple[str, ...]:
-    """Warnings on the runs that were scored: faults that readers passed over, results without a key."""
+    """Warnings on the runs that were scored: faults that readers passed over, results without a key, unknown bounds."""
     unknown = {scores.run: scores.counts.get("documents without a key", 0) for scores in evaluation.scores}
     lacking = (f"{run}: {n} results have no key and count as not judged" for run, n in unknown.items() if n)
-    return (*evaluation.warnings, *lacking)
+    ties = tie_caution(evaluation.scores)
+    return (*evaluation.warnings, *lacking, *([ties] if ties else []))
 
 
 def compare(
@@ -163,15 +165,14 @@ def compare(
 
     Parameters
     ----------
-    measures : those to test; default: all that were scored but Judged@k, which says how much is known of a run.
+    measures : those to test; default: all that were scored but diagnostic ones, such as Judged@k.
     """
     if len(evaluation.scores) < 2:
         raise HarnessError("compare: needs two runs or more")
-    tested = measures or [measure for measure in evaluation.scores[0].measures if not measure.startswith("Judged")]
     found = stats.compare(
         independent(evaluation),
         baseline,
-        measures=tested,
+        measures=measures or tested(evaluation.scores[0].measures),
         alpha=alpha,
         family=family,
         test=test,

@@ -31,7 +31,8 @@ from harness.report.records import claim_records, score_records
 from harness.report.rows import available_section
 from harness.report.topics import explorer, topic_pages
 from harness.scoring.compare import Row, compare
-from harness.scoring.scores import Scores, scores_to_json
+from harness.scoring.measures import tested
+from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance
 
 METRICS = {
@@ -408,7 +409,7 @@ def _also(reproduction: Reproduction) -> list[Section]:
         collections = list(dict.fromkeys(collection for collection, _ in scores))
         runs = list(dict.fromkeys(run for _, run in scores))
         first = next(iter(scores.values()))
-        measures = [m for m in first.measures if not m.startswith("Judged")]
+        measures = tested(first.measures)
         best = {
             (collection, measure): max(scores[(collection, run)].mean(measure) for run in runs)
             for collection in collections
@@ -462,6 +463,8 @@ def _trust(reproduction: Reproduction) -> Section | None:
         for (collection, run), spans in reproduction.bounds.items()
         for measure, (low, high) in spans.items()
     ]
+    if unknown := tie_caution(list(reproduction.scores.values())):
+        bounds.append(f"{unknown[0].upper()}{unknown[1:]}")
     empty = {
         collection: scores.counts["topics without relevant documents"]
         for (collection, _), scores in reproduction.scores.items()
