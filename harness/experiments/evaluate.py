@@ -19,7 +19,7 @@ from harness.io.console import track
 from harness.scoring import compare as stats
 from harness.scoring.compare import Comparison
 from harness.scoring.coverage import Coverage
-from harness.scoring.measures import tested
+from harness.scoring.measures import without_diagnostics
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance, provenance
@@ -172,7 +172,7 @@ def compare(
     found = stats.compare(
         independent(evaluation),
         baseline,
-        measures=measures or tested(evaluation.scores[0].measures),
+        measures=measures or without_diagnostics(evaluation.scores[0].measures),
         alpha=alpha,
         family=family,
         test=test,

@@ -31,7 +31,7 @@ from harness.report.records import claim_records, score_records
 from harness.report.rows import available_section
 from harness.report.topics import explorer, topic_pages
 from harness.scoring.compare import Row, compare
-from harness.scoring.measures import tested
+from harness.scoring.measures import without_diagnostics
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance
 
@@ -409,7 +409,7 @@ def _also(reproduction: Reproduction) -> list[Section]:
         collections = list(dict.fromkeys(collection for collection, _ in scores))
         runs = list(dict.fromkeys(run for _, run in scores))
         first = next(iter(scores.values()))
-        measures = tested(first.measures)
+        measures = without_diagnostics(first.measures)
         best = {
             (collection, measure): max(scores[(collection, run)].mean(measure) for run in runs)
             for collection in collections

@@ -24,7 +24,8 @@ from harness.data.columns import Floats
 from harness.errors import HarnessError, suggestion
 from harness.scoring.rankings import Function, Judged, Measure, Ranked
 
-GET = "for measures of ir_measures: pip install 'mathir-harness[measures]'"
+Theirs = Any  # a measure or a provider of the library, which has no types
+MISSING = "ir_measures is not installed (pip install 'mathir-harness[measures]')"
 # Not pyndeval, whose measures need judgments of subtopics, nor accuracy, which divides by 0, nor ranx, which adds none.
 PROVIDERS = ("pytrec_eval", "cwl_eval", "compat", "msmarco", "gdeval")
 MOST = {"gdeval": 4}  # the largest gain that a provider takes
@@ -55,7 +56,7 @@ def names() -> set[str]:
     return set() if missing() else {known.NAME for _, provider in _providers() for known in provider.SUPPORTED_MEASURES}
 
 
-def _providers() -> Iterator[tuple[str, Any]]:
+def _providers() -> Iterator[tuple[str, Theirs]]:
     import ir_measures
 
     return ((name, ir_measures.providers.registry[name]) for name in PROVIDERS)
@@ -78,7 +79,7 @@ def find(text: str) -> Measure | str:
     registered = ir_measures.measures.registry.get(name)
     if registered is None:
         return text
-    if registered.NAME != name or registered.params:
+    if name != registered.NAME or registered.params:
         raise HarnessError(f"measure {text!r} is unknown; did you mean {str(registered)!r}?")
     given = _parameters(text, inside or "")
     if cut is not None:
@@ -121,7 +122,7 @@ def _parameters(text: str, inside: str) -> dict[str, Any]:
         raise HarnessError(f"measure {text!r}: expected parameters as in RBP(p=0.8,rel=2) or AP(rel=2)@10") from None
 
 
-def _checked(text: str, given: Mapping[str, Any], registered: Any) -> dict[str, Any]:
+def _checked(text: str, given: Mapping[str, Any], registered: Theirs) -> dict[str, Any]:
     """The parameters in the library's order, each with a value that it takes and that has a meaning."""
     known = registered.SUPPORTED_PARAMS
     for key in given:
@@ -148,11 +149,13 @@ def _checked(text: str, given: Mapping[str, Any], registered: Any) -> dict[str, 
             raise HarnessError(f"measure {text!r}: {key!r} is {given[key]!r}, expected {expected}")
         out[key] = value
     if round(out.get("recall", 0.0), 2) != out.get("recall", 0.0):
-        raise HarnessError(f"measure {text!r}: 'recall' has more than two digits after the point, which trec_eval drops")
+        raise HarnessError(
+            f"measure {text!r}: 'recall' has more than two digits after the point, which trec_eval drops"
+        )
     return out
 
 
-def _provider(text: str, measure: Any) -> tuple[str, Any]:
+def _provider(text: str, measure: Theirs) -> tuple[str, Theirs]:
     """The name and the provider by which the library computes a measure here."""
     lacking = []
     for name, provider in _providers():
@@ -171,7 +174,7 @@ def _provider(text: str, measure: Any) -> tuple[str, Any]:
     raise HarnessError(f"measure {text!r}: ir_measures computes it, if at all, by none of {', '.join(PROVIDERS)}")
 
 
-def _function(name: str, measure: Any, provider_name: str, provider: Any, binary: bool) -> Function:
+def _function(name: str, measure: Theirs, provider_name: str, provider: Theirs, binary: bool) -> Function:
     most = MOST.get(provider_name, LARGEST_GAIN)
 
     def function(ranked: Ranked, judged: Judged, k: int | None) -> Floats:  # the cut is the measure's own already
@@ -181,7 +184,8 @@ def _function(name: str, measure: Any, provider_name: str, provider: Any, binary
         gains = ranked.gain if binary else np.concatenate((ranked.gain, judged.ideal.gain))
         if not binary and (wrong := gains[(gains != np.floor(gains)) | (gains > most) | (gains < 0)]).size:
             raise HarnessError(
-                f"measure {name}: a gain is {wrong[0]:g}, ir_measures ({provider_name}) takes whole numbers up to {most}"
+                f"measure {name}: a gain is {wrong[0]:g}, "
+                f"ir_measures ({provider_name}) takes whole numbers up to {most}"
             )
         qrels, run = _prepared(ranked, judged, binary)
         try:

@@ -217,7 +217,8 @@ def parse_measure(text: str) -> Measure:
     said = suggestion(stem, {*MEASURES, *library.names()})
     if not said.startswith("did you mean"):  # theirs are too many to list
         said = suggestion(stem, MEASURES)
-    raise HarnessError(f"measure {text!r} is unknown; {said}{f'; {library.GET}' if library.missing() else ''}")
+    missing = f", and {library.MISSING}" if library.missing() else ""
+    raise HarnessError(f"measure {text!r} is unknown{missing}; {said}")
 
 
 def _with_cut(measure: Measure, text: str, cut: str | None) -> Measure:
@@ -248,14 +249,14 @@ def split_measures(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in re.split(r",(?![^()]*\))", text) if part.strip())
 
 
-def tested(names: Iterable[str]) -> list[str]:
+def without_diagnostics(names: Iterable[str]) -> list[str]:
     """The measures that say how good a run is: those that tests and tables of the best are of."""
     return [name for name in names if not parse_measure(name).diagnostic]
 
 
 def unbounded(names: Iterable[str]) -> list[str]:
     """Of those measures, the ones whose extremes over the orders of tied results are not known."""
-    return [name for name in tested(names) if not parse_measure(name).tie_bounds]
+    return [name for name in without_diagnostics(names) if not parse_measure(name).tie_bounds]
 
 
 def label(text: str, *, prime: bool) -> str:
