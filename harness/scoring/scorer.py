@@ -167,14 +167,14 @@ class Scorer:
             ranked, primed, counts = self._rank(run, of_run, order, graded)
             judged = self._judged if self.protocol.ideal == "judged" else self._retrieved(ranked)
             for measure in wanted:
-                if order == "given" or measure.graded == graded:
-                    own = measure.relevant_from not in (None, self.protocol.relevant_from)
+                if order != "given" and measure.graded != graded:
+                    continue
+                level = measure.relevant_from
+                if level is None or level == self.protocol.relevant_from:
                     results = ranked if measure.diagnostic else primed
-                    columns[measure] = (
-                        self._with_threshold_of(measure)._score(run, order).values[:, 0]
-                        if own
-                        else self._column(measure, results, judged, of_run)
-                    )
+                    columns[measure] = self._column(measure, results, judged, of_run)
+                else:
+                    columns[measure] = self._with_threshold(level, measure)._score(run, order).values[:, 0]
         answered = frozenset(run.topics)
         return Scores(
             run.name,
@@ -190,12 +190,12 @@ class Scorer:
             tuple(topic for topic in self.qrels.topics if topic not in answered),
         )
 
-    def _with_threshold_of(self, measure: Measure) -> Scorer:
-        """The same for one measure alone, whose relevance threshold is not the protocol's."""
+    def _with_threshold(self, level: float, measure: Measure) -> Scorer:
+        """The same for one measure alone, with another relevance threshold."""
         out = copy(self)
-        out.protocol = replace(self.protocol, relevant_from=measure.relevant_from)
+        out.protocol = replace(self.protocol, relevant_from=level)
         out._parsed = (measure,)
-        out._relevant = self.qrels.grade >= out.protocol.relevant_from
+        out._relevant = self.qrels.grade >= level
         out._judged = _judged(self.qrels.topic, self._gain, out._relevant, len(self.qrels.topics))
         return out
 

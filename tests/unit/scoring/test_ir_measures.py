@@ -164,12 +164,11 @@ def test_topics_follow_the_protocol() -> None:
     judged = {"found": {"a": 1}, "missing": {"a": 1}, "empty": {"a": 0}}
     run, measures = run_of({"found": [("a", 1.0)], "empty": [("a", 1.0)]}), ("RBP(p=0.5)", "ERR@5", "NumRet")
     zero = Scorer(Qrels.from_dict("e", judged), PLAIN, measures=measures)(run)
-    np.testing.assert_allclose(zero.values, [[0.5, 1 / 16, 1], [0, 0, 0], [0, 0, 1]], atol=6e-6)
+    np.testing.assert_allclose(zero.values, np.array([[0.5, 1 / 16, 1], [0, 0, 0], [0, 0, 1]]), atol=6e-6)
     strict = replace(PLAIN, topics="answered", no_relevant="skip")
     left = Scorer(Qrels.from_dict("e", judged), strict, measures=measures)(run)
-    np.testing.assert_allclose(
-        left.values, [[0.5, 1 / 16, 1], [np.nan] * 3, [np.nan, np.nan, 1]], atol=6e-6, equal_nan=True
-    )
+    expected = np.array([[0.5, 1 / 16, 1], [np.nan, np.nan, np.nan], [np.nan, np.nan, 1]])
+    np.testing.assert_allclose(left.values, expected, atol=6e-6)
 
 
 def test_tie_bounds_are_said_to_be_unknown() -> None:
