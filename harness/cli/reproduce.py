@@ -62,10 +62,11 @@ def _out_means(scores: Sequence[Scores], comparison: Comparison) -> None:
     """The means of every run, the best first, with the marks of its tests against the baseline."""
     from harness.render.model import MARKS
     from harness.reports.comparison import marks_of
+    from harness.scoring.measures import without_diagnostics
 
     first = scores[0]
     tests = {(row.a, row.measure): row for row in comparison.rows}
-    measures = [measure for measure in first.measures if not measure.startswith("Judged")]
+    measures = without_diagnostics(first.measures)
     rows = [["run", *(f"{first.protocol.label(measure)} " for measure in measures)]]
     for score in sorted(scores, key=lambda s: (-s.mean(measures[0]), s.run)):
         name = f"{score.run} {MARKS['baseline'].symbol}" if score.run == comparison.baseline else score.run

@@ -264,9 +264,9 @@ def _exists(path: str) -> bool:
 
 
 def _measures(text: str) -> tuple[str, ...]:
-    from harness.scoring.measures import parse_measures
+    from harness.scoring.measures import parse_measures, split_measures
 
-    wanted = tuple(part.strip() for part in text.split(",") if part.strip())
+    wanted = split_measures(text)
     if not wanted:
         raise HarnessError(f"--measures {text!r}: names no measure; expected a list such as nDCG@10,AP")
     return tuple(str(measure) for measure in parse_measures(wanted))

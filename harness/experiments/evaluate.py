@@ -16,7 +16,8 @@ from harness.io.console import track
 from harness.io.display import table_html
 from harness.scoring import compare as stats
 from harness.scoring.compare import Comparison
-from harness.scoring.scores import Scores, scores_to_json
+from harness.scoring.measures import without_diagnostics
+from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance, provenance
 
 if TYPE_CHECKING:
@@ -163,10 +164,11 @@ def evaluate(task: Task, *runs: Run | str | Path) -> Evaluation:
 
 
 def cautions(evaluation: Evaluation) -> tuple[str, ...]:
-    """Warnings on the runs that were scored: faults that readers passed over, results without a key."""
+    """Warnings on the runs that were scored: faults that readers passed over, results without a key, unknown bounds."""
     unknown = {scores.run: scores.counts.get("documents without a key", 0) for scores in evaluation.scores}
     lacking = (f"{run}: {n} results have no key and count as not judged" for run, n in unknown.items() if n)
-    return (*evaluation.warnings, *lacking)
+    ties = tie_caution(evaluation.scores)
+    return (*evaluation.warnings, *lacking, *([ties] if ties else []))
 
 
 def compare(
@@ -187,7 +189,7 @@ def compare(
 
     Parameters
     ----------
-    measures : those to test; default: all that were scored but Judged@k, which says how much is known of a run.
+    measures : those to test; default: all that were scored but diagnostic ones, such as Judged@k.
 
     Examples
     --------
@@ -200,11 +202,10 @@ def compare(
     """
     if len(evaluation.scores) < 2:
         raise HarnessError("compare: needs two runs or more")
-    tested = measures or [measure for measure in evaluation.scores[0].measures if not measure.startswith("Judged")]
     found = stats.compare(
         independent(evaluation),
         baseline,
-        measures=tested,
+        measures=measures or without_diagnostics(evaluation.scores[0].measures),
         alpha=alpha,
         family=family,
         test=test,

@@ -15,7 +15,7 @@ from harness.reports.parts import per_topic_table, protocol_text, provenance_sec
 from harness.reports.records import comparison_records, score_records
 from harness.reports.topics import explorer, own_corpus, topic_pages
 from harness.scoring.compare import Comparison, Row, groups_not_different, to_json
-from harness.scoring.scores import Scores, scores_to_json
+from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance
 
 MOST_IN_MATRIX = 24  # runs of which every pair is drawn
@@ -345,5 +345,7 @@ def _trust(evaluation: Evaluation) -> Section:
         for run, spans in evaluation.bounds.items()
         for measure, (low, high) in spans.items()
     ]
+    if unknown := tie_caution(evaluation.scores):
+        lines.append(f"{unknown[0].upper()}{unknown[1:]}.")
     lines = lines or ["No order of tied results would change a mean."]
     return Section("Can these numbers be trusted?", (table, Text((*lines, *evaluation.warnings))))

@@ -19,7 +19,8 @@ from harness.reports.records import claim_records, score_records
 from harness.reports.rows import available_section
 from harness.reports.topics import explorer, topic_pages
 from harness.scoring.compare import Row, compare
-from harness.scoring.scores import Scores, scores_to_json
+from harness.scoring.measures import without_diagnostics
+from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance
 
 METRICS = {
@@ -396,7 +397,7 @@ def _also(reproduction: Reproduction) -> list[Section]:
         collections = list(dict.fromkeys(collection for collection, _ in scores))
         runs = list(dict.fromkeys(run for _, run in scores))
         first = next(iter(scores.values()))
-        measures = [m for m in first.measures if not m.startswith("Judged")]
+        measures = without_diagnostics(first.measures)
         best = {
             (collection, measure): max(scores[(collection, run)].mean(measure) for run in runs)
             for collection in collections
@@ -450,6 +451,8 @@ def _trust(reproduction: Reproduction) -> Section | None:
         for (collection, run), spans in reproduction.bounds.items()
         for measure, (low, high) in spans.items()
     ]
+    if unknown := tie_caution(list(reproduction.scores.values())):
+        bounds.append(f"{unknown[0].upper()}{unknown[1:]}")
     empty = {
         collection: scores.counts["topics without relevant documents"]
         for (collection, _), scores in reproduction.scores.items()

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.data.trec import Qrels
 from harness.io.files import sha256
-from harness.scoring import measures
+from harness.scoring.measures import parse_measure
 from harness.scoring.protocol import Protocol
 
 
@@ -58,9 +58,9 @@ class Coverage:
         """
         kinds: dict[bool, list[str]] = {}
         for measure in protocol.measures:
-            name = measures.parse_measure(measure).name
-            if not name.startswith("Judged"):
-                kinds.setdefault(name in measures.GRADED, []).append(protocol.label(measure))
+            parsed = parse_measure(measure)
+            if not parsed.diagnostic:
+                kinds.setdefault(parsed.graded, []).append(protocol.label(measure))
         counts = {True: self.with_gain(protocol), False: self.relevant_from(protocol.relevant_from)}
         parts = [f"{counts[graded]} for {_listed(names)}" for graded, names in sorted(kinds.items(), reverse=True)]
         if parts:

@@ -1,95 +1,25 @@
 """What the measures are: rankings as arrays in, a number for each topic out.
 
-Every measure agrees with trec_eval where trec_eval has it (nDCG, AP, P@k, R@k, RR, Bpref, relevant
-retrieved); Judged@k is the share of the first k results that were judged.
+Every measure of ours agrees with trec_eval where trec_eval has it (nDCG, AP, P@k, R@k, RR, Bpref, relevant
+retrieved); Judged@k is the share of the first k results that were judged. `register` adds others; measures that
+neither we nor an installed package define are those of ir_measures.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
-from harness.data.columns import Bools, Floats, Index
+from harness.data.columns import Floats, Index
 from harness.errors import HarnessError, suggestion
+from harness.scoring import ir_measures as library
+from harness.scoring.rankings import Judged, Measure, Ranked
 
-
-@dataclass(frozen=True)
-class Measure:
-    """A measure's name and its cut: the first `k` results, or all of them."""
-
-    name: str
-    k: int | None = None
-
-    def __str__(self) -> str:
-        return self.name if self.k is None else f"{self.name}@{self.k}"
-
-
-@dataclass(frozen=True)
-class Ranked:
-    """The rankings of all topics, one below the other, best first.
-
-    Attributes
-    ----------
-    topic : int64, shape (results,). Index into the judgments' topics, ascending.
-    rank : int64, shape (results,). From 0 within each topic.
-    gain : float64, shape (results,). 0 for documents that were not judged.
-    relevant, judged : bool, shape (results,).
-    topics : how many topics there are.
-    """
-
-    topic: Index
-    rank: Index
-    gain: Floats
-    relevant: Bools
-    judged: Bools
-    topics: int
-
-    def total(self, values: Floats | Bools, k: int | None = None) -> Floats:
-        """Sums over the first k results of each topic, shape (topics,)."""
-        head = self.head(k)
-        out: Floats = np.bincount(self.topic[head], values[head], self.topics).astype(np.float64, copy=False)
-        return out
-
-    def head(self, k: int | None) -> Bools | slice:
-        """Which results stand among the first k of their topic."""
-        return slice(None) if k is None else self.rank < k
-
-    @cached_property
-    def relevant_so_far(self) -> Index:
-        """How many relevant results stand at or above each result in its topic."""
-        return self._running(self.relevant)
-
-    @cached_property
-    def judged_so_far(self) -> Index:
-        """How many judged results stand at or above each result in its topic."""
-        return self.rank + 1 if self.judged.all() else self._running(self.judged)
-
-    def _running(self, flags: Bools) -> Index:
-        count = np.cumsum(flags)
-        starts = np.searchsorted(self.topic, np.arange(self.topics))
-        before = np.concatenate(([0], count))[starts]
-        out: Index = count - before[self.topic]
-        return out
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What is known of each topic before any run is seen.
-
-    Attributes
-    ----------
-    relevant, nonrelevant : int64, shape (topics,)
-        How many documents are judged so (binary, by the protocol's threshold).
-    ideal : the best possible ranking: the documents of gain above 0 by their gains, descending.
-    """
-
-    relevant: Index
-    nonrelevant: Index
-    ideal: Ranked
+GROUP = "mathir_harness.measures"  # of entry points: modules that register measures, or functions that do
 
 
 def discounts(n: int) -> Floats:
@@ -176,57 +106,162 @@ def judged_share(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
     return np.where(found > 0, share, np.nan)
 
 
-Function = Callable[[Ranked, Judged, int | None], Floats]
-MEASURES: Mapping[str, Function] = {
-    "nDCG": ndcg,
-    "AP": average_precision,
-    "P": precision,
-    "R": recall,
-    "RR": reciprocal_rank,
-    "Bpref": bpref,
-    "Judged": judged_share,
-    "RelRet": relevant_retrieved,
+MEASURES: dict[str, Measure] = {
+    measure.name: measure
+    for measure in (
+        Measure("nDCG", ndcg, graded=True, tie_bounds=True),
+        Measure("AP", average_precision, tie_bounds=True, mean="MAP"),
+        Measure("P", precision, needs_cut=True, tie_bounds=True),
+        Measure("R", recall, needs_cut=True, tie_bounds=True),
+        Measure("RR", reciprocal_rank, tie_bounds=True, mean="MRR"),
+        Measure("Bpref", bpref, primed=False, tie_bounds=True),
+        Measure("Judged", judged_share, needs_cut=True, needs_relevant=False, primed=False, diagnostic=True),
+        Measure("RelRet", relevant_retrieved, needs_relevant=False, primed=False, tie_bounds=True),
+    )
 }
-GRADED = frozenset({"nDCG"})  # from gains; the others from the relevance threshold
-_MEANS = {"AP": "MAP", "RR": "MRR"}
+
+
+def register(measure: Measure) -> None:
+    """Make a measure known by its name, for this process; its traits say how it is scored, labelled and tested.
+
+    A package that is installed names a module that registers measures, or a function that does, as an entry point of
+    the group `mathir_harness.measures`; it is imported when a measure is asked for that is not known without it.
+
+    Parameters
+    ----------
+    measure : without a cut.
+
+    Raises
+    ------
+    HarnessError
+        The name is not letters, digits and `_`, or it is that of another measure.
+
+    Examples
+    --------
+    Expected reciprocal rank of a user whom a document satisfies with probability gain / 4:
+
+    >>> import numpy as np
+    >>> from harness.scoring.measures import MEASURES, Measure, register
+    >>> def err(ranked, judged, k):
+    ...     values, going_on = np.zeros(ranked.topics), np.ones(ranked.topics)
+    ...     head = ranked.head(k)
+    ...     for topic, rank, gain in zip(ranked.topic[head], ranked.rank[head], ranked.gain[head]):
+    ...         values[topic] += going_on[topic] * gain / 4 / (rank + 1)
+    ...         going_on[topic] *= 1 - gain / 4
+    ...     return values
+    >>> register(Measure("MyERR", err, graded=True, tie_bounds=True))
+    >>> from harness.data.trec import Qrels, Run
+    >>> from harness.scoring.protocol import Protocol
+    >>> from harness.scoring.scorer import score
+    >>> run = Run.from_dict("mine", {"t": {"a": 3.0, "b": 2.0, "c": 1.0}})
+    >>> qrels = Qrels.from_dict("all", {"t": {"a": 2, "b": 0, "c": 4}})
+    >>> score(run, qrels, Protocol("plain", ("MyERR@10", "MyERR@2"))).values.round(4).tolist()
+    [[0.6667, 0.5]]
+    >>> del MEASURES["MyERR"]
+    """
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", measure.name) or measure.k is not None:
+        raise HarnessError(f"measure {str(measure)!r}: expected a name of letters, digits and '_', without a cut")
+    known = MEASURES.get(measure.name)
+    if known is not None and _origin(known) != _origin(measure):  # one cell of a notebook may run twice
+        raise HarnessError(f"measure {measure.name!r} is that of {_origin(known)}; choose another name")
+    MEASURES[measure.name] = measure
+
+
+def _origin(measure: Measure) -> str:
+    function = measure.function
+    return f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
+
+
+@cache
+def _register_installed() -> None:
+    """Have the measures of installed packages registered, once."""
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=GROUP):
+        try:
+            found = entry.load()
+            if callable(found):
+                found()
+        except Exception as error:  # whatever a package of others raises
+            what = str(error) if isinstance(error, HarnessError) else f"{type(error).__name__}: {error}"
+            where = f"distribution {entry.dist.name if entry.dist else '?'}: entry point {entry.name} = {entry.value}"
+            raise HarnessError(f"{where} of {GROUP}: {what.splitlines()[0]}") from error
 
 
 def parse_measure(text: str) -> Measure:
-    """`nDCG@10` -> Measure("nDCG", 10).
+    """`nDCG@10` -> the measure nDCG with a cut of 10; `RBP(p=0.9)` -> that of ir_measures.
+
+    Names are first ours, then those of installed packages, then those of ir_measures (see
+    `harness.scoring.ir_measures`); names of ours with parameters, such as `AP(rel=2)`, are those of ir_measures too.
 
     Raises
     ------
     HarnessError
         For an unknown name, a cut that is no positive whole number or begins with 0 (so that a measure has one
-        spelling only), or P, R and Judged without a cut.
+        spelling only), a measure without the cut that it needs, parameters that ir_measures does not take, or one of
+        its measures that it cannot compute here.
     """
-    match = re.fullmatch(r"([A-Za-z]+)(?:@([0-9]{1,9}))?", text)
-    if match is None or match[1] not in MEASURES:
-        raise HarnessError(f"measure {text!r} is unknown; {suggestion(re.split('[@_]', text)[0], MEASURES)}")
-    name, k = match[1], int(match[2]) if match[2] else None
-    if k == 0:
+    match = re.fullmatch(r"([A-Za-z][A-Za-z0-9_]*)(?:@([0-9]{1,9}))?", text)
+    if match is not None and match[1] not in MEASURES:
+        _register_installed()
+    if match is not None and match[1] in MEASURES:
+        return _with_cut(MEASURES[match[1]], text, match[2])
+    name = re.split("[@(]", text)[0]
+    if name not in MEASURES or "(" in text:
+        found = library.find(text)
+        if isinstance(found, Measure):
+            return found
+        if found != text:  # nothing but a spelling of one of ours
+            return parse_measure(found)
+    stem = re.split("[@_(]", text)[0]
+    said = suggestion(stem, {*MEASURES, *library.names()})
+    if not said.startswith("did you mean"):  # theirs are too many to list
+        said = suggestion(stem, MEASURES)
+    missing = f", and {library.MISSING}" if library.missing() else ""
+    raise HarnessError(f"measure {text!r} is unknown{missing}; {said}")
+
+
+def _with_cut(measure: Measure, text: str, cut: str | None) -> Measure:
+    if cut is None:
+        if measure.needs_cut:
+            raise HarnessError(f"measure {text!r} needs a cut, such as {measure.name}@10")
+        return measure
+    if not int(cut):
         raise HarnessError(f"measure {text!r}: the cut must be 1 or more")
-    if k is not None and match[2].startswith("0"):
-        raise HarnessError(f"measure {text!r}: the cut begins with 0, expected {name}@{k}")
-    if k is None and name in ("P", "R", "Judged"):
-        raise HarnessError(f"measure {text!r} needs a cut, such as {name}@10")
-    return Measure(name, k)
+    if cut.startswith("0"):
+        raise HarnessError(f"measure {text!r}: the cut begins with 0, expected {measure.name}@{int(cut)}")
+    return replace(measure, k=int(cut))
 
 
 def parse_measures(texts: Iterable[str]) -> tuple[Measure, ...]:
     """Several measures; raises HarnessError as `parse_measure` does, and if one is named twice."""
-    out: dict[Measure, None] = {}
+    out: dict[str, Measure] = {}
     for text in texts:
         measure = parse_measure(text)
-        if measure in out:
+        if str(measure) in out:
             raise HarnessError(f"measure {text!r} is named twice")
-        out[measure] = None
-    return tuple(out)
+        out[str(measure)] = measure
+    return tuple(out.values())
+
+
+def split_measures(text: str) -> tuple[str, ...]:
+    """`nDCG@10, RBP(p=0.8,rel=1)` -> its two names: commas inside parentheses do not separate."""
+    return tuple(part.strip() for part in re.split(r",(?![^()]*\))", text) if part.strip())
+
+
+def without_diagnostics(names: Iterable[str]) -> list[str]:
+    """The measures that say how good a run is: those that tests and tables of the best are of."""
+    return [name for name in names if not parse_measure(name).diagnostic]
+
+
+def unbounded(names: Iterable[str]) -> list[str]:
+    """Of those measures, the ones whose extremes over the orders of tied results are not known."""
+    return [name for name in without_diagnostics(names) if not parse_measure(name).tie_bounds]
 
 
 def label(text: str, *, prime: bool) -> str:
     """A measure as papers print its mean: `AP` -> `MAP`, with a prime when unjudged documents are removed."""
     measure = parse_measure(text)
-    mark = "\u2032" if prime and measure.name not in ("Bpref", "Judged", "RelRet") else ""
-    cut = "" if measure.k is None else f"@{measure.k}"
-    return f"{_MEANS.get(measure.name, measure.name)}{mark}{cut}"
+    mark = "\u2032" if prime and measure.primed else ""
+    name = re.split("[@(]", str(measure))[0]
+    return f"{measure.mean or name}{mark}{str(measure).removeprefix(name)}"

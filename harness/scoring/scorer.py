@@ -7,6 +7,7 @@ scoring, drop unjudged documents if prime (which keeps their order), cut at each
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -15,10 +16,11 @@ import numpy.typing as npt
 
 from harness.data.columns import Bools, Floats, Index
 from harness.data.trec import Ids, Qrels, Run
-from harness.errors import HarnessError
-from harness.scoring import measures as m
+from harness.errors import HarnessError, system_raised
 from harness.scoring.lookup import Lookup
+from harness.scoring.measures import parse_measures
 from harness.scoring.protocol import Protocol, Ties
+from harness.scoring.rankings import Judged, Measure, Ranked
 from harness.scoring.scores import Scores
 
 Order = Literal["given", "worst", "best"]
@@ -64,10 +66,10 @@ class Scorer:
         self.qrels = qrels
         self.protocol = protocol
         self.collection = collection
-        self.measures = tuple(measures) if measures is not None else protocol.measures
-        if not self.measures:
+        self._parsed = parse_measures(measures if measures is not None else protocol.measures)
+        if not self._parsed:
             raise HarnessError(f"protocol {protocol.name}: no measures to score")
-        self._parsed = m.parse_measures(self.measures)
+        self.measures = tuple(str(measure) for measure in self._parsed)
         self._topics = {topic: index for index, topic in enumerate(qrels.topics)}
         self._keys = None if keys is None else {doc.encode(): key.encode() for doc, key in keys.items()}
         self._gain = _gain_of(qrels.grade, protocol)
@@ -95,18 +97,19 @@ class Scorer:
     def tie_bounds(self, run: Run) -> tuple[Scores, Scores]:
         """The worst and the best scores that some order of the run's tied results would give.
 
-        Some order gives them always; no order gives lower or higher ones, but for Judged@k, and where a tie
-        crosses the depth and documents are de-duplicated or (nDCG) the ideal is of the retrieved ones, or where
+        Only of the measures for which they are known (`Measure.tie_bounds`): not of Judged@k, nor of those of
+        ir_measures. Some order gives them always; no order gives lower or higher ones, but where a tie crosses the
+        depth and documents are de-duplicated or (nDCG) the ideal is of the retrieved ones, or where
         `ties_deduplicate` is `reference` and `ties` is `file` (equal 32-bit scores of one key differ in 64 bits).
         """
         return self._score(run, "worst"), self._score(run, "best")
 
     def tie_spans(self, run: Run, scores: Scores) -> dict[str, tuple[float, float]]:
-        """Measure -> its lowest and highest mean over the orders of tied results, where they differ; not Judged@k."""
-        if not scores.counts["tied results"]:
+        """Measure -> its lowest and highest mean over the orders of tied results, where they are known and differ."""
+        if not scores.counts["tied results"] or not any(measure.tie_bounds for measure in self._parsed):
             return {}
         worst, best = self.tie_bounds(run)
-        spans = {name: (worst.mean(name), best.mean(name)) for name in self.measures if not name.startswith("Judged")}
+        spans = {name: (worst.mean(name), best.mean(name)) for name in worst.measures}
         return {name: span for name, span in spans.items() if span[1] - span[0] > SAME}
 
     def rankings(self, run: Run, first: int = 20) -> dict[str, Ranking]:
@@ -159,48 +162,64 @@ class Scorer:
         of_run = self._of_run(run)
         columns = {}
         counts: dict[str, int] = {}
-        for graded in sorted({measure.name in m.GRADED for measure in self._parsed}) if order != "given" else [False]:
+        wanted = [measure for measure in self._parsed if order == "given" or measure.tie_bounds]
+        for graded in sorted({measure.graded for measure in wanted}) if order != "given" else [False]:
             ranked, primed, counts = self._rank(run, of_run, order, graded)
             judged = self._judged if self.protocol.ideal == "judged" else self._retrieved(ranked)
-            for measure in self._parsed:
-                if order != "given" and (measure.name in m.GRADED) != graded:
+            for measure in wanted:
+                if order != "given" and measure.graded != graded:
                     continue
-                columns[str(measure)] = self._measure(measure, ranked, primed, judged)
+                level = measure.relevant_from
+                if level is None or level == self.protocol.relevant_from:
+                    results = ranked if measure.diagnostic else primed
+                    columns[measure] = self._column(measure, results, judged, of_run)
+                else:
+                    columns[measure] = self._with_threshold(level, measure)._score(run, order).values[:, 0]
         answered = frozenset(run.topics)
-        values = np.stack([columns[str(measure)] for measure in self._parsed], axis=1)
-        self._leave_out(values, of_run)
         return Scores(
             run.name,
             self.collection,
             self.qrels.edition,
             self.protocol,
-            self.measures,
+            tuple(str(measure) for measure in wanted),
             self.qrels.topics,
-            values,
+            np.stack([columns[measure] for measure in wanted], axis=1),
             self.qrels.sha256,
             run.sha256,
             counts,
             tuple(topic for topic in self.qrels.topics if topic not in answered),
         )
 
-    def _measure(self, measure: m.Measure, ranked: m.Ranked, primed: m.Ranked, judged: m.Judged) -> Floats:
-        if measure.name == "Judged":
-            return m.judged_share(ranked, judged, measure.k)
-        return m.MEASURES[measure.name](primed, judged, measure.k)
+    def _with_threshold(self, level: float, measure: Measure) -> Scorer:
+        """The same for one measure alone, with another relevance threshold."""
+        out = copy(self)
+        out.protocol = replace(self.protocol, relevant_from=level)
+        out._parsed = (measure,)
+        out._relevant = self.qrels.grade >= level
+        out._judged = _judged(self.qrels.topic, self._gain, out._relevant, len(self.qrels.topics))
+        return out
 
-    def _leave_out(self, values: Floats, of_run: Index) -> None:
-        """NaN where the protocol counts a topic out; in place."""
+    def _column(self, measure: Measure, ranked: Ranked, judged: Judged, of_run: Index) -> Floats:
+        """A measure's values, NaN where the protocol counts a topic out."""
+        try:
+            values = measure.function(ranked, judged, measure.k)
+        except HarnessError:
+            raise
+        except Exception as error:  # a measure may be of another package
+            raise system_raised(f"measure {measure}", error) from error
+        if np.shape(values) != (ranked.topics,):
+            raise HarnessError(f"measure {measure}: values of shape {np.shape(values)}, expected {(ranked.topics,)}")
+        out = np.array(values, dtype=np.float64)
         if self.protocol.topics == "answered":
-            missing = np.ones(len(self.qrels.topics), dtype=bool)
+            missing = np.ones(ranked.topics, dtype=bool)
             missing[of_run[of_run >= 0]] = False
-            values[missing] = np.nan
-        if self.protocol.no_relevant == "skip":
-            empty_gain = self._judged.ideal.total(self._judged.ideal.judged) == 0
-            for column, measure in enumerate(self._parsed):
-                if measure.name not in ("Judged", "RelRet"):
-                    values[empty_gain if measure.name in m.GRADED else self._judged.relevant == 0, column] = np.nan
+            out[missing] = np.nan
+        if self.protocol.no_relevant == "skip" and measure.needs_relevant:
+            without_gain = self._judged.ideal.total(self._judged.ideal.judged) == 0
+            out[without_gain if measure.graded else self._judged.relevant == 0] = np.nan
+        return out
 
-    def _rank(self, run: Run, of_run: Index, order: Order, graded: bool) -> tuple[m.Ranked, m.Ranked, dict[str, int]]:
+    def _rank(self, run: Run, of_run: Index, order: Order, graded: bool) -> tuple[Ranked, Ranked, dict[str, int]]:
         """The rankings before and after unjudged documents are removed, and what was counted on the way."""
         topic = of_run[run.topic]
         rows, found_here, seen = self._ordered(run, topic, order, graded)
@@ -260,11 +279,11 @@ class Scorer:
             return None
         return lambda rows: np.unique(ids[rows], return_inverse=True)[1].astype(np.float64)
 
-    def _ranked(self, topic: Index, rank: Index, found: Index, judged: Bools) -> m.Ranked:
+    def _ranked(self, topic: Index, rank: Index, found: Index, judged: Bools) -> Ranked:
         gain, relevant = self._gain[found], self._relevant[found]
         if not judged.all():
             gain, relevant = np.where(judged, gain, 0.0), relevant & judged
-        return m.Ranked(topic, rank, gain, relevant, judged, len(self.qrels.topics))
+        return Ranked(topic, rank, gain, relevant, judged, len(self.qrels.topics))
 
     def _desirable(self, found: Index, graded: bool) -> Floats:
         """How much a result helps by standing early; unjudged documents help Bpref more than non-relevant ones."""
@@ -295,7 +314,7 @@ class Scorer:
         shown = np.array([key.removeprefix(NO_KEY) for key in keys], dtype=np.bytes_)
         return kept, shown, self._table.find(table, topic[kept]), sum(key.startswith(NO_KEY) for key in mapped)
 
-    def _retrieved(self, ranked: m.Ranked) -> m.Judged:
+    def _retrieved(self, ranked: Ranked) -> Judged:
         """The same judgments with an ideal ranking of the retrieved documents only."""
         known = ranked.judged
         ideal = _ideal(ranked.topic[known], ranked.gain[known], ranked.relevant[known], ranked.topics)
@@ -316,17 +335,17 @@ def _gain_of(grade: Floats, protocol: Protocol) -> Floats:
     return gain
 
 
-def _judged(topic: npt.NDArray[np.integer[Any]], gain: Floats, relevant: Bools, topics: int) -> m.Judged:
+def _judged(topic: npt.NDArray[np.integer[Any]], gain: Floats, relevant: Bools, topics: int) -> Judged:
     positive = np.bincount(topic[relevant], minlength=topics)
     negative = np.bincount(topic, minlength=topics) - positive
-    return m.Judged(positive, negative, _ideal(topic, gain, relevant, topics))
+    return Judged(positive, negative, _ideal(topic, gain, relevant, topics))
 
 
-def _ideal(topic: npt.NDArray[np.integer[Any]], gain: Floats, relevant: Bools, topics: int) -> m.Ranked:
+def _ideal(topic: npt.NDArray[np.integer[Any]], gain: Floats, relevant: Bools, topics: int) -> Ranked:
     rows = np.flatnonzero(gain > 0)
     rows = rows[np.lexsort((-gain[rows], topic[rows]))]
     of = topic[rows].astype(np.int64)
-    return m.Ranked(of, _rank_in_topic(of), gain[rows], relevant[rows], np.ones(rows.size, dtype=bool), topics)
+    return Ranked(of, _rank_in_topic(of), gain[rows], relevant[rows], np.ones(rows.size, dtype=bool), topics)
 
 
 def _single(score: Floats) -> npt.NDArray[np.float32]:

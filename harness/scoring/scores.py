@@ -12,6 +12,7 @@ from harness.data.columns import Floats
 from harness.data.frames import frame
 from harness.errors import HarnessError, suggestion
 from harness.io.files import sha256
+from harness.scoring.measures import unbounded
 from harness.scoring.protocol import Protocol
 
 if TYPE_CHECKING:
@@ -41,6 +42,14 @@ def pooled(scores: Sequence[Scores]) -> Scores:
         run_sha256=sha256("".join(s.run_sha256 for s in scores).encode()),
         counts={},
     )
+
+
+def tie_caution(scores: Sequence[Scores]) -> str:
+    """What must be said of runs with ties if the extremes of some measure over their orders are not known; or empty."""
+    first = scores[0]
+    names = unbounded(first.measures) if any(each.counts.get("tied results") for each in scores) else []
+    labels = ", ".join(first.protocol.label(name) for name in names)
+    return f"how far the order of tied results changes {labels} is not known" if labels else ""
 
 
 SCHEMA = "mathir-harness/scores"

@@ -19,8 +19,8 @@ from harness.data.columns import Floats, Index
 from harness.data.trec import Qrels, Run
 from harness.scoring import measures as m
 from harness.scoring import scorer as scoring
-from harness.scoring.measures import Judged, Ranked
 from harness.scoring.protocol import Protocol
+from harness.scoring.rankings import Function, Judged, Ranked
 from harness.scoring.scorer import score
 
 REFERENCE = {
@@ -263,7 +263,7 @@ def judged_of_k(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
     return np.where(found > 0, ranked.total(ranked.judged, k) / (k or 1), np.nan)
 
 
-MUTANTS: dict[str, tuple[str, m.Function]] = {
+MUTANTS: dict[str, tuple[str, Function]] = {
     "log2(rank)": ("nDCG", lambda r, j, k: ndcg_with_discounts(replace(r, rank=np.maximum(r.rank, 1)), j, k, 2)),
     "log2(rank + 2)": ("nDCG", lambda r, j, k: ndcg_with_discounts(r, j, k, 3)),
     "exponential gains": ("nDCG", ndcg_of_exponential_gains),
@@ -290,10 +290,8 @@ def notices(change: Change = lambda how: how) -> set[str]:
 
 
 @pytest.mark.parametrize(("name", "mutant"), MUTANTS.values(), ids=MUTANTS.keys())
-def test_the_comparison_notices_another_measure(monkeypatch: pytest.MonkeyPatch, name: str, mutant: m.Function) -> None:
-    if name == "Judged":
-        monkeypatch.setattr(m, "judged_share", mutant)
-    monkeypatch.setattr(m, "MEASURES", {**m.MEASURES, name: mutant})
+def test_the_comparison_notices_another_measure(monkeypatch: pytest.MonkeyPatch, name: str, mutant: Function) -> None:
+    monkeypatch.setitem(m.MEASURES, name, replace(m.MEASURES[name], function=mutant))
     assert notices() == {name}
 
 

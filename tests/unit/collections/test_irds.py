@@ -43,9 +43,20 @@ class Qrel(NamedTuple):
 class Small:
     """What a dataset of ir_datasets can do, as far as the harness asks for it."""
 
-    docs = [Doc("d1", "Sums", "of integers"), Doc("d2", "Primes", "and sums"), Doc("d3", "Groups", "of order p")]
-    queries = [Query("1", "sums of integers"), Query("2", "groups of order p")]
-    qrels = [Qrel("1", "d1", 2), Qrel("1", "d3", -2), Qrel("2", "d3", 1)]
+    docs = (
+        Doc("d1", "Sums", "of integers"),
+        Doc("d2", "Primes", "and sums"),
+        Doc("d3", "Groups", "of order p"),
+    )
+    queries = (
+        Query("1", "sums of integers"),
+        Query("2", "groups of order p"),
+    )
+    qrels = (
+        Qrel("1", "d1", 2),
+        Qrel("1", "d3", -2),
+        Qrel("2", "d3", 1),
+    )
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         kind, _, what = name.partition("_") if name.startswith("has_") else reversed_partition(name)
@@ -86,7 +97,7 @@ def test_a_run_is_made_and_scored_on_them(tmp_path: Path) -> None:
 
 def test_another_content_of_the_same_name_is_another_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
     before = h.load_corpus(NAME).digest()
-    monkeypatch.setattr(Small, "docs", [*Small.docs[:2], Doc("d3", "Groups", "of order q")])
+    monkeypatch.setattr(Small, "docs", (*Small.docs[:2], Doc("d3", "Groups", "of order q")))
     assert h.load_corpus(NAME).digest() != before
 
 

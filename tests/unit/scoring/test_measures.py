@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import chain
 from math import log2
 
@@ -11,7 +12,8 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.scoring import measures as m
-from harness.scoring.measures import MEASURES, Judged, Measure, Ranked, label, parse_measure
+from harness.scoring.measures import MEASURES, label, parse_measure
+from harness.scoring.rankings import Judged, Ranked
 
 Results = Sequence[float | None]  # a topic's ranking as grades; None is unjudged
 
@@ -87,7 +89,7 @@ CASES: dict[str, tuple[Results, Sequence[float], str, float]] = {
 
 def value(measure: str, ranked: Ranked, judged: Judged) -> list[float]:
     parsed = parse_measure(measure)
-    found: list[float] = MEASURES[parsed.name](ranked, judged, parsed.k).tolist()
+    found: list[float] = parsed.function(ranked, judged, parsed.k).tolist()
     return found
 
 
@@ -139,28 +141,30 @@ def test_running_counts_begin_anew_with_each_topic() -> None:
 
 @pytest.mark.parametrize("measure", sorted(MEASURES))
 def test_measures_take_no_results_at_all(measure: str) -> None:
-    found = MEASURES[measure](*made(([], [1, 0]), ([], [0])), 5)
+    found = MEASURES[measure].function(*made(([], [1, 0]), ([], [0])), 5)
     assert found.shape == (2,)
-    assert np.isnan(found).all() if measure == "Judged" else not found.any()
+    assert np.isnan(found).all() if MEASURES[measure].diagnostic else not found.any()
 
 
 # Names.
 
 
 @pytest.mark.parametrize(
-    ("text", "measure"),
+    ("text", "name", "k"),
     [
-        ("nDCG", Measure("nDCG")),
-        ("nDCG@10", Measure("nDCG", 10)),
-        ("AP", Measure("AP")),
-        ("P@1", Measure("P", 1)),
-        ("R@1000", Measure("R", 1000)),
-        ("RR@10", Measure("RR", 10)),
-        ("RelRet", Measure("RelRet")),
+        ("nDCG", "nDCG", None),
+        ("nDCG@10", "nDCG", 10),
+        ("AP", "AP", None),
+        ("P@1", "P", 1),
+        ("R@1000", "R", 1000),
+        ("RR@10", "RR", 10),
+        ("RelRet", "RelRet", None),
     ],
 )
-def test_measures_are_parsed_and_written(text: str, measure: Measure) -> None:
-    assert parse_measure(text) == measure
+def test_measures_are_parsed_and_written(text: str, name: str, k: int | None) -> None:
+    measure = parse_measure(text)
+    assert measure == replace(MEASURES[name], k=k)
+    assert measure.function is MEASURES[name].function
     assert str(measure) == text
 
 

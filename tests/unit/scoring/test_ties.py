@@ -231,6 +231,8 @@ def test_tie_bounds_without_ties_are_the_scores() -> None:
     scorer = Scorer(Qrels.from_dict("e", {"a": {"x": 1, "y": 0}, "b": {"x": 2, "y": 1}}), PLAIN)
     run = run_of({"b": [("y", 1.0)], "a": [("y", 2.0), ("x", 1.0)]})
     worst, best = scorer.tie_bounds(run)
-    np.testing.assert_array_equal(worst.values, scorer(run).values)
-    np.testing.assert_array_equal(best.values, scorer(run).values)
+    assert worst.measures == best.measures == tuple(name for name in PLAIN.measures if not name.startswith("Judged"))
+    for name in worst.measures:
+        np.testing.assert_array_equal(worst.column(name), scorer(run).column(name))
+        np.testing.assert_array_equal(best.column(name), scorer(run).column(name))
     assert worst.counts["tied results"] == 0

@@ -1,0 +1,223 @@
+"""Measures of the library ir_measures, computed on rankings that a protocol has prepared already.
+
+What the library is given is what our own measures are given: rankings after depth, de-duplication, tie order and
+removal of unjudged documents. Topics and documents have numbers for names and results have distinct scores, so that
+no rule of the library for ties or names decides anything. A measure that has a threshold `rel` is given judgments of
+0 and 1, by `rel` if it says so and else by the protocol's `relevant_from`; the others get the protocol's gains, which
+must be whole, and if the protocol's ideal is of retrieved documents, theirs is as well. What tied results could
+change is not known for any of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from harness.data.columns import Floats
+from harness.errors import HarnessError, suggestion
+from harness.scoring.rankings import Function, Judged, Measure, Ranked
+
+Theirs = Any  # a measure or a provider of the library, which has no types
+MISSING = "ir_measures is not installed (pip install 'mathir-harness[measures]')"
+# Not pyndeval, whose measures need judgments of subtopics, nor accuracy, which divides by 0, nor ranx, which adds none.
+PROVIDERS = ("pytrec_eval", "cwl_eval", "compat", "msmarco", "gdeval")
+MOST = {"gdeval": 4}  # the largest gain that a provider takes
+LARGEST_GAIN = 1000  # for the others: trec_eval counts the documents of every gain up to the largest
+MEANS = {"AP": "MAP", "RR": "MRR"}
+KINDS = {int: "a whole number", float: "a number", bool: "True or False"}
+COUNTS = ("NumRet", "NumRel", "NumQ")  # defined without relevant documents
+# Parameter -> least and largest value that has a meaning.
+RANGES: Mapping[str, tuple[float, float]] = {
+    "cutoff": (1, 999_999_999),
+    "rel": (1, LARGEST_GAIN),
+    "p": (0, 1),
+    "recall": (0, 1),
+    "beta": (0, LARGEST_GAIN),
+    "T": (0, LARGEST_GAIN),
+    "min_rel": (0, LARGEST_GAIN),
+    "max_rel": (1, LARGEST_GAIN),
+}
+
+
+def missing() -> bool:
+    """Whether the library is not installed."""
+    return importlib.util.find_spec("ir_measures") is None
+
+
+def names() -> set[str]:
+    """The names of the measures that it can compute for us; none if it is not installed."""
+    return set() if missing() else {known.NAME for _, provider in _providers() for known in provider.SUPPORTED_MEASURES}
+
+
+def _providers() -> Iterator[tuple[str, Theirs]]:
+    import ir_measures
+
+    return ((name, ir_measures.providers.registry[name]) for name in PROVIDERS)
+
+
+def find(text: str) -> Measure | str:
+    """The measure that `text` names; a plainer spelling if there is one; `text` itself if it is none of these measures.
+
+    Raises
+    ------
+    HarnessError
+        It takes no such parameter or value, or what it needs to be computed is not here.
+    """
+    match = re.fullmatch(r"([A-Za-z]\w{0,20})(?:\((.{0,100})\))?(?:@([0-9]{1,9}(?:\.[0-9]{1,9})?))?", text, re.ASCII)
+    if match is None or missing():
+        return text
+    import ir_measures
+
+    name, inside, cut = match.groups()
+    registered = ir_measures.measures.registry.get(name)
+    if registered is None:
+        return text
+    if name != registered.NAME or registered.params:
+        raise HarnessError(f"measure {text!r} is unknown; did you mean {str(registered)!r}?")
+    given = _parameters(text, inside or "")
+    if cut is not None:
+        if registered.AT_PARAM in given:
+            raise HarnessError(f"measure {text!r}: says {registered.AT_PARAM!r} twice")
+        given[registered.AT_PARAM] = float(cut) if "." in cut else int(cut)
+    given = _checked(text, given, registered)
+    k = given.get("cutoff")
+    written = ",".join(f"{key}={value!r}" for key, value in given.items() if key != "cutoff")
+    full = f"{name}({written})" if written else name
+    spelling = full if k is None else f"{full}@{k}"
+    if not written and spelling != text:
+        return spelling
+    # Judgments are 0 and 1 for a measure with a threshold; without one, NumRet counts all results.
+    binary = "rel" in registered.SUPPORTED_PARAMS and (name != "NumRet" or "rel" in given)
+    threshold = given.pop("rel", None)
+    measure = type(registered)(**given, **({"rel": 1} if binary else {}))
+    return Measure(
+        full,
+        _function(spelling, measure, *_provider(text, measure), binary),
+        graded=not binary,
+        needs_relevant=name not in COUNTS,
+        primed=name != "Bpref",
+        mean=MEANS.get(name, ""),
+        relevant_from=threshold,
+        k=k,
+    )
+
+
+def _parameters(text: str, inside: str) -> dict[str, Any]:
+    try:
+        call = ast.parse(f"f({inside})", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args or any(key.arg is None for key in call.keywords):
+            raise ValueError
+        out = {str(key.arg): ast.literal_eval(key.value) for key in call.keywords}
+        if len(out) < len(call.keywords):
+            raise ValueError
+        return out
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        raise HarnessError(f"measure {text!r}: expected parameters as in RBP(p=0.8,rel=2) or AP(rel=2)@10") from None
+
+
+def _checked(text: str, given: Mapping[str, Any], registered: Theirs) -> dict[str, Any]:
+    """The parameters in the library's order, each with a value that it takes and that has a meaning."""
+    known = registered.SUPPORTED_PARAMS
+    for key in given:
+        if key not in known:
+            raise HarnessError(f"measure {text!r} has no parameter {key!r}; {suggestion(key, known)}")
+    if "gains" in given:
+        raise HarnessError(f"measure {text!r}: gains are the protocol's, not the measure's")
+    out: dict[str, Any] = {}
+    for key, info in known.items():
+        if key not in given:
+            if info.required:
+                such = f"{key}={3 if info.dtype is int else 0.5}"
+                what = f"a cut, such as {text}@10" if key == "cutoff" else f"{key!r}, such as {such}"
+                raise HarnessError(f"measure {text!r} needs {what}")
+            continue
+        value = given[key]
+        if info.dtype is float and type(value) is int:
+            value = float(value)
+        low, high = RANGES.get(key, (-math.inf, math.inf))
+        number = type(value) in (int, float)
+        if type(value) is not info.dtype or not info.validate(value) or (number and not low <= value <= high):
+            wide = f" from {low:,} to {high:,}" if key in RANGES else ""
+            expected = f"one of {', '.join(info.choices)}" if info.dtype is str else f"{KINDS[info.dtype]}{wide}"
+            raise HarnessError(f"measure {text!r}: {key!r} is {given[key]!r}, expected {expected}")
+        out[key] = value
+    if round(out.get("recall", 0.0), 2) != out.get("recall", 0.0):
+        raise HarnessError(
+            f"measure {text!r}: 'recall' has more than two digits after the point, which trec_eval drops"
+        )
+    return out
+
+
+def _provider(text: str, measure: Theirs) -> tuple[str, Theirs]:
+    """The name and the provider by which the library computes a measure here."""
+    lacking = []
+    for name, provider in _providers():
+        if provider.supports(measure):
+            if provider.is_available():
+                return name, provider
+            lacking.append(f"{name} ({provider.install_instructions()})")
+    if lacking:
+        raise HarnessError(f"measure {text!r}: ir_measures computes it by {' or '.join(lacking)}, which is not here")
+    if measure.AT_PARAM == "cutoff" and "cutoff" in measure.SUPPORTED_PARAMS:
+        uncut = {key: value for key, value in measure.params.items() if key != "cutoff"}
+        other = type(measure)(**uncut) if "cutoff" in measure.params else measure @ 10
+        if any(provider.supports(other) for _, provider in _providers()):
+            what = "has no cut in ir_measures" if "cutoff" in measure.params else f"needs a cut, such as {text}@10"
+            raise HarnessError(f"measure {text!r} {what}")
+    raise HarnessError(f"measure {text!r}: ir_measures computes it, if at all, by none of {', '.join(PROVIDERS)}")
+
+
+def _function(name: str, measure: Theirs, provider_name: str, provider: Theirs, binary: bool) -> Function:
+    most = MOST.get(provider_name, LARGEST_GAIN)
+
+    def function(ranked: Ranked, judged: Judged, k: int | None) -> Floats:  # the cut is the measure's own already
+        values = np.zeros(ranked.topics)
+        if not ranked.topic.size:
+            return values
+        gains = ranked.gain if binary else np.concatenate((ranked.gain, judged.ideal.gain))
+        if not binary and (wrong := gains[(gains != np.floor(gains)) | (gains > most) | (gains < 0)]).size:
+            raise HarnessError(
+                f"measure {name}: a gain is {wrong[0]:g}, "
+                f"ir_measures ({provider_name}) takes whole numbers up to {most}"
+            )
+        qrels, run = _prepared(ranked, judged, binary)
+        try:
+            for found in provider.evaluator([measure], qrels).iter_calc(run):
+                values[int(found.query_id)] = found.value
+        except Exception as error:  # whatever the library and its providers raise
+            raise HarnessError(f"measure {name}: ir_measures ({provider_name}) raises {error!r}") from error
+        return values
+
+    return function
+
+
+def _prepared(
+    ranked: Ranked, judged: Judged, binary: bool
+) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]]:
+    """Judgments and run as the library takes them, of the topics that have results.
+
+    Results are named by their ranks; judged documents that were not retrieved, by numbers below 0.
+    """
+    grades = ranked.relevant.astype(np.int64) if binary else ranked.gain.astype(np.int64)
+    qrels: dict[str, dict[str, int]] = {}
+    run: dict[str, dict[str, float]] = {}
+    ends = np.flatnonzero(np.concatenate((ranked.topic[1:] != ranked.topic[:-1], [True]))) + 1
+    for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+        topic = int(ranked.topic[start])
+        names = range(end - start)
+        run[str(topic)] = {str(rank): float(end - start - rank) for rank in names}
+        known = ranked.judged[start:end].tolist()
+        found = {str(rank): grade for rank, grade in zip(names, grades[start:end].tolist(), strict=True) if known[rank]}
+        many, total = int(judged.relevant[topic]), int(judged.relevant[topic] + judged.nonrelevant[topic])
+        ideal = [1] * many if binary else judged.ideal.gain[judged.ideal.topic == topic].astype(np.int64).tolist()
+        left = list((Counter(ideal) - Counter(grade for grade in found.values() if grade > 0)).elements())
+        left += [0] * (total - len(found) - len(left))
+        qrels[str(topic)] = found | {str(-number): grade for number, grade in enumerate(left, 1)}
+    return qrels, run
