@@ -6,13 +6,11 @@ chosen there, and the reported topics see the chosen one alone.
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.settings import checked_settings, import_from_here, sweep_folder, swept
+from harness.cli.settings import checked_settings, fixed, import_from_here, sweep_folder, swept, unvaried
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.trec import TAG
@@ -44,7 +42,7 @@ def run(cfg: DictConfig) -> float | None:
     overrides = swept()
     check(settings, sweeping=bool(overrides))
     if overrides:
-        return point(settings, overrides, sweep_folder(settings["output"]))
+        return point(settings, overrides, unvaried(cfg), sweep_folder())
     report(settings)
     return None
 
@@ -98,8 +96,8 @@ def report(settings: Mapping[str, Any], suffix: str = "", remarks: Sequence[str]
     out(f"report: {first_page(write_report(page, folder, settings['formats']))}")
 
 
-def point(settings: Mapping[str, Any], overrides: Mapping[str, str], folder: Path) -> float:
-    """One configuration of a sweep, produced and scored; the mean of the first measure."""
+def point(settings: Mapping[str, Any], overrides: Mapping[str, str], rest: object, folder: Path) -> float:
+    """One configuration of a sweep, produced and scored; the mean of the first measure. `rest` is what is not swept."""
     edition = None if settings["edition"] is None else str(settings["edition"])
     named = [(str(settings["collection"]["name"]), edition)]
     if settings["tune"]:
@@ -109,16 +107,16 @@ def point(settings: Mapping[str, Any], overrides: Mapping[str, str], folder: Pat
     basis, said = [], []
     for name, edition in named:
         found = _task(settings, name, edition, _SHARED)
-        produced = _produce(settings, found, run_suffix(overrides))
+        produced = _produce(settings, found, run_suffix(overrides, fixed()))
         scored.append(found.scorer(produced.run))
         files[str(produced.path)] = produced.run.sha256
-        basis += [produced.basis, found.scorer.qrels.sha256]
+        basis += [produced.basis, found.scorer.qrels.sha256, repr(found.scorer.protocol)]
         if found.corpus is not None and found.coverage is not None and not found.coverage.complete:
             said.append(f"{name}: {found.coverage.sentence(found.scorer.protocol, found.corpus.notes)}.")
     protocol = scored[0].protocol
     means = {protocol.label(measure): _pooled(scored, measure) for measure in scored[0].measures}
     n = sum(scores.n(scored[0].measures[0]) for scores in scored)
-    digest = key({"basis": basis})
+    digest = key({"basis": basis, "rest": rest})
     made = Point(overrides, files, means, n, settings=settings, basis=digest, said=tuple(said))
     write_point(folder, made)
     first = means[protocol.label(scored[0].measures[0])]
@@ -136,12 +134,16 @@ def _pooled(scored: Sequence[Scores], measure: str) -> float | None:
     return sum(scores.mean(measure) * count for scores, count in zip(scored, n, strict=True) if count) / sum(n)
 
 
-def run_suffix(overrides: Mapping[str, str]) -> str:
-    """What distinguishes the runs of a sweep's points: `-k1=0.9-b=0.4`; a digest stands for what fits no file name."""
+def run_suffix(overrides: Mapping[str, str], fixed: Collection[str]) -> str:
+    """What distinguishes the runs of a sweep's points: `-k1=0.9-b=0.4`; a digest stands for what fits no file name.
+
+    Parameters
+    ----------
+    fixed : keys that do not vary; those of a system's parameters are named all the same.
+    """
     parts = []
-    varied = set(json.loads(os.environ.get("HARNESS_VARIED", "[]"))) - {"system", "collection"}
     for name, value in overrides.items():
-        if "." in name or name in varied:
+        if "." in name or name not in {*fixed, "system", "collection"}:
             plain = value if TAG.fullmatch(f"x{value}") else key({"value": value})[:8]
             parts.append(f"-{name.rpartition('.')[2]}={plain}")
     suffix = "".join(parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import copy
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,6 +64,30 @@ def swept() -> dict[str, str]:
     return {name.lstrip("+"): value for name, _, value in pairs if name != "sweep"}
 
 
-def sweep_folder(output: str) -> Path:
+def fixed() -> frozenset[str]:
+    """The keys that do not vary in this sweep, among those that its command line gives."""
+    from hydra.core.hydra_config import HydraConfig
+
+    return frozenset(HydraConfig.get().job.config.override_dirname.exclude_keys)
+
+
+def unvaried(cfg: DictConfig) -> object:
+    """The configuration of this point of a sweep without the system's parameters that vary.
+
+    Interpolations are left as they stand, since their values may vary with those.
+    """
+    from omegaconf import OmegaConf
+
+    rest = copy.deepcopy(cfg)
+    for name in swept().keys() - fixed():
+        if name.startswith("system."):
+            OmegaConf.update(rest, name, None)
+    return OmegaConf.to_container(rest)
+
+
+def sweep_folder() -> Path:
     """Where the points of this sweep are kept: a folder of its own for every command line."""
-    return Path(output) / "sweeps" / os.environ["HARNESS_SWEEP"]
+    from hydra.core.hydra_config import HydraConfig
+
+    sweep = HydraConfig.get().sweep
+    return Path(sweep.dir) / sweep.subdir
