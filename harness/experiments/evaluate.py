@@ -178,8 +178,8 @@ def compare(
         permutations=permutations,
         seed=seed,
     )
-    name = evaluation.collection.config.get("cluster")
-    if name is None:
+    name = evaluation.collection.cluster
+    if not name:
         return found
     said = f"{found.correction}; topics that share their {name} are averaged first, n counts such groups"
     return replace(found, correction=said)
@@ -210,9 +210,9 @@ def evaluation_to_json(evaluation: Evaluation, comparison: Comparison | None = N
 
 def _own_corpus(collection: Collection) -> Corpus | None:
     """The corpus that the collection names, if it is here and small: large ones are not read for texts."""
-    if "corpus" not in collection.config:
+    if not collection.corpus:
         return None
-    corpus = load_corpus(str(collection.config["corpus"]))
+    corpus = load_corpus(collection.corpus)
     if corpus.state() != "here" or not all(path.is_file() for path in corpus.paths):
         return None
     return corpus if sum(path.stat().st_size for path in corpus.paths) <= MOST_READ else None

@@ -43,7 +43,7 @@ def slow(path, content):
     time.sleep(60)
 folder._write = slow
 commit = "0123456789abcdef0123456789abcdef01234567"
-fetch.fetch([folder.Folder("owner/name", commit, "data", 1, "0" * 64)])
+fetch.fetch([folder.Folder("owner/name", commit, "data", 1, "0" * 64, "")])
 """
 DOWNLOAD = """
 from harness.sources.fetch import Resource, fetch_one
