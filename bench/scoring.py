@@ -139,10 +139,10 @@ def files() -> list[tuple[Path, str, str]]:
     """(run file, collection, edition) of the 60 runs."""
     paper = load_paper("crossmath")
     fetch(paper.files())
-    entries = paper.archive["collections"]
+    assert paper.config.archive is not None
+    entries = paper.config.archive.collections
     return [
-        (local(run.file), str(entries[run.collection]["collection"]), str(entries[run.collection]["edition"]))
-        for run in paper.runs
+        (local(run.file), entries[run.collection].collection, entries[run.collection].edition) for run in paper.runs
     ]
 
 

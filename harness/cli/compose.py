@@ -64,23 +64,24 @@ def main(command: str, arguments: Sequence[str]) -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"
     named = next((a.partition("=")[2] for a in arguments if a.startswith("sweep=")), "null")
     sweep = {} if named == "null" else config.load("sweep", named)[0]
-    if sweep and not {"-m", "--multirun"} & set(arguments):
-        arguments = ["--multirun", *arguments]
-    os.environ["HARNESS_VARIED"] = json.dumps(_varied(arguments))
-    # The points of a sweep find each other by this, also when a launcher runs them in other processes.
-    content = {"command": command, "arguments": sorted(arguments), "sweep": sweep}
-    os.environ["HARNESS_SWEEP"] = content_key(content)[:12]
-    sys.argv = [f"harness {command}", *arguments]
+    multirun = bool({"-m", "--multirun"} & set(arguments))
+    if not multirun and (sweep or "hydra.mode=MULTIRUN" in arguments):
+        multirun, arguments = True, ["--multirun", *arguments]
+    # The points of a sweep find each other by this.
+    kept = content_key({"command": command, "arguments": sorted(arguments), "sweep": sweep})[:12]
+    told = [f"harness {command}", *arguments]
+    sys.argv = [*told, *_for_points(arguments, kept)] if multirun else told
     ours = str(config.folders()[0].resolve())
     task = _task(command)
 
     @wraps(task)
     def job(cfg: DictConfig) -> float | None:
+        sys.argv = told  # which reports show
         interrupt.in_worker()
         try:
             return task(cfg)
         except HarnessError as error:
-            if not _failed_point(cfg, error):
+            if not _failed_point(error):
                 raise _StoppedError(error) from None
             return float("nan")
         except Exception as error:
@@ -100,10 +101,11 @@ def main(command: str, arguments: Sequence[str]) -> None:
         if said.startswith("Error parsing override"):
             said += f"; expected KEY=VALUE, such as {GROUPS[command][0]}=NAME"
         raise HarnessError(f"{command}: {said}") from error
+    sys.argv = told
     if stopped is not None:
         raise stopped
-    if command == "run" and {"-m", "--multirun"} & set(arguments):
-        _summarise(arguments)
+    if command == "run" and multirun:
+        _summarise(arguments, kept)
 
 
 def _task(command: str) -> Callable[[DictConfig], float | None]:
@@ -114,17 +116,24 @@ def _task(command: str) -> Callable[[DictConfig], float | None]:
     return {"reproduce": reproduce, "run": run}[command]
 
 
-def _varied(arguments: Sequence[str]) -> list[str]:
-    """The keys that are given several values."""
-    found = []
-    for match in filter(None, map(OVERRIDE.fullmatch, arguments)):
-        outside = re.sub(r"\[[^\]]*\]|\{[^}]*\}|'[^']*'|\"[^\"]*\"", "", match["value"])
-        if "," in outside or re.search(r"\b(?:choice|range|interval|glob|sort|shuffle|tag)\(", outside):
-            found.append(match["key"])
-    return found
+def _for_points(arguments: Sequence[str], kept: str) -> list[str]:
+    """What the points of a sweep must know, as keys of Hydra's own, which go with them to whatever machine they run on.
+
+    These are the folder in which they are kept (`sweep_folder`), and the keys that do not vary (`fixed`).
+    """
+    given = [match for match in map(OVERRIDE.fullmatch, arguments) if match]
+    fixed = [match["key"] for match in given if not _has_several(match["value"])]
+    excluded = f"hydra.job.config.override_dirname.exclude_keys={json.dumps(fixed)}"
+    return [f"hydra.sweep.subdir='sweeps/{kept}'", excluded]
 
 
-def _failed_point(cfg: DictConfig, error: HarnessError) -> bool:
+def _has_several(value: str) -> bool:
+    """Whether an override gives its key several values."""
+    outside = re.sub(r"\[[^\]]*\]|\{[^}]*\}|'[^']*'|\"[^\"]*\"", "", value)
+    return "," in outside or bool(re.search(r"\b(?:choice|range|interval|glob|sort|shuffle|tag)\(", outside))
+
+
+def _failed_point(error: HarnessError) -> bool:
     """Whether the fault is one point's of a sweep: then it is kept, and the sweep goes on."""
     from harness.experiments.sweep import Point, write_point
 
@@ -133,18 +142,22 @@ def _failed_point(cfg: DictConfig, error: HarnessError) -> bool:
         return False
     if isinstance(error, SystemRaisedError):
         tell(error.trace)
-    write_point(sweep_folder(str(cfg.output)), Point(overrides, error=str(error).splitlines()[0]))
+    write_point(sweep_folder(), Point(overrides, error=str(error).splitlines()[0]))
     return True
 
 
-def _summarise(arguments: Sequence[str]) -> None:
+def _summarise(arguments: Sequence[str], kept: str) -> None:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
     from harness.cli.run import summarise
     from harness.render.write import FORMATS
 
     import_from_here()
-    given = {name: value for name, _, value in (argument.partition("=") for argument in arguments)}
-    formats = [name.strip() for name in given.get("formats", "").strip("[]").split(",") if name.strip()]
-    summarise(sweep_folder(given.get("output", "reports")), formats or FORMATS)
+    overrides = OverridesParser.create().parse_overrides([text for text in arguments if OVERRIDE.fullmatch(text)])
+    given = {override.key_or_group: override.value() for override in overrides}
+    formats = given.get("formats")
+    folder = Path(str(given.get("output", "reports"))) / "sweeps" / kept
+    summarise(folder, formats if isinstance(formats, list) else FORMATS)
 
 
 def _line(error: Exception) -> str:

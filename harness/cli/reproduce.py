@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from harness.cli.settings import checked_settings
+from harness.cli.settings import ReproduceSettings, checked
 from harness.io.console import out, out_table, say, track
 
 if TYPE_CHECKING:
@@ -25,17 +25,17 @@ def reproduce(cfg: DictConfig) -> None:
     from harness.reports.paper import paper_report
     from harness.store.provenance import provenance
 
-    settings = checked_settings(cfg, "reproduce")
-    paper_key = settings["paper"].get("key")
-    output = Path(settings["output"])
+    settings = checked(ReproduceSettings, cfg, "reproduce")
+    paper_key = settings.paper.get("key")
+    output = Path(settings.output)
     if paper_key == "demo":
         _demonstrate(settings, output)
         return
     for key in paper.paper_names() if paper_key == "all" else [str(paper_key)]:
         reproduction = recompute(paper.load_paper(key), say, track)
         files = {file.name: file.sha256 for file in reproduction.paper.files()}
-        report = paper_report(reproduction, provenance(files), settings["alpha"], settings["seed"])
-        written = report.write(output / key, settings["formats"])
+        report = paper_report(reproduction, provenance(files), settings.alpha, settings.seed)
+        written = report.write(output / key, settings.formats)
         out(reproduction.line)
         if paper_key != "all":
             out(f"report: {first_page(written)}")
@@ -43,18 +43,18 @@ def reproduce(cfg: DictConfig) -> None:
         out(f"reports: {output}")
 
 
-def _demonstrate(settings: dict[str, Any], output: Path) -> None:
+def _demonstrate(settings: ReproduceSettings, output: Path) -> None:
     from harness.experiments.demo import demonstrate
     from harness.experiments.evaluate import compare, evaluate
     from harness.render.write import first_page
     from harness.reports.comparison import headline, report
 
-    for made in demonstrate(Path(settings["runs"]), say):
+    for made in demonstrate(Path(settings.runs), say):
         evaluation = replace(evaluate(made.task, *made.runs.values()), seconds=made.seconds)
-        comparison = compare(evaluation, made.baseline, alpha=settings["alpha"], seed=settings["seed"])
+        comparison = compare(evaluation, made.baseline, alpha=settings.alpha, seed=settings.seed)
         out(headline(evaluation))
         _out_means(evaluation.scores, comparison)
-        written = report(evaluation, comparison).write(output / evaluation.task.collection.name, settings["formats"])
+        written = report(evaluation, comparison).write(output / evaluation.task.collection.name, settings.formats)
         out(f"report: {first_page(written)}\n")
 
 

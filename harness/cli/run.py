@@ -6,13 +6,12 @@ chosen there, and the reported topics see the chosen one alone.
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from harness.cli.settings import checked_settings, import_from_here, sweep_folder, swept
+from harness.cli.settings import RunSettings, checked, fixed, import_from_here, sweep_folder, swept, unvaried
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.trec import TAG
@@ -21,7 +20,7 @@ from harness.experiments.evaluate import cautions, evaluate
 from harness.experiments.produce import Produced, produce
 from harness.experiments.sweep import Point, best_of, read_points, write_point
 from harness.experiments.task import Task, judged_pool, present, task, training_judgments
-from harness.io import config
+from harness.io import checks, config
 from harness.io.console import out, say
 from harness.render.write import first_page
 from harness.reports.comparison import headline
@@ -41,30 +40,26 @@ if TYPE_CHECKING:
 def run(cfg: DictConfig) -> float | None:
     """One run, or one point of a sweep: then the mean of the first measure."""
     import_from_here()
-    settings = checked_settings(cfg, "run")
+    settings = checked(RunSettings, cfg, "run")
     overrides = swept()
     check(settings, sweeping=bool(overrides))
     if overrides:
-        return point(settings, overrides, sweep_folder(settings["output"]))
+        return point(settings, overrides, unvaried(cfg), sweep_folder())
     report(settings)
     return None
 
 
-def check(settings: Mapping[str, Any], sweeping: bool) -> None:
+def check(settings: RunSettings, sweeping: bool) -> None:
     """Raise HarnessError if a key is missing or cannot be meant."""
     for group in ("collection", "system"):
-        if not settings.get(group):
+        if not getattr(settings, group):
             known = suggestion("", config.names(group))
             raise HarnessError(f"run: key {group!r} is missing; name one with {group}=NAME ({known})")
-    for name in ("tune", "training"):
-        value = settings[name]
-        if value is not None and not (isinstance(value, list) and value and all(isinstance(v, str) for v in value)):
-            raise HarnessError(f"run: key {name!r} is {value!r}, expected a list of collections, such as [mini-task1]")
-    if settings["tune"] and not sweeping:
+    if settings.tune and not sweeping:
         raise HarnessError("run: key 'tune' is for sweeps; add -m and several values of a key, or sweep=NAME")
-    if settings["tune"]:
-        reported = load_collection(str(settings["collection"]["name"])).topics().ids()
-        for name in settings["tune"]:
+    if settings.tune:
+        reported = load_collection(_name(settings.collection)).topics().ids()
+        for name in settings.tune:
             if shared := reported & load_collection(name.partition("/")[0]).topics().ids():
                 raise HarnessError(
                     f"run: key 'tune': {name} holds topic {min(shared)!r}, which is to be reported "
@@ -72,21 +67,20 @@ def check(settings: Mapping[str, Any], sweeping: bool) -> None:
                 )
 
 
-def report(settings: Mapping[str, Any], suffix: str = "", remarks: Sequence[str] = ()) -> None:
+def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ()) -> None:
     """Produce, score and report one run."""
-    edition = None if settings["edition"] is None else str(settings["edition"])
-    found = _task(settings, str(settings["collection"]["name"]), edition, {})
+    found = _task(settings, _name(settings.collection), settings.edition, {})
     produced = _produce(settings, found, suffix)
     evaluation = evaluate(found, produced.run)
-    remarks = (*notes(build_system(settings["system"], "run: system")), *remarks)
-    if settings["training"]:
-        remarks = (f"Learnt from the judgments of {', '.join(settings['training'])}.", *remarks)
+    remarks = (*notes(build_system(settings.system or {}, "run: system")), *remarks)
+    if settings.training:
+        remarks = (f"Learnt from the judgments of {', '.join(settings.training)}.", *remarks)
     if produced.run.name.endswith(MARK):
         said = (
             "Something here was learnt from judgments of the very topics that are ranked: every number is optimistic."
         )
         remarks = (said, *remarks)
-    if settings["rerank"]:
+    if settings.rerank:
         remarks = ("The system ranked the judged documents of each topic, nothing else.", *remarks)
     page = comparison_report(evaluation, remarks=remarks)
     if said := evaluation.coverage_sentence():
@@ -95,32 +89,31 @@ def report(settings: Mapping[str, Any], suffix: str = "", remarks: Sequence[str]
         say(f"warning: {caution}")
     out(headline(evaluation))
     out(f"run: {produced.path}")
-    folder = Path(settings["output"]) / found.collection.name / produced.run.name
-    out(f"report: {first_page(page.write(folder, settings['formats']))}")
+    folder = Path(settings.output) / found.collection.name / produced.run.name
+    out(f"report: {first_page(page.write(folder, settings.formats))}")
 
 
-def point(settings: Mapping[str, Any], overrides: Mapping[str, str], folder: Path) -> float:
-    """One configuration of a sweep, produced and scored; the mean of the first measure."""
-    edition = None if settings["edition"] is None else str(settings["edition"])
-    named = [(str(settings["collection"]["name"]), edition)]
-    if settings["tune"]:
-        named = [(name, edition or None) for name, _, edition in (entry.partition("/") for entry in settings["tune"])]
+def point(settings: RunSettings, overrides: Mapping[str, str], rest: object, folder: Path) -> float:
+    """One configuration of a sweep, produced and scored; the mean of the first measure. `rest` is what is not swept."""
+    named = [(_name(settings.collection), settings.edition)]
+    if settings.tune:
+        named = [(name, edition or None) for name, _, edition in (entry.partition("/") for entry in settings.tune)]
     scored: list[Scores] = []
     files: dict[str, str] = {}
     basis, said = [], []
     for name, edition in named:
         found = _task(settings, name, edition, _SHARED)
-        produced = _produce(settings, found, run_suffix(overrides))
+        produced = _produce(settings, found, run_suffix(overrides, fixed()))
         scored.append(found.scorer(produced.run))
         files[str(produced.path)] = produced.run.sha256
-        basis += [produced.basis, found.scorer.qrels.sha256]
+        basis += [produced.basis, found.scorer.qrels.sha256, repr(found.scorer.protocol)]
         if found.corpus is not None and found.coverage is not None and not found.coverage.complete:
             said.append(f"{name}: {found.coverage.sentence(found.scorer.protocol, found.corpus.notes)}.")
     protocol = scored[0].protocol
     means = {protocol.label(measure): _pooled(scored, measure) for measure in scored[0].measures}
     n = sum(scores.n(scored[0].measures[0]) for scores in scored)
-    digest = key({"basis": basis})
-    made = Point(overrides, files, means, n, settings=settings, basis=digest, said=tuple(said))
+    digest = key({"basis": basis, "rest": rest})
+    made = Point(overrides, files, means, n, settings=asdict(settings), basis=digest, said=tuple(said))
     write_point(folder, made)
     first = means[protocol.label(scored[0].measures[0])]
     where = ", ".join(name for name, _ in named)
@@ -137,12 +130,16 @@ def _pooled(scored: Sequence[Scores], measure: str) -> float | None:
     return sum(scores.mean(measure) * count for scores, count in zip(scored, n, strict=True) if count) / sum(n)
 
 
-def run_suffix(overrides: Mapping[str, str]) -> str:
-    """What distinguishes the runs of a sweep's points: `-k1=0.9-b=0.4`; a digest stands for what fits no file name."""
+def run_suffix(overrides: Mapping[str, str], fixed: Collection[str]) -> str:
+    """What distinguishes the runs of a sweep's points: `-k1=0.9-b=0.4`; a digest stands for what fits no file name.
+
+    Parameters
+    ----------
+    fixed : keys that do not vary; those of a system's parameters are named all the same.
+    """
     parts = []
-    varied = set(json.loads(os.environ.get("HARNESS_VARIED", "[]"))) - {"system", "collection"}
     for name, value in overrides.items():
-        if "." in name or name in varied:
+        if "." in name or name not in {*fixed, "system", "collection"}:
             plain = value if TAG.fullmatch(f"x{value}") else key({"value": value})[:8]
             parts.append(f"-{name.rpartition('.')[2]}={plain}")
     suffix = "".join(parts)
@@ -168,7 +165,8 @@ def summarise(folder: Path, formats: Sequence[str]) -> None:
                 f"Tuned: {len(points)} configurations were tried on {', '.join(tuned)} ({best.n} topics); "
                 f"{best.text()} was best there ({label} {value:.4f}) and is the only one that was run on these topics."
             )
-            report({**(best.settings or {}), "tune": None}, "-tuned", (chosen,))
+            settings = checks.typed(RunSettings, best.settings, "run")
+            report(replace(settings, tune=None), "-tuned", (chosen,))
     failed: dict[str, list[str]] = {}
     for point in points:
         if point.error:
@@ -183,14 +181,13 @@ _SHARED: dict[str, Task] = {}
 _MOST_SHARED = 8
 
 
-def _task(settings: Mapping[str, Any], collection: str, edition: str | None, made: dict[str, Task]) -> Task:
+def _task(settings: RunSettings, collection: str, edition: str | None, made: dict[str, Task]) -> Task:
     """The task of a configuration; from `made` if one of the same content stands there, else put there."""
-    corpus, protocol = settings.get("corpus") or {}, settings.get("protocol") or {}
     given = (
         load_collection(collection),
-        load_corpus(corpus["name"]) if corpus.get("name") is not None else None,
+        load_corpus(_name(settings.corpus)) if settings.corpus else None,
         edition,
-        load_protocol(protocol["name"]) if protocol.get("name") is not None else None,
+        load_protocol(_name(settings.protocol)) if settings.protocol else None,
     )
     if (known := repr(given)) not in made:
         if len(made) >= _MOST_SHARED:
@@ -200,22 +197,27 @@ def _task(settings: Mapping[str, Any], collection: str, edition: str | None, mad
     return made[known]
 
 
-def _produce(settings: Mapping[str, Any], found: Task, suffix: str) -> Produced:
+def _name(configuration: Mapping[str, object] | None) -> str:
+    """The name of a configuration that must have been chosen."""
+    return str((configuration or {}).get("name"))
+
+
+def _produce(settings: RunSettings, found: Task, suffix: str) -> Produced:
     training = None
-    if settings["training"]:
-        training = training_judgments(settings["training"])
+    if settings.training:
+        training = training_judgments(settings.training)
         if found.corpus is not None:
             training, _ = present(training, found.corpus, found.keys)
     return produce(
-        build_system(settings["system"], "run: system"),
+        build_system(settings.system or {}, "run: system"),
         found.collection,
         found.corpus,
-        Path(settings["runs"]),
-        configuration=settings["system"],
-        reuse=settings["reuse"],
+        Path(settings.runs),
+        configuration=settings.system,
+        reuse=settings.reuse,
         training=training,
-        pool=judged_pool(found.scorer.qrels, found.keys) if settings["rerank"] else None,
-        allow_test_judgments=settings["allow_test_judgments"],
+        pool=judged_pool(found.scorer.qrels, found.keys) if settings.rerank else None,
+        allow_test_judgments=settings.allow_test_judgments,
         suffix=suffix,
         say=say,
     )

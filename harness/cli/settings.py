@@ -2,17 +2,86 @@
 
 from __future__ import annotations
 
-import os
+import copy
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from harness.errors import HarnessError
+from harness.io.checks import Words, typed
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-SWITCHES = ("rerank", "reuse", "allow_test_judgments")
+S = TypeVar("S")
+
+
+def _alpha(key: str, value: object) -> float:
+    if not isinstance(value, float) or not 0 < value < 1:
+        raise HarnessError(f"key {key!r} is {value!r}, expected a number between 0 and 1")
+    return value
+
+
+def _folder(key: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise HarnessError(f"key {key!r} is {value!r}, expected a folder's name")
+    return value
+
+
+def _formats(key: str, value: object) -> tuple[str, ...]:
+    from harness.render.write import FORMATS
+
+    if not isinstance(value, list | tuple) or not value or not all(name in FORMATS for name in value):
+        raise HarnessError(f"key {key!r} is {value!r}, expected a list of {', '.join(FORMATS)}")
+    return tuple(value)
+
+
+def _collections(key: str, value: object) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple) or not value or not all(isinstance(name, str) for name in value):
+        raise HarnessError(f"key {key!r} is {value!r}, expected a list of collections, such as [mini-task1]")
+    return tuple(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceSettings:
+    """What the command `reproduce` was composed of: the keys of `conf/reproduce.yaml`."""
+
+    paper: Mapping[str, object]
+    output: Annotated[str, _folder]
+    runs: Annotated[str, _folder]
+    formats: Annotated[tuple[str, ...], _formats]
+    alpha: Annotated[float, _alpha]
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """What the command `run` was composed of: the keys of `conf/run.yaml`, and of each group the whole configuration.
+
+    Attributes
+    ----------
+    training, tune : names of collections, each with `/EDITION` or without.
+    """
+
+    collection: Mapping[str, object] | None = None
+    corpus: Mapping[str, object] | None = None
+    system: Mapping[str, object] | None = None
+    protocol: Mapping[str, object] | None = None
+    edition: Words | None
+    rerank: bool
+    training: Annotated[tuple[str, ...] | None, _collections]
+    allow_test_judgments: bool
+    tune: Annotated[tuple[str, ...] | None, _collections]
+    reuse: bool
+    output: Annotated[str, _folder]
+    runs: Annotated[str, _folder]
+    formats: Annotated[tuple[str, ...], _formats]
+    alpha: Annotated[float, _alpha]
+    seed: int
 
 
 def import_from_here() -> None:
@@ -25,32 +94,11 @@ def import_from_here() -> None:
         sys.path.insert(0, here)
 
 
-def checked_settings(cfg: DictConfig, command: str) -> dict[str, Any]:
-    """The configuration as plain values, checked before any work is done."""
+def checked(cls: type[S], cfg: DictConfig, command: str) -> S:
+    """The configuration as a value, checked before any work is done."""
     from omegaconf import OmegaConf
 
-    from harness.render.write import FORMATS
-
-    value = OmegaConf.to_container(cfg, resolve=True)
-    assert isinstance(value, dict)  # noqa: S101
-    settings = {str(key): item for key, item in value.items()}
-    formats = settings["formats"]
-    alpha = settings["alpha"]
-    for key, right, expected in (
-        ("alpha", type(alpha) is float and 0 < alpha < 1, "a number between 0 and 1"),
-        ("seed", type(settings["seed"]) is int, "a whole number"),
-        *((key, type(settings[key]) is bool, "true or false") for key in SWITCHES if key in settings),
-        ("output", isinstance(settings["output"], str) and settings["output"], "a folder's name"),
-        ("runs", isinstance(settings["runs"], str) and settings["runs"], "a folder's name"),
-        (
-            "formats",
-            isinstance(formats, list) and formats and all(name in FORMATS for name in formats),
-            f"a list of {', '.join(FORMATS)}",
-        ),
-    ):
-        if not right:
-            raise HarnessError(f"{command}: key {key!r} is {settings[key]!r}, expected {expected}")
-    return settings
+    return typed(cls, OmegaConf.to_container(cfg, resolve=True), command)
 
 
 def swept() -> dict[str, str]:
@@ -64,6 +112,30 @@ def swept() -> dict[str, str]:
     return {name.lstrip("+"): value for name, _, value in pairs if name != "sweep"}
 
 
-def sweep_folder(output: str) -> Path:
+def fixed() -> frozenset[str]:
+    """The keys that do not vary in this sweep, among those that its command line gives."""
+    from hydra.core.hydra_config import HydraConfig
+
+    return frozenset(HydraConfig.get().job.config.override_dirname.exclude_keys)
+
+
+def unvaried(cfg: DictConfig) -> object:
+    """The configuration of this point of a sweep without the system's parameters that vary.
+
+    Interpolations are left as they stand, since their values may vary with those.
+    """
+    from omegaconf import OmegaConf
+
+    rest = copy.deepcopy(cfg)
+    for name in swept().keys() - fixed():
+        if name.startswith("system."):
+            OmegaConf.update(rest, name, None)
+    return OmegaConf.to_container(rest)
+
+
+def sweep_folder() -> Path:
     """Where the points of this sweep are kept: a folder of its own for every command line."""
-    return Path(output) / "sweeps" / os.environ["HARNESS_SWEEP"]
+    from hydra.core.hydra_config import HydraConfig
+
+    sweep = HydraConfig.get().sweep
+    return Path(sweep.dir) / sweep.subdir

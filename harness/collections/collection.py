@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from harness.collections.files import JUDGMENTS, local, read_topics
 from harness.collections.keys import read_keys
@@ -40,11 +39,30 @@ class Edition:
 
 
 @dataclass(frozen=True)
-class Part:
-    """A file of a collection beside its judgments, and how it is read: `reader` and `language`, or its columns."""
+class TopicFile:
+    """A collection's topics; `reader` is one of `TOPICS`, or empty for the one that the file's name says."""
 
     file: Resource | Path
-    how: Mapping[str, Any]
+    reader: str = ""
+    language: str = "eng"
+
+
+@dataclass(frozen=True)
+class AttributeFile:
+    """Attributes of topics (CSV): the column of topic ids, and column -> name of the attribute."""
+
+    file: Resource | Path
+    key: str
+    columns: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class KeyFile:
+    """Keys of de-duplication: the columns of documents and of their keys."""
+
+    file: Resource | Path
+    id_column: str
+    key_column: str
 
 
 @dataclass(frozen=True)
@@ -56,7 +74,9 @@ class Collection:
     protocol : name of the protocol runs are scored by unless another is asked for.
     notes : what a reader of its numbers must know.
     where : the configuration's file, as messages name it.
-    parts : the files of `topics`, `attributes` and `keys`, as far as it has them.
+    corpus : the corpus that a demonstration searches; empty if none is named.
+    cluster : the attribute shared by topics that are no independent sample of it; empty if topics are independent.
+    link : the address of a document, with `{id}` in place of its id; empty if documents have none.
 
     Examples
     --------
@@ -73,13 +93,12 @@ class Collection:
     default_edition: str
     notes: tuple[str, ...]
     where: str
-    config: Mapping[str, Any]
-    parts: Mapping[str, Part]
-
-    @property
-    def link(self) -> str:
-        """The address of a document, with `{id}` in place of its id; empty if documents have none."""
-        return str(self.config.get("link", ""))
+    corpus: str = ""
+    cluster: str = ""
+    link: str = ""
+    topic_file: TopicFile | None = None
+    attribute_file: AttributeFile | None = None
+    key_file: KeyFile | None = None
 
     def edition(self, name: str | None = None) -> Edition:
         """An edition by name, or the default one."""
@@ -93,7 +112,7 @@ class Collection:
     def files(self) -> list[Resource]:
         """Every fetched file that the collection names."""
         entries = [edition.file for edition in self.editions.values()]
-        entries += [part.file for part in self.parts.values()]
+        entries += [part.file for part in (self.topic_file, self.attribute_file, self.key_file) if part is not None]
         return [entry for entry in entries if isinstance(entry, Resource)]
 
     def state(self) -> str:
@@ -121,38 +140,32 @@ class Collection:
 
     @cached_property
     def _topics(self) -> Topics:
-        if "topics" not in self.parts:
+        if self.topic_file is None:
             return Topics(tuple(Topic(name, "") for name in self.qrels().topics))
-        part = self.parts["topics"]
-        path = local(part.file)
-        out = read_topics(path, part.how["reader"], part.how["language"])
-        if "attributes" in self.parts:
-            part = self.parts["attributes"]
-            path = local(part.file)
-            found = topic_files.attributes_csv(read_bytes(path), str(path), part.how["key"], part.how["columns"])
-            out = out.with_attributes(found)
+        out = read_topics(local(self.topic_file.file), self.topic_file.reader, self.topic_file.language)
+        if (named := self.attribute_file) is not None:
+            path = local(named.file)
+            out = out.with_attributes(topic_files.attributes_csv(read_bytes(path), str(path), named.key, named.columns))
         return out
 
     def known_topics(self) -> frozenset[str] | None:
         """The topics that a run may answer; None if nothing says which there are."""
-        return self.topics().ids() if "topics" in self.parts else None
+        return self.topics().ids() if self.topic_file is not None else None
 
     def clusters(self) -> dict[str, str] | None:
         """Topic -> what it shares with topics that are no independent sample of it; None if topics are independent."""
-        name = self.config.get("cluster")
-        if name is None:
+        name = self.cluster
+        if not name:
             return None
-        found = {topic.id: topic.attributes.get(str(name)) for topic in self.topics()}
+        found = {topic.id: topic.attributes.get(name) for topic in self.topics()}
         if lacking := [topic for topic, value in found.items() if value is None]:
             raise HarnessError(f"{self.where}: key 'cluster': topic {lacking[0]} has no attribute {name!r}")
         return {topic: str(value) for topic, value in found.items()}
 
     def keys(self) -> dict[str, str] | None:
         """Document -> key of de-duplication, or None if the collection needs none."""
-        if "keys" not in self.parts:
-            return None
-        part = self.parts["keys"]
-        return read_keys(local(part.file), part.how["id_column"], part.how["key_column"])
+        part = self.key_file
+        return None if part is None else read_keys(local(part.file), part.id_column, part.key_column)
 
     def scorer(
         self,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from harness.collections import irds
 from harness.collections.corpus import JSONL, Corpus, Reader, Source
 from harness.errors import HarnessError, gather, refuse, suggestion
-from harness.io import checks, config
+from harness.io import config
+from harness.io.checks import Words, typed
 from harness.sources import catalogue
 from harness.sources.resource import Folder
 
@@ -28,8 +30,28 @@ def reader(name: str) -> Reader:
 
 
 _TARGETS = ("id", "title", "body", "tags", "formulas", "latex", "visual_id")
-_OPTIONAL = ("file", "files", "folder", "fields", "keep", "reader", "notes", "ids_are_keys", "has_keys")
-_TYPES = {"file": dict, "files": list, "folder": dict, "fields": dict, "keep": list, "reader": str, "notes": list}
+
+
+def _reader(_: str, value: object) -> Reader:
+    return reader(str(value))
+
+
+@dataclass(frozen=True)
+class _Corpus:
+    """`conf/corpus/NAME.yaml`; of `file`, `files` and `folder` it has one."""
+
+    name: Any
+    title: Words
+    licence: Words
+    file: Mapping[str, Any] | None = None
+    files: tuple[Any, ...] = ()
+    folder: Mapping[str, Any] | None = None
+    fields: Mapping[str, Any] | None = None
+    keep: tuple[Words, ...] = ()
+    reader: Annotated[Reader, _reader] = JSONL
+    notes: tuple[Words, ...] = ()
+    ids_are_keys: bool = False
+    has_keys: bool = False
 
 
 def load_corpus(name: str) -> Corpus:
@@ -49,29 +71,22 @@ def load_corpus(name: str) -> Corpus:
     if name.startswith(irds.PREFIX):
         return irds.corpus(name)
     mapping, where = config.read("corpus", name)
-    faults = checks.key_faults(mapping, ("name", "title", "licence"), _OPTIONAL, where)
-    faults += checks.type_faults(mapping, {**_TYPES, "ids_are_keys": bool, "has_keys": bool}, where)
+    faults: list[str] = []
+    with gather(faults):
+        found = typed(_Corpus, mapping, where)
     if mapping.get("name", name) != name:
         faults.append(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
-    keyed, has = mapping.get("ids_are_keys", False), mapping.get("has_keys", False)
-    if keyed is True and has is True:
+    if mapping.get("ids_are_keys") is True and mapping.get("has_keys") is True:
         faults.append(f"{where}: keys 'ids_are_keys' and 'has_keys' exclude each other")
-    named = str(mapping.get("reader", JSONL.name))
-    found = JSONL
-    try:
-        found = reader(named)
-    except HarnessError as error:
-        faults.append(f"{where}: {error}")
     fields: tuple[tuple[str, str], ...] = ()
-    if named == JSONL.name and isinstance(mapping.get("fields", {}), dict):
+    if mapping.get("reader", JSONL.name) == JSONL.name and isinstance(mapping.get("fields", {}), dict):
         with gather(faults):
             fields = _fields(mapping, where)
     with gather(faults):
         sources = _sources(mapping, where)
     refuse(faults)
-    keep, notes = (tuple(map(str, mapping.get(key, ()))) for key in ("keep", "notes"))
-    title, licence = str(mapping["title"]), str(mapping["licence"])
-    return Corpus(name, title, licence, sources, fields, keep, found, notes, keyed, has)
+    about = (found.keep, found.reader, found.notes, found.ids_are_keys, found.has_keys)
+    return Corpus(name, found.title, found.licence, sources, fields, *about)
 
 
 def _fields(mapping: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:
@@ -91,10 +106,10 @@ def _sources(mapping: Mapping[str, Any], where: str) -> tuple[Source, ...]:
     if len(given) != 1:
         both = " and ".join(given) or "none of them"
         raise HarnessError(f"{where}: expected one of the keys 'file', 'files' and 'folder', found {both}")
-    if not isinstance(mapping[given[0]], _TYPES[given[0]]):
+    if not isinstance(mapping[given[0]], list if given == ["files"] else Mapping):
         return ()  # reported by the check of types
     if "folder" in mapping:
-        return (Folder.from_config(mapping["folder"], f"{where}: folder"),)
+        return (typed(Folder, mapping["folder"], f"{where}: folder"),)
     entries = [mapping["file"]] if "file" in mapping else mapping["files"]
     faults: list[str] = []
     found: list[Source] = []

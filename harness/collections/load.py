@@ -3,44 +3,101 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 from harness.collections import irds
-from harness.collections.collection import Collection, Edition, Part
+from harness.collections.collection import AttributeFile, Collection, Edition, KeyFile, TopicFile
 from harness.collections.files import JUDGMENTS, TOPICS
 from harness.errors import HarnessError, gather, refuse, suggestion
-from harness.io import checks, config
+from harness.io import config
+from harness.io.checks import Words, typed
 from harness.sources import catalogue
 from harness.sources.resource import Resource
 
-_KEYS = ("name", "title", "licence", "protocol", "editions", "topics")
-_TYPES = {
-    "editions": dict,
-    "topics": dict,
-    "attributes": dict,
-    "keys": dict,
-    "notes": list,
-    "protocol": str,
-    "corpus": str,
-    "cluster": str,
-}
-_OPTIONAL = ("default_edition", "attributes", "keys", "corpus", "notes", "cluster", "link")
 _LINK = re.compile(r"https://[^\s{}]*\{id\}[^\s{}]*")
 _PLACES = ("source", "path", "embedded", "file")
-# Part of a collection -> its keys beside the place of the file: those it must have and those it may have.
-_PARTS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "topics": (("reader",), ("language",)),
-    "attributes": (("key", "columns"), ()),
-    "keys": (("id_column", "key_column"), ()),
-}
 
 
-def _file(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: entry[key] for key in _PLACES if key in entry}
+def _configured(key: str, value: object) -> str:
+    """The name of a configuration, of the group that is called as the key is."""
+    if not isinstance(value, str):
+        raise HarnessError(f"key {key!r} is {value!r}, expected text")
+    if value not in (known := config.names(key)):
+        raise HarnessError(f"{key} {value!r} is unknown; {suggestion(value, known)}")
+    return value
+
+
+def _link(key: str, value: object) -> str:
+    if not _LINK.fullmatch(str(value)):
+        raise HarnessError(
+            f"key {key!r} is {value!r}, expected an address with one '{{id}}' in place of a document's id, such as "
+            "https://example.org/{id}"
+        )
+    return str(value)
+
+
+def _topic_reader(key: str, value: object) -> str:
+    if str(value) not in TOPICS:
+        raise HarnessError(f"{key} {str(value)!r} is unknown; {suggestion(str(value), TOPICS)}")
+    return str(value)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a file is: `catalogue.resource` reads these keys."""
+
+    source: Any = None
+    path: Any = None
+    embedded: Any = None
+    file: Any = None
+
+
+@dataclass(frozen=True)
+class _Edition:
+    title: Words
+    qrels: Any
+    topics: int
+    judgments: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Topics(_Place):
+    reader: Annotated[str, _topic_reader]
+    language: Words = "eng"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Attributes(_Place):
+    key: Words
+    columns: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Keys(_Place):
+    id_column: Words
+    key_column: Words
+
+
+@dataclass(frozen=True)
+class _Collection:
+    """`conf/collection/NAME.yaml`."""
+
+    name: Any
+    title: Words
+    licence: Words
+    protocol: Annotated[str, _configured]
+    editions: Mapping[str, _Edition]
+    topics: _Topics
+    default_edition: Words = ""
+    attributes: _Attributes | None = None
+    keys: _Keys | None = None
+    corpus: Annotated[str, _configured] = ""
+    notes: tuple[str, ...] = ()
+    cluster: str = ""
+    link: Annotated[str, _link] = ""
 
 
 def load_collection(name: str) -> Collection:
@@ -60,44 +117,43 @@ def load_collection(name: str) -> Collection:
     if name.startswith(irds.PREFIX):
         return _of_ir_datasets(name)
     mapping, where = config.read("collection", name)
-    faults = checks.key_faults(mapping, _KEYS, _OPTIONAL, where)
-    given = {key: value for key, value in mapping.items() if value is not None or key not in _KEYS}
-    faults += checks.type_faults(given, _TYPES, where)
+    faults: list[str] = []
+    with gather(faults):
+        found = typed(_Collection, mapping, where)
     if mapping.get("name", name) != name:
         faults.append(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
-    for key in ("title", "licence"):
-        if isinstance(mapping.get(key), dict | list):
-            faults.append(f"{where}: key {key!r} is {mapping[key]!r}, expected text")
-    for group in ("protocol", "corpus"):
-        value = mapping.get(group)
-        if isinstance(value, str) and value not in (known := config.names(group)):
-            faults.append(f"{where}: {group} {value!r} is unknown; {suggestion(value, known)}")
-    if "link" in mapping and not _LINK.fullmatch(str(mapping["link"])):
-        faults.append(
-            f"{where}: key 'link' is {mapping['link']!r}, expected an address with one '{{id}}' in place of a "
-            "document's id, such as https://example.org/{id}"
-        )
-    notes = mapping.get("notes")
-    for note in notes if isinstance(notes, list) else ():
-        if not isinstance(note, str):
-            faults.append(f"{where}: key 'notes': {note!r} is no text; put it in quotes")
-    editions: dict[str, Edition] = {}
-    entries = mapping.get("editions")
-    for key, entry in entries.items() if isinstance(entries, dict) else ():
+    files: dict[str, Resource | Path] = {}
+    readers: dict[str, str] = {}
+    for key, entry in _files(mapping):
         with gather(faults):
-            editions[str(key)] = _edition(str(key), entry, where)
-    parts: dict[str, Part] = {}
-    for key in _PARTS:
-        if isinstance(mapping.get(key), dict) and mapping[key]:
-            with gather(faults):
-                parts[key] = _part(key, mapping[key], where)
-    default = str(mapping.get("default_edition", next(iter(editions), "")))
-    if isinstance(entries, dict) and entries and default not in (called := [str(key) for key in entries] + [""]):
-        faults.append(f"{where}: key 'default_edition': {default!r} is unknown; {suggestion(default, called[:-1])}")
+            readers[key], place = _reader(entry, f"{where}: {key}")
+            files[key] = catalogue.resource(place, f"{where}: {key}", Path(where).parent)
+    entries = mapping.get("editions")
+    called = [str(key) for key in entries] if isinstance(entries, Mapping) else []
+    default = str(mapping.get("default_edition") or next(iter(called), ""))
+    if called and default not in called:
+        faults.append(f"{where}: key 'default_edition': {default!r} is unknown; {suggestion(default, called)}")
     refuse(faults)
-    title, licence, protocol = (str(mapping[key]) for key in ("title", "licence", "protocol"))
+    editions = {}
+    for key, given in found.editions.items():
+        at = f"editions: {key}"
+        editions[key] = Edition(key, given.title, files[at], given.topics, given.judgments, readers[at])
+    topics, attributes, keys = found.topics, found.attributes, found.keys
     return Collection(
-        name, title, licence, protocol, editions, default, tuple(notes or ()), where, mapping, MappingProxyType(parts)
+        name,
+        found.title,
+        found.licence,
+        found.protocol,
+        editions,
+        default,
+        found.notes,
+        where,
+        found.corpus,
+        found.cluster,
+        found.link,
+        TopicFile(files["topics"], topics.reader, topics.language),
+        AttributeFile(files["attributes"], attributes.key, attributes.columns) if attributes else None,
+        KeyFile(files["keys"], keys.id_column, keys.key_column) if keys else None,
     )
 
 
@@ -107,6 +163,28 @@ def _of_ir_datasets(name: str) -> Collection:
     return replace(local_collection(qrels, topics), name=irds.label(name), title=name, notes=note, where=name)
 
 
+def _files(mapping: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """The entries of a configuration that name files, and the keys that lead to them; whole or not."""
+    editions = mapping.get("editions")
+    for key, entry in editions.items() if isinstance(editions, Mapping) else ():
+        if isinstance(entry, Mapping) and entry.get("qrels") is not None:
+            yield f"editions: {key}", entry["qrels"]
+    for key in ("topics", "attributes", "keys"):
+        entry = mapping.get(key)
+        if entry and isinstance(entry, Mapping):
+            yield key, {place: entry[place] for place in _PLACES if place in entry}
+
+
+def _reader(entry: object, where: str) -> tuple[str, object]:
+    """The reader of judgments that an entry names, and the rest of it, which says where the file is."""
+    if not isinstance(entry, Mapping):
+        return "trec", entry
+    reader = str(entry.get("reader", "trec"))
+    if reader not in JUDGMENTS:
+        raise HarnessError(f"{where}: reader {reader!r} is unknown; {suggestion(reader, JUDGMENTS)}")
+    return reader, {key: value for key, value in entry.items() if key != "reader"}
+
+
 def local_collection(qrels: Path, topics: Path | None = None) -> Collection:
     """A collection of judgments in a file (TREC), with its topics in another one of any form of `TOPICS`.
 
@@ -114,60 +192,9 @@ def local_collection(qrels: Path, topics: Path | None = None) -> Collection:
     `trec_eval` unless another is asked for.
     """
     edition = Edition("given", str(qrels), qrels, topics=0, judgments=0)
-    parts = {} if topics is None else {"topics": Part(topics, {"reader": "", "language": "eng"})}
     title = f"Runs judged by {qrels.name}"
-    editions = {edition.name: edition}
+    topic_file = None if topics is None else TopicFile(topics)
+    named = {edition.name: edition}
     return Collection(
-        qrels.name,
-        title,
-        "not stated",
-        "trec_eval",
-        editions,
-        edition.name,
-        (),
-        str(qrels),
-        {},
-        MappingProxyType(parts),
+        qrels.name, title, "not stated", "trec_eval", named, edition.name, (), str(qrels), topic_file=topic_file
     )
-
-
-def _edition(name: str, entry: Mapping[str, Any], where: str) -> Edition:
-    here = f"{where}: editions: {name}"
-    faults = checks.key_faults(entry, ("title", "qrels", "topics", "judgments"), (), here)
-    if isinstance(entry, Mapping):
-        given = {key: value for key, value in entry.items() if value is not None}
-        faults += checks.type_faults(given, {"topics": int, "judgments": int}, here)
-        if entry.get("qrels") is not None:
-            with gather(faults):
-                file, reader = _judgments(entry["qrels"], here, Path(where).parent)
-    refuse(faults)
-    return Edition(name, str(entry["title"]), file, entry["topics"], entry["judgments"], reader)
-
-
-def _judgments(entry: Mapping[str, Any], where: str, folder: Path) -> tuple[Resource | Path, str]:
-    """The file of judgments, and its reader."""
-    reader = str(entry.get("reader", "trec")) if isinstance(entry, Mapping) else "trec"
-    if reader not in JUDGMENTS:
-        raise HarnessError(f"{where}: reader {reader!r} is unknown; {suggestion(reader, JUDGMENTS)}")
-    place = {key: value for key, value in entry.items() if key != "reader"} if isinstance(entry, Mapping) else entry
-    return catalogue.resource(place, where, folder), reader
-
-
-def _part(name: str, entry: Mapping[str, Any], where: str) -> Part:
-    """The part `topics`, `attributes` or `keys` of a configuration."""
-    required, optional = _PARTS[name]
-    here = f"{where}: {name}"
-    faults = checks.key_faults(entry, required, (*optional, *_PLACES), here)
-    given = {key: value for key, value in entry.items() if value is not None}
-    faults += checks.type_faults(given, {"columns": dict}, here)
-    how: dict[str, Any] = {key: str(entry[key]) for key in (*required, *optional) if key in entry}
-    if name == "topics":
-        how.setdefault("language", "eng")
-        if (reader := how.get("reader")) is not None and reader not in TOPICS:
-            faults.append(f"{here}: reader {reader!r} is unknown; {suggestion(reader, TOPICS)}")
-    if name == "attributes":
-        how["columns"] = entry.get("columns")
-    with gather(faults):
-        file = catalogue.resource(_file(entry), here, Path(where).parent)
-    refuse(faults)
-    return Part(file, how)

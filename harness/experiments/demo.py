@@ -34,7 +34,7 @@ def demonstrate(output: Path, say: Say = quiet) -> Iterator[Demonstration]:
     mapping, where = config.load("paper", "demo")
     for name, entry in mapping["collections"].items():
         collection = load_collection(name)
-        corpus = load_corpus(str(collection.config["corpus"]))
+        corpus = load_corpus(collection.corpus)
         made: dict[str, Produced] = {}
         seconds: dict[str, float] = {}
         for system, changes in entry["systems"].items():

@@ -212,8 +212,8 @@ def compare(
         permutations=permutations,
         seed=seed,
     )
-    name = evaluation.task.collection.config.get("cluster")
-    if name is None:
+    name = evaluation.task.collection.cluster
+    if not name:
         return found
     said = f"{found.correction}; topics that share their {name} are averaged first, n counts such groups"
     return replace(found, correction=said)

@@ -25,7 +25,8 @@ class Point:
     means : label of a measure -> mean over the topics of all of them; n : topics behind the first of them.
     error : why it failed, in one line.
     settings : the whole configuration, so that the point can be made again without the command line.
-    basis : a digest of data, code and judgments behind it; points of a sweep with another one are out of date.
+    basis : a digest of data, code, judgments, protocol and the configuration but what varies; points of a sweep with
+        another one are out of date.
     said : what must be said before the numbers, such as how much of the judgments a corpus holds.
     """
 

@@ -4,30 +4,151 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Literal, cast
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from harness.errors import HarnessError, refuse, suggestion
+from harness.errors import HarnessError, gather, refuse, suggestion
+
+T = TypeVar("T")
 
 
-def key_faults(
-    mapping: Mapping[str, Any], required: tuple[str, ...], optional: tuple[str, ...], where: str
-) -> list[str]:
-    """A line for each key that is missing or that is not known."""
+def typed(cls: type[T], mapping: object, where: str) -> T:
+    """A frozen dataclass from the keys and values of a configuration, every one checked.
+
+    Fields without a default are keys that must be there. A value must be what its field's type says: `str`, `int`,
+    `float`, `bool`, a `Literal`, `tuple[X, ...]` (a list), `Mapping[str, X]` (not empty), a dataclass of its own,
+    `X | None`, anything (`Any`); that of `Annotated[X, check]` is what `check(key, value)` makes of it, such as
+    `partial(whole, low=1)`.
+
+    Parameters
+    ----------
+    where : the file and, below it, the keys that lead to the mapping; every line begins with it.
+
+    Raises
+    ------
+    HarnessError
+        Keys that are unknown, missing or wrong: all of them, a line each.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Cut:
+    ...     measure: str
+    ...     depth: int = 10
+    >>> typed(Cut, {"measure": "P"}, "conf/cut.yaml")
+    Cut(measure='P', depth=10)
+    """
+    faults: list[str] = []
+    value = _fields(cls, mapping, where, faults)
+    refuse(faults)
+    return cast(T, value)
+
+
+@cache  # by class, which is code
+def _kinds(cls: type) -> dict[str, tuple[object, bool]]:
+    """The fields of a dataclass: what its value must be, and whether it has a default."""
+    hints = get_type_hints(cls, include_extras=True)
+    given = ((field, field.default is not MISSING or field.default_factory is not MISSING) for field in fields(cls))
+    return {field.name: (hints[field.name], default) for field, default in given}
+
+
+def _fields(cls: type, mapping: object, where: str, faults: list[str]) -> object:
+    """The dataclass, or None where there are faults, which are added to the list; so do `_value` and `_item`."""
     if not isinstance(mapping, Mapping):
-        return [f"{where}: expected keys and values, found {mapping!r}"]
-    known = required + optional
-    unknown = [key for key in mapping if key not in known]
-    missing = [key for key in required if mapping.get(key) is None]
-    return [
-        *(f"{where}: key {key!r} is unknown; {suggestion(str(key), known)}" for key in unknown),
-        *(f"{where}: key {key!r} is missing" for key in missing),
-    ]
+        faults.append(f"{where}: expected keys and values, found {mapping!r}")
+        return None
+    kinds, before = _kinds(cls), len(faults)
+    unknown = [key for key in mapping if key not in kinds]
+    missing = [key for key, (_, default) in kinds.items() if not default and mapping.get(key) is None]
+    faults += [f"{where}: key {key!r} is unknown; {suggestion(str(key), kinds)}" for key in unknown]
+    faults += [f"{where}: key {key!r} is missing" for key in missing]
+    given = [key for key in kinds if key in mapping and key not in missing]
+    values = {key: _value(kinds[key][0], key, mapping[key], where, faults) for key in given}
+    if len(faults) > before:
+        return None
+    with _gathered(where, faults):
+        return cls(**values)
 
 
-def check_keys(mapping: Mapping[str, Any], required: tuple[str, ...], optional: tuple[str, ...], where: str) -> None:
-    """Raise HarnessError for a key that is missing or that is not known."""
-    refuse(key_faults(mapping, required, optional, where)[:1])
+@contextmanager
+def _gathered(where: str, faults: list[str]) -> Iterator[None]:
+    lines: list[str] = []
+    with gather(lines):
+        yield
+    faults += [f"{where}: {line}" for line in lines]
+
+
+def _value(kind: object, key: str, value: object, where: str, faults: list[str]) -> object:
+    """The value of a key."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        with _gathered(where, faults):
+            return arguments[1](key, value)
+        return None
+    if origin in (Union, UnionType):
+        (inner,) = (argument for argument in arguments if argument is not NoneType)
+        return None if value is None else _value(inner, key, value, where, faults)
+    if kind in (Any, object):
+        return value
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(_item(arguments[0], key, item, where, faults) for item in value)
+    if origin is Mapping and isinstance(value, Mapping) and value:
+        return _entries(arguments, value, f"{where}: {key}", faults)
+    if is_dataclass(kind) and isinstance(value, Mapping) and value:
+        return _fields(cast(type, kind), value, f"{where}: {key}", faults)
+    if origin is Literal and any(value == known and type(value) is type(known) for known in arguments):
+        return value
+    if kind is float and type(value) is int:
+        return float(value)
+    if kind in _SAID and type(value) is kind:
+        return value
+    expected = f"one of {', '.join(arguments)}" if origin is Literal else _SAID.get(origin or kind, "keys and values")
+    faults.append(f"{where}: key {key!r} is {value!r}, expected {expected}")
+    return None
+
+
+def _item(kind: object, key: str, item: object, where: str, faults: list[str]) -> object:
+    """One value of a list."""
+    if is_dataclass(kind):
+        return _fields(cast(type, kind), item, f"{where}: {key}", faults)
+    if kind is str and not isinstance(item, str):
+        faults.append(f"{where}: key {key!r}: {item!r} is no text; put it in quotes")
+        return None
+    return _value(kind, key, item, where, faults)
+
+
+def _entries(
+    kinds: tuple[object, object], mapping: Mapping[object, object], where: str, faults: list[str]
+) -> dict[object, object]:
+    """The values of keys that have no fixed names; keys that are numbers become text where the type says so."""
+    named, kind = {str(name) if kinds[0] is str else name: value for name, value in mapping.items()}, kinds[1]
+    if is_dataclass(kind):
+        return {name: _fields(cast(type, kind), value, f"{where}: {name}", faults) for name, value in named.items()}
+    return {name: _value(kind, str(name), value, where, faults) for name, value in named.items()}
+
+
+_SAID: Mapping[object, str] = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    tuple: "a list",
+}
+
+
+def text(key: str, value: object) -> str:
+    """Text, or a number as text: names such as `1` need no quotes."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise HarnessError(f"key {key!r} is {value!r}, expected text")
+    return str(value)
+
+
+Words = Annotated[str, text]
 
 
 Lack = Literal["needs", "not implemented", "blocked"]
@@ -49,35 +170,6 @@ def state(text: object, where: str) -> tuple[Lack, str]:
         expected = "one line: 'blocked: WHY', 'not implemented: WHY' or 'needs WHAT'"
         raise HarnessError(f"{where}: key 'state' is {text!r}, expected {expected}")
     return cast(Lack, found[1] or found[3]), found[2] or found[4]
-
-
-def check_states(paper: Mapping[str, Any], tables: Collection[str], where: str) -> None:
-    """Raise HarnessError for a fault in a paper's `state` (required without an archive) or `states` (by table)."""
-    if "state" in paper or not paper.get("archive"):
-        state(paper.get("state"), where)
-    for table, text in paper.get("states", {}).items():
-        if table not in tables:
-            raise HarnessError(f"{where}: states: table {table!r} is unknown; {suggestion(str(table), tables)}")
-        state(text, f"{where}: states: {table}")
-
-
-_KINDS = {dict: "keys and values", list: "a list", str: "text", int: "a whole number", bool: "true or false"}
-
-
-def type_faults(mapping: Mapping[str, Any], kinds: Mapping[str, type], where: str) -> list[str]:
-    """A line for each key whose value is of another type or, where keys are expected, has none."""
-    faults = []
-    for key, kind in kinds.items():
-        value = mapping.get(key)
-        right = isinstance(value, kind) and isinstance(value, bool) == (kind is bool) and (kind is not dict or value)
-        if key in mapping and not right:
-            faults.append(f"{where}: key {key!r} is {value!r}, expected {_KINDS[kind]}")
-    return faults
-
-
-def check_types(mapping: Mapping[str, Any], kinds: Mapping[str, type], where: str) -> None:
-    """Raise HarnessError for a key whose value is of another type or, where keys are expected, has none."""
-    refuse(type_faults(mapping, kinds, where)[:1])
 
 
 def number(key: str, value: object, *, low: float = 0.0, high: float = math.inf) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 import yaml
 
 from harness.errors import HarnessError, format_error, suggestion
-from harness.io.checks import check_types
 from harness.io.files import data_root, read_bytes
 
 _DEEPEST = 50  # levels of a configuration; ours have six
@@ -152,15 +150,15 @@ def load(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
     # name is a parameter, the name of its run.
     if group != "system" and mapping.get("name", name) != name:
         raise HarnessError(f"{path}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
-    check_types(mapping, {"title": str}, path)
+    for key in ("title", "extra") if group == "system" else ("title",):
+        if not isinstance(mapping.get(key, ""), str):
+            raise HarnessError(f"{path}: key {key!r} is {mapping[key]!r}, expected text")
     if group == "system":
-        _check_system(mapping, path)
+        _check_needs(mapping.get("needs", ()), path)
     return mapping, path
 
 
-def _check_system(mapping: Mapping[str, Any], where: str) -> None:
-    check_types(mapping, {"extra": str}, where)
-    needs = mapping.get("needs", ())
+def _check_needs(needs: object, where: str) -> None:
     for name in needs if isinstance(needs, list | tuple) else [needs]:
         if not isinstance(name, str) or not _NEEDED.fullmatch(name):
             expected = "the name of a module, or a file's path (with a /), or a list of such; functions are not called"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from harness.collections.load import load_collection
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, refuse, suggestion
 from harness.io import checks, config
+from harness.io.checks import Words
 from harness.io.files import read_bytes
-from harness.papers import rows as available
+from harness.papers import rows
 from harness.papers.cells import HEADER, Cell, read_cells
 from harness.papers.rows import Available
 from harness.sources import catalogue
@@ -31,6 +33,165 @@ class ArchivedRun:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """The collection and edition of ours that a paper's collection is; `suffix` is part of its files' names."""
+
+    collection: Words
+    edition: Words
+    suffix: Words = ""
+
+
+@dataclass(frozen=True)
+class File:
+    """A run of the archive: one file a collection, `{suffix}` in its path."""
+
+    name: Words
+    group: Words
+    system: Words
+    path: Words
+
+
+def _coordinates(key: str, value: object) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise HarnessError(f"{key}: expected keys and values, found {value!r}")
+    refuse([f"{key}: key {name!r} is unknown; {suggestion(str(name), HEADER)}" for name in value if name not in HEADER])
+    return {name: str(wanted) for name, wanted in value.items()}
+
+
+@dataclass(frozen=True)
+class Identified:
+    """Cells of these coordinates, the run and the topic whose value they print, and how that was found."""
+
+    cell: Annotated[Mapping[str, str], _coordinates]
+    run: Words
+    collection: Words
+    topic: Words
+    cause: Words
+
+
+@dataclass(frozen=True)
+class Archive:
+    """What the authors published; `measures` are ours by the paper's metrics, `collections` by the paper's names."""
+
+    source: Words
+    protocol: Words
+    measures: Mapping[str, str]
+    collections: Mapping[str, Judged]
+    runs: tuple[File, ...]
+    identified: tuple[Identified, ...] = ()
+
+
+def _pairs(key: str, value: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, list) or not value or any(not isinstance(p, list) or len(p) != 2 for p in value):
+        raise HarnessError(f"{key} is {value!r}, expected a list of pairs of runs such as [[a, b], [a, c]]")
+    return tuple((str(a), str(b)) for a, b in value)
+
+
+@dataclass(frozen=True)
+class Said:
+    """A claim in words, and what is to be found if it holds, for each pair of runs."""
+
+    title: Words
+    expect: Literal["no difference", "first better"]
+    pairs: Annotated[tuple[tuple[str, str], ...], _pairs]
+
+
+@dataclass(frozen=True)
+class Language:
+    """Topics in another language: its name, and their file."""
+
+    title: Words
+    path: Words
+
+
+@dataclass(frozen=True)
+class Translations:
+    """Files of a source: the English topics, and by ISO 639-3 code the translated ones."""
+
+    source: Words
+    english: Words
+    languages: Mapping[str, Language]
+
+    def file(self, path: str, where: str) -> Resource | Path:
+        """One of its files."""
+        return catalogue.resource({"source": self.source, "path": path}, where)
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """Means of some runs over the topics of each value of an attribute."""
+
+    title: Words
+    attribute: Words
+    values: tuple[Words, ...]
+    measure: Words
+    runs: tuple[Words, ...]
+
+
+@dataclass(frozen=True)
+class _Row:
+    table: Any
+    system: Any
+    group: Any = None
+
+
+@dataclass(frozen=True)
+class _RowThere(_Row):
+    paper: str | None = None
+
+
+@dataclass(frozen=True)
+class Twice:
+    """Two rows that print the values of one run; the second may be another paper's."""
+
+    here: _Row
+    there: _RowThere
+
+
+def _link(key: str, value: object) -> str:
+    pattern, example = (
+        (r"10\.[0-9]{4,9}/\S+", "a DOI such as 10.1000/182")
+        if key == "doi"
+        else (r"https://\S+", "an address such as https://example.org/paper")
+    )
+    if not re.fullmatch(pattern, str(value)):
+        raise HarnessError(f"key {key!r} is {value!r}, expected {example}")
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Config:
+    """`conf/paper/KEY.yaml`.
+
+    Attributes
+    ----------
+    state, states : why values are not recomputed (`checks.state`): of the paper, and by table.
+    metric_notes : what is odd about a metric, by its name in the cells.
+    also : further protocols that the runs are scored by.
+    baselines : the end of a run's name -> the run that it is tested against.
+    available : see `rows.parse`.
+    """
+
+    key: Words
+    title: Words
+    archive: Archive | None = None
+    state: Any = None
+    states: Mapping[object, Any] = field(default_factory=dict)
+    metric_notes: Mapping[str, str] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
+    baselines: Mapping[str, Words] = field(default_factory=dict)
+    claims: tuple[Said, ...] = ()
+    breakdown: Breakdown | None = None
+    translations: Translations | None = None
+    remarks: tuple[Words, ...] = ()
+    available: rows.Listed | None = None
+    printed_twice: tuple[Twice, ...] = ()
+    url: Annotated[str, _link] = ""
+    doi: Annotated[str, _link] = ""
+    code: Annotated[str, _link] = ""
+
+
+@dataclass(frozen=True)
 class Paper:
     """A paper's published cells and how to recompute them; from `conf/paper/KEY.yaml` and `cells/KEY.csv`.
 
@@ -43,9 +204,8 @@ class Paper:
     key: str
     title: str
     cells: tuple[Cell, ...]
-    archive: Mapping[str, Any]
     runs: tuple[ArchivedRun, ...]
-    config: Mapping[str, Any]
+    config: Config
     where: str
     available: Available | None = None
     twice: tuple[tuple[Cell, Cell], ...] = ()
@@ -53,11 +213,13 @@ class Paper:
     def files(self) -> list[Resource]:
         """Every fetched file that recomputing needs."""
         out = [run.file for run in self.runs]
-        for entry in self.archive.get("collections", {}).values():
-            out += load_collection(entry["collection"]).files()
-        for entry in _translations(self):
-            resource = catalogue.resource(entry, self.where)
-            out += [resource] if isinstance(resource, Resource) else []
+        if self.config.archive is not None:
+            for entry in self.config.archive.collections.values():
+                out += load_collection(entry.collection).files()
+        if (topics := self.config.translations) is not None:
+            paths = [topics.english, *(language.path for language in topics.languages.values())]
+            found = [topics.file(path, self.where) for path in paths]
+            out += [file for file in found if isinstance(file, Resource)]
         return out
 
     def licence(self) -> str:
@@ -67,20 +229,8 @@ class Paper:
     def state(self) -> str:
         """`here`, `fetchable`, or what keeps its numbers from being recomputed."""
         if not self.runs:
-            return str(self.config["state"]).strip()
+            return str(self.config.state).strip()
         return "fetchable" if "fetchable" in {state(file) for file in self.files()} else "here"
-
-
-_OPTIONAL = ("archive", "state", "states", "metric_notes", "also", "baselines")
-_PARTS = ("claims", "breakdown", "translations", "remarks", "available", "printed_twice")
-_TYPES = {"archive": dict, "states": dict, "metric_notes": dict, "also": list, "baselines": dict}
-_TYPES |= {"claims": list, "breakdown": dict, "translations": dict, "remarks": list}
-_TYPES |= {"available": dict, "printed_twice": list}
-_LINKS = ("url", "doi", "code")
-_DOI = (r"10\.[0-9]{4,9}/\S+", "a DOI such as 10.1000/182")
-_ADDRESS = (r"https://\S+", "an address such as https://example.org/paper")
-_ARCHIVE = ("source", "protocol", "measures", "collections", "runs")
-_ARCHIVE_TYPES = {"measures": dict, "collections": dict, "runs": list, "identified": list}
 
 
 def load_paper(key: str) -> Paper:
@@ -92,28 +242,16 @@ def load_paper(key: str) -> Paper:
         Unknown key, or a configuration or cells file with a fault.
     """
     mapping, where = config.load("paper", key)
-    checks.check_keys(mapping, ("key", "title"), (*_OPTIONAL, *_PARTS, *_LINKS), where)
-    checks.check_types(mapping, _TYPES, where)
-    for name in mapping.keys() & set(_LINKS):
-        pattern, example = _DOI if name == "doi" else _ADDRESS
-        if not re.fullmatch(pattern, str(mapping[name])):
-            raise HarnessError(f"{where}: key {name!r} is {mapping[name]!r}, expected {example}")
-    if mapping["key"] != key:
+    found = checks.typed(Config, mapping, where)
+    if found.key != key:
         raise HarnessError(f"{where}: key 'key' is {mapping['key']!r}, expected the file's name {key!r}")
     cells = _cells(key)
-    archive = mapping.get("archive") or {}
-    runs: tuple[ArchivedRun, ...] = ()
-    if archive:
-        checks.check_keys(archive, _ARCHIVE, ("identified",), f"{where}: archive")
-        checks.check_types(archive, _ARCHIVE_TYPES, f"{where}: archive")
-        runs = tuple(_archived_runs(archive, where))
-    checks.check_states(mapping, {cell.table for cell in cells}, where)
-    _check_parts(mapping, {run.name for run in runs}, where)
-    rows = None
-    if "available" in mapping:
-        rows = available.parse(mapping["available"], cells, f"{where}: available")
-    twice = tuple(pair for entry in mapping.get("printed_twice", ()) for pair in _twice(entry, cells, where))
-    return Paper(key, str(mapping["title"]), cells, archive, runs, mapping, where, rows, twice)
+    runs = () if found.archive is None else tuple(_archived_runs(found.archive, where))
+    _check_states(found, {cell.table for cell in cells}, where)
+    _check_runs(found, {run.name for run in runs}, where)
+    available = None if found.available is None else rows.parse(found.available, cells, f"{where}: available")
+    twice = tuple(pair for entry in found.printed_twice for pair in _twice(entry, cells, where))
+    return Paper(key, found.title, cells, runs, found, where, available, twice)
 
 
 def _cells(key: str) -> tuple[Cell, ...]:
@@ -121,25 +259,25 @@ def _cells(key: str) -> tuple[Cell, ...]:
     return read_cells(read_bytes(path), str(path))
 
 
-def _twice(entry: Mapping[str, Any], cells: Sequence[Cell], where: str) -> list[tuple[Cell, Cell]]:
+def _twice(entry: Twice, cells: Sequence[Cell], where: str) -> list[tuple[Cell, Cell]]:
     """The values that two tables print for one run: those of one measure, collection and slice."""
     here = f"{where}: printed_twice"
-    checks.check_keys(entry, ("here", "there"), (), here)
-    checks.check_keys(entry["here"], ("table", "system"), ("group",), f"{here}: here")
-    checks.check_keys(entry["there"], ("table", "system"), ("group", "paper"), f"{here}: there")
-    named = entry["there"].get("paper")
+    named = entry.there.paper
     if named is not None and named not in paper_names():
-        raise HarnessError(f"{here}: paper {named!r} is unknown; {suggestion(str(named), paper_names())}")
+        raise HarnessError(f"{here}: paper {named!r} is unknown; {suggestion(named, paper_names())}")
+    first_row, second_row = (
+        {key: value for key, value in asdict(row).items() if value is not None} for row in (entry.here, entry.there)
+    )
 
-    def row(wanted: Mapping[str, Any], among: Sequence[Cell]) -> dict[tuple[str, ...], Cell]:
+    def row(wanted: Mapping[str, object], among: Sequence[Cell]) -> dict[tuple[str, ...], Cell]:
         coordinates = {key: str(value) for key, value in wanted.items() if key != "paper"}
         found = [cell for cell in among if all(getattr(cell, key) == value for key, value in coordinates.items())]
         return {(cell.metric, cell.collection, cell.slice): cell for cell in found}
 
-    first, second = row(entry["here"], cells), row(entry["there"], _cells(named) if named else cells)
+    first, second = row(first_row, cells), row(second_row, _cells(named) if named else cells)
     pairs = [(first[at], second[at]) for at in first if at in second]
     if not pairs:
-        raise HarnessError(f"{here}: {entry['here']} and {entry['there']} share no measure on a collection")
+        raise HarnessError(f"{here}: {first_row} and {second_row} share no measure on a collection")
     return pairs
 
 
@@ -148,50 +286,37 @@ def paper_names() -> list[str]:
     return [key for key, path in config.names("paper").items() if (path.parent / "cells" / f"{key}.csv").is_file()]
 
 
-def _archived_runs(archive: Mapping[str, Any], where: str) -> list[ArchivedRun]:
+def _archived_runs(archive: Archive, where: str) -> list[ArchivedRun]:
     out: list[ArchivedRun] = []
-    for collection, entry in archive["collections"].items():
-        checks.check_keys(entry, ("collection", "edition"), ("suffix",), f"{where}: archive: collections: {collection}")
-        for run in archive["runs"]:
-            checks.check_keys(run, ("name", "group", "system", "path"), (), f"{where}: archive: runs")
-            path = str(run["path"]).replace("{suffix}", str(entry.get("suffix", "")))
-            if (str(collection), str(run["name"])) in {(known.collection, known.name) for known in out}:
-                raise HarnessError(f"{where}: archive: runs: two are named {run['name']!r}")
-            file = catalogue.resource({"source": archive["source"], "path": path}, f"{where}: archive: runs")
+    for collection, entry in archive.collections.items():
+        for run in archive.runs:
+            path = run.path.replace("{suffix}", entry.suffix)
+            if (collection, run.name) in {(known.collection, known.name) for known in out}:
+                raise HarnessError(f"{where}: archive: runs: two are named {run.name!r}")
+            file = catalogue.resource({"source": archive.source, "path": path}, f"{where}: archive: runs")
             if not isinstance(file, Resource):
                 raise HarnessError(f"{where}: archive: {path} is not a fetched file")
-            out.append(ArchivedRun(str(run["name"]), str(run["group"]), str(run["system"]), str(collection), file))
+            out.append(ArchivedRun(run.name, run.group, run.system, collection, file))
     return out
 
 
-def _check_parts(mapping: Mapping[str, Any], runs: Collection[str], where: str) -> None:
-    """Keys and run names of the parts beside the tables, before anything is fetched for them."""
-    identified = (mapping.get("archive") or {}).get("identified", ())
-    named = [(f"baselines: {ending}", run) for ending, run in mapping.get("baselines", {}).items()]
-    for entry in identified:
-        here = f"{where}: archive: identified"
-        checks.check_keys(entry, ("cell", "run", "collection", "topic", "cause"), (), here)
-        checks.check_keys(entry["cell"], (), tuple(HEADER), f"{here}: cell")
-        named.append(("archive: identified", entry["run"]))
-    if "translations" in mapping:
-        entry, here = mapping["translations"], f"{where}: translations"
-        checks.check_keys(entry, ("source", "english", "languages"), (), here)
-        checks.check_types(entry, {"languages": dict}, here)
-        for code, language in entry["languages"].items():
-            checks.check_keys(language, ("title", "path"), (), f"{here}: languages: {code}")
-    if "breakdown" in mapping:
-        entry, here = mapping["breakdown"], f"{where}: breakdown"
-        checks.check_keys(entry, ("title", "attribute", "values", "measure", "runs"), (), here)
-        checks.check_types(entry, {"values": list, "runs": list}, here)
-        named += [("breakdown", run) for run in entry["runs"]]
+def _check_states(found: Config, tables: Collection[str], where: str) -> None:
+    """Raise HarnessError for a fault in a paper's `state` (required without an archive) or `states` (by table)."""
+    if found.state is not None or found.archive is None:
+        checks.state(found.state, where)
+    for table, text in found.states.items():
+        if table not in tables:
+            raise HarnessError(f"{where}: states: table {table!r} is unknown; {suggestion(str(table), tables)}")
+        checks.state(text, f"{where}: states: {table}")
+
+
+def _check_runs(found: Config, runs: Collection[str], where: str) -> None:
+    """Names of runs in the parts beside the tables, before anything is fetched for them."""
+    named = [(f"baselines: {ending}", run) for ending, run in found.baselines.items()]
+    if found.archive is not None:
+        named += [("archive: identified", entry.run) for entry in found.archive.identified]
+    if found.breakdown is not None:
+        named += [("breakdown", run) for run in found.breakdown.runs]
     for key, run in named:
-        if str(run) not in runs:
-            raise HarnessError(f"{where}: {key}: run {run!r} is not in the archive; {suggestion(str(run), runs)}")
-
-
-def _translations(paper: Paper) -> list[dict[str, Any]]:
-    entry = paper.config.get("translations")
-    if not entry:
-        return []
-    paths = [entry["english"], *(language["path"] for language in entry["languages"].values())]
-    return [{"source": entry["source"], "path": path} for path in paths]
+        if run not in runs:
+            raise HarnessError(f"{where}: {key}: run {run!r} is not in the archive; {suggestion(run, runs)}")

@@ -14,11 +14,10 @@ from harness.errors import HarnessError, suggestion
 from harness.io import checks
 from harness.io.files import read_bytes
 from harness.papers.cells import KINDS, Cell, Judgement, Verdict, judge
-from harness.papers.paper import ArchivedRun, Paper
+from harness.papers.paper import Archive, ArchivedRun, Paper
 from harness.papers.translations import Translation, check_translation
 from harness.scoring.scorer import Ranking, Scorer
 from harness.scoring.scores import Scores
-from harness.sources import catalogue
 from harness.sources.fetch import fetch
 
 Say = Callable[[str], None]
@@ -88,17 +87,17 @@ def reproduce(paper: Paper, say: Say = lambda _: None, track: Track = in_silence
         A file cannot be had or is not what its checksum says. Missing runs of papers without an archive are
         verdicts (`config.state`), not errors.
     """
-    if not paper.runs:
+    archive = paper.config.archive
+    if archive is None or not paper.runs:
         return Reproduction(paper, tuple(_not_recomputed(paper, cell) for cell in paper.cells), {}, {}, {}, {}, (), ())
     fetch(paper.files(), progress=say)
-    collections = {key: load_collection(entry["collection"]) for key, entry in paper.archive["collections"].items()}
-    editions = {key: str(entry["edition"]) for key, entry in paper.archive["collections"].items()}
+    collections = {key: load_collection(entry.collection) for key, entry in archive.collections.items()}
+    editions = {key: entry.edition for key, entry in archive.collections.items()}
     topics = {key: collection.topics() for key, collection in collections.items()}
-    protocol = str(paper.archive["protocol"])
-    scorers = {key: collection.scorer(editions[key], protocol) for key, collection in collections.items()}
+    scorers = {key: collection.scorer(editions[key], archive.protocol) for key, collection in collections.items()}
     others = {
         name: {key: collection.scorer(editions[key], name) for key, collection in collections.items()}
-        for name in paper.config.get("also", ())
+        for name in paper.config.also
     }
     scores: dict[tuple[str, str], Scores] = {}
     also: dict[str, dict[tuple[str, str], Scores]] = {name: {} for name in others}
@@ -116,7 +115,7 @@ def reproduce(paper: Paper, say: Say = lambda _: None, track: Track = in_silence
         bounds |= {key: spans} if spans else {}
         for name, by_collection in others.items():
             also[name][key] = by_collection[archived.collection](run)
-    verdicts = tuple(_verdict(paper, cell, scores) for cell in paper.cells)
+    verdicts = tuple(_verdict(paper, archive, cell, scores) for cell in paper.cells)
     checks = _check_translations(paper, scorers)
     return Reproduction(
         paper, verdicts, scores, also, bounds, topics, checks, tuple(warnings), scorers=scorers, rankings=rankings
@@ -124,24 +123,24 @@ def reproduce(paper: Paper, say: Say = lambda _: None, track: Track = in_silence
 
 
 def _check_translations(paper: Paper, scorers: Mapping[str, Scorer]) -> tuple[Translation, ...]:
-    entry = paper.config.get("translations")
-    if not entry:
+    entry = paper.config.translations
+    if entry is None:
         return ()
     judged = {topic for scorer in scorers.values() for topic in scorer.qrels.topics}
 
     def read(path: str, language: str) -> Topics:
-        file = local(catalogue.resource({"source": entry["source"], "path": path}, paper.where))
+        file = local(entry.file(path, paper.where))
         return READERS["crossmath-tsv"](read_bytes(file), str(file), language)
 
-    english = read(str(entry["english"]), "eng")
+    english = read(entry.english, "eng")
     return tuple(
-        check_translation(code, str(language["title"]), read(str(language["path"]), code), english, judged)
-        for code, language in entry["languages"].items()
+        check_translation(code, language.title, read(language.path, code), english, judged)
+        for code, language in entry.languages.items()
     )
 
 
 def _not_recomputed(paper: Paper, cell: Cell) -> Verdict:
-    text = paper.config.get("states", {}).get(cell.table) or paper.config.get("state")
+    text = paper.config.states.get(cell.table) or paper.config.state
     if not text:
         raise HarnessError(f"{paper.where}: no run recomputes {cell.place}, and key 'state' does not say why")
     kind, why = checks.state(text, paper.where)
@@ -150,19 +149,18 @@ def _not_recomputed(paper: Paper, cell: Cell) -> Verdict:
 
 def _note(paper: Paper, cell: Cell) -> str:
     """What is odd about the paper's definition of the cell's measure, as the end of a cause."""
-    note = paper.config.get("metric_notes", {}).get(cell.metric)
+    note = paper.config.metric_notes.get(cell.metric)
     return f"; {note}" if note else ""
 
 
-def _verdict(paper: Paper, cell: Cell, scores: Mapping[tuple[str, str], Scores]) -> Verdict:
-    archive = paper.archive
+def _verdict(paper: Paper, archive: Archive, cell: Cell, scores: Mapping[tuple[str, str], Scores]) -> Verdict:
     name, collection, topic, cause = "", cell.collection, "", ""
-    for entry in archive.get("identified", ()):
-        if all(getattr(cell, key) == str(value) for key, value in entry["cell"].items()):
-            name, collection, topic, cause = entry["run"], entry["collection"], entry["topic"], entry["cause"]
+    for entry in archive.identified:
+        if all(getattr(cell, key) == value for key, value in entry.cell.items()):
+            name, collection, topic, cause = entry.run, entry.collection, entry.topic, entry.cause
     if not name:
         name = next((r.name for r in paper.runs if (r.group, r.system) == (cell.group, cell.system)), "")
-    measure = archive["measures"].get(cell.metric)
+    measure = archive.measures.get(cell.metric)
     found = scores.get((collection, name))
     if found is None or measure is None:
         return _not_recomputed(paper, cell)

@@ -4,19 +4,44 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from harness.errors import HarnessError, suggestion
 from harness.io import checks, config
+from harness.io.checks import Words
 from harness.systems.build import lack
 
 State = Literal["runs", "in part", "needs", "not implemented", "blocked"]
-_KEYS = ("corpus", "instead", "collections", "tables")
-_TYPES = {"corpus": str, "instead": str, "collections": dict, "tables": dict, "without_numbers": list}
-_ROW = ("system", "set", "inputs", "trained", "state", "same_as", "note")
-_ROW_TYPES = {"system": str, "set": dict, "inputs": list, "same_as": str, "note": str}
 _LEAST = 2  # inputs that a fusion needs
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a paper's configuration says of a row; see `parse`."""
+
+    system: str = ""
+    set: Mapping[str, Any] | None = None
+    inputs: tuple[Words, ...] | None = None
+    trained: bool = False
+    state: Any = None
+    same_as: str = ""
+    note: str = ""
+
+
+# (table, label) -> its entry, the collections that it has numbers on, and its place in the file
+Entries = dict[tuple[str, str], tuple[Entry, tuple[str, ...], str]]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The key `available` of a paper's configuration; see `parse`."""
+
+    corpus: str
+    instead: str
+    collections: Mapping[str, Words]
+    tables: Mapping[str, Mapping[str, Entry]]
+    without_numbers: tuple[Words, ...] = ()
 
 
 class Printed(Protocol):
@@ -132,7 +157,7 @@ def _file(row: Row, collection: str) -> str:
     return f"runs/{collection}/{name}.run"
 
 
-def parse(mapping: Mapping[str, Any], cells: Sequence[Printed], where: str) -> Available:
+def parse(listed: Listed, cells: Sequence[Printed], where: str) -> Available:
     """The value of a paper's key `available`; `cells` are the paper's.
 
     Every row of a listed table has an entry: `system` (with `set`, `inputs`, `trained`), or `state`, or `same_as`
@@ -143,31 +168,27 @@ def parse(mapping: Mapping[str, Any], cells: Sequence[Printed], where: str) -> A
     HarnessError
         A row has no entry, an entry has no row, a key is unknown, or what it names does not exist.
     """
-    checks.check_keys(mapping, _KEYS, ("without_numbers",), where)
-    checks.check_types(mapping, _TYPES, where)
-    for corpus in (mapping["corpus"], mapping["instead"]):
+    for corpus in (listed.corpus, listed.instead):
         _known(corpus, config.names("corpus"), "corpus", where)
-    for collection in mapping["collections"].values():
+    for collection in listed.collections.values():
         _known(collection, config.names("collection"), "collection", where)
-    entries: dict[tuple[str, str], tuple[Mapping[str, Any], tuple[str, ...], str]] = {}
-    checks.check_types(mapping["tables"], dict.fromkeys(mapping["tables"], dict), f"{where}: tables")
-    for table, rows in mapping["tables"].items():
+    entries: Entries = {}
+    for table, rows in listed.tables.items():
         place = f"{where}: tables: {table}"
-        printed = _printed(str(table), cells, mapping["collections"], place)
-        without = str(table) in map(str, mapping.get("without_numbers", ()))
+        printed = _printed(table, cells, listed.collections, place)
+        without = table in listed.without_numbers
         if without == bool(printed):
             has = "has cells, yet 'without_numbers' names it" if without else "has no cells; see 'without_numbers'"
             raise HarnessError(f"{place}: the table {has}")
         for label, entry in rows.items():
             if printed:
-                _known(str(label), printed, "row", place)
+                _known(label, printed, "row", place)
             _check_row(entry, f"{place}: {label}")
-            on = printed.get(str(label), tuple(mapping["collections"].values()))
-            entries[str(table), str(label)] = (entry, on, f"{place}: {label}")
+            entries[table, label] = (entry, printed.get(label, tuple(listed.collections.values())), f"{place}: {label}")
         for label in printed:
-            if (str(table), label) not in entries:
+            if (table, label) not in entries:
                 raise HarnessError(f"{place}: row {label!r} is missing; give it a system, or a 'state'")
-    return Available(mapping["corpus"], mapping["instead"], tuple(_row(key, entries) for key in entries))
+    return Available(listed.corpus, listed.instead, tuple(_row(key, entries) for key in entries))
 
 
 def _known(name: object, known: Mapping[str, object], kind: str, where: str) -> None:
@@ -191,59 +212,52 @@ def _printed(
     }
 
 
-def _check_row(entry: Mapping[str, Any], where: str) -> None:
-    checks.check_keys(entry, (), _ROW, where)
-    checks.check_types(entry, _ROW_TYPES, where)
-    if entry.get("trained", True) is not True:
-        raise HarnessError(f"{where}: key 'trained' is {entry['trained']!r}, expected true or nothing")
-    given = [key for key in ("system", "state", "same_as") if entry.get(key)]
+def _check_row(entry: Entry, where: str) -> None:
+    given = [key for key in ("system", "state", "same_as") if getattr(entry, key)]
     if len(given) != 1:
         found = " and ".join(given) or "none of them"
         raise HarnessError(f"{where}: expected one of the keys 'system', 'state' and 'same_as', found {found}")
     for key in ("set", "inputs", "trained"):
-        if key in entry and given != ["system"]:
+        if getattr(entry, key) not in (None, False) and given != ["system"]:
             raise HarnessError(f"{where}: key {key!r} needs the key 'system'")
     if given == ["state"]:
-        checks.state(entry["state"], where)
+        checks.state(entry.state, where)
     if given != ["system"]:
         return
-    mapping, _ = config.load("system", entry["system"], where)
-    for key in entry.get("set", ()):
+    mapping, _ = config.load("system", entry.system, where)
+    for key in entry.set or ():
         _known(key, mapping, "parameter", f"{where}: set")
-    if ("runs" in mapping) != ("inputs" in entry):
+    if ("runs" in mapping) != (entry.inputs is not None):
         has = "fuses runs; name their rows in 'inputs'" if "runs" in mapping else "fuses no runs: it has no 'inputs'"
-        raise HarnessError(f"{where}: system {entry['system']!r} {has}")
-    if entry.get("trained") and "training_runs" not in mapping:
-        raise HarnessError(f"{where}: system {entry['system']!r} does not learn: it is not 'trained'")
+        raise HarnessError(f"{where}: system {entry.system!r} {has}")
+    if entry.trained and "training_runs" not in mapping:
+        raise HarnessError(f"{where}: system {entry.system!r} does not learn: it is not 'trained'")
 
 
-def _row(
-    key: tuple[str, str],
-    entries: Mapping[tuple[str, str], tuple[Mapping[str, Any], tuple[str, ...], str]],
-) -> Row:
+def _row(key: tuple[str, str], entries: Entries) -> Row:
     entry, collections, where = entries[key]
-    if "same_as" in entry:
-        other = entries[_find(entry["same_as"], entries, where)][0]
-        if "same_as" in other:
-            raise HarnessError(f"{where}: same_as: {entry['same_as']!r} is itself the same as another row")
-        entry = {**other, **{"note": entry.get("note", other.get("note", ""))}}
-    inputs = [_find(str(label), entries, where) for label in entry.get("inputs", ())]
+    if entry.same_as:
+        other = entries[_find(entry.same_as, entries, where)][0]
+        if other.same_as:
+            raise HarnessError(f"{where}: same_as: {entry.same_as!r} is itself the same as another row")
+        entry = replace(other, note=entry.note or other.note)
+    inputs = [_find(label, entries, where) for label in entry.inputs or ()]
     for source in inputs:
-        if not {"inputs", "same_as"}.isdisjoint(entries[source][0]):
+        if entries[source][0].inputs is not None or entries[source][0].same_as:
             raise HarnessError(f"{where}: inputs: {source[1]!r} is no row of a single system")
-    if "inputs" in entry and len(set(inputs)) < max(_LEAST, len(inputs)):
+    if entry.inputs is not None and len(set(inputs)) < max(_LEAST, len(inputs)):
         raise HarnessError(f"{where}: inputs: expected two rows or more, each once")
-    if entry.get("trained") and len(collections) < _LEAST:
+    if entry.trained and len(collections) < _LEAST:
         raise HarnessError(f"{where}: trained: there is no other collection to learn from")
     return Row(
         *key,
         collections,
-        system=entry.get("system", ""),
-        settings=tuple(entry.get("set", {}).items()),
+        system=entry.system,
+        settings=tuple((entry.set or {}).items()),
         inputs=tuple(_row(source, entries) for source in inputs),
-        trained=bool(entry.get("trained", False)),
-        lack=checks.state(entry["state"], where) if "state" in entry else None,
-        note=entry.get("note", ""),
+        trained=entry.trained,
+        lack=checks.state(entry.state, where) if entry.state else None,
+        note=entry.note,
     )
 
 

@@ -116,11 +116,12 @@ def _outcome(reproduction: Reproduction) -> Section:
     lacking = [verdict for verdict in reproduction.verdicts if verdict.value is None]
     blocks += [_lacking(reproduction, lacking)] if lacking else []
     paper = reproduction.paper
-    remarks = tuple(str(remark) for remark in paper.config.get("remarks", ()))
+    remarks = paper.config.remarks
     if remarks:
         blocks.append(Text(("What the paper does not say, and what makes its numbers come out:", *remarks)))
     kinds = {"url": ("paper", ""), "doi": ("DOI", "https://doi.org/"), "code": ("code", "")}
-    links = [(what, f"{start}{paper.config[key]}") for key, (what, start) in kinds.items() if key in paper.config]
+    found = {key: getattr(paper.config, key) for key in kinds}
+    links = [(what, f"{start}{found[key]}") for key, (what, start) in kinds.items() if found[key]]
     blocks += [Facts(tuple(links))] if links else []
     return Section("Outcome", tuple(blocks))
 
@@ -132,7 +133,7 @@ def _mark(verdict: str) -> str:
 
 def _lacking(reproduction: Reproduction, verdicts: Sequence[Verdict]) -> Table:
     """What is missing, with the tables that need it: a line for each cause; remarks on measures are notes."""
-    notes = reproduction.paper.config.get("metric_notes", {})
+    notes = reproduction.paper.config.metric_notes
     tables: dict[tuple[str, str], list[str]] = {}
     for verdict in verdicts:
         note = notes.get(verdict.cell.metric)
@@ -161,7 +162,7 @@ def _tables(reproduction: Reproduction, alpha: float) -> Section | None:
 def _significance(reproduction: Reproduction, alpha: float) -> dict[tuple[str, str, str], Row]:
     """(collection, run, measure) -> its test against the baseline the paper's configuration names."""
     out: dict[tuple[str, str, str], Row] = {}
-    for ending, baseline in reproduction.paper.config.get("baselines", {}).items():
+    for ending, baseline in reproduction.paper.config.baselines.items():
         by_collection: dict[str, list[Scores]] = {}
         for (collection, run), scores in reproduction.scores.items():
             if run.endswith(ending):
@@ -238,7 +239,7 @@ def _table_notes(reproduction: Reproduction, verdicts: Sequence[Verdict], alpha:
         + "."
     ]
     notes += [cause[:1].upper() + cause[1:] + "." for cause in dict.fromkeys(v.cause for v in recomputed if v.cause)]
-    baselines = reproduction.paper.config.get("baselines")
+    baselines = reproduction.paper.config.baselines
     if baselines and any(v.n > 1 for v in recomputed):
         against = ", ".join(f"{run} for runs that end in {ending!r}" for ending, run in baselines.items())
         notes.append(
@@ -351,11 +352,10 @@ def _translations(reproduction: Reproduction) -> Section | None:
 
 
 def _breakdown(reproduction: Reproduction) -> Section | None:
-    entry = reproduction.paper.config.get("breakdown")
-    if not entry or not reproduction.scores:
+    entry = reproduction.paper.config.breakdown
+    if entry is None or not reproduction.scores:
         return None
-    attribute, measure = str(entry["attribute"]), str(entry["measure"])
-    values, runs = [str(v) for v in entry["values"]], [str(run) for run in entry["runs"]]
+    attribute, measure, values, runs = entry.attribute, entry.measure, entry.values, entry.runs
     parts: dict[str, dict[str, list[str]]] = {}
     for collection, topics in reproduction.topics.items():
         judged = set(next(s for (c, _), s in reproduction.scores.items() if c == collection).topics)
@@ -385,10 +385,10 @@ def _breakdown(reproduction: Reproduction) -> Section | None:
     labelled = {c: sum(len(found) for found in values_of.values()) for c, values_of in parts.items()}
     covered = ", ".join(f"{labelled[c]} of the {judged_in[c]} topics of {c}" for c in parts)
     note = f"Labels exist for {covered}" + (f"; {', '.join(without)} has none" if without else "") + "."
-    table = Table("breakdown", str(entry["title"]), columns, tuple(rows), (note,))
+    table = Table("breakdown", entry.title, columns, tuple(rows), (note,))
     label = next(iter(reproduction.scores.values())).protocol.label(measure)
     svg = figures.grouped_bars(values, runs, means, label)
-    return Section("Where the differences are", (Figure("breakdown-figure", str(entry["title"]), svg, table),))
+    return Section("Where the differences are", (Figure("breakdown-figure", entry.title, svg, table),))
 
 
 def _also(reproduction: Reproduction) -> list[Section]:
@@ -433,8 +433,8 @@ def _per_topic(reproduction: Reproduction) -> Section | None:
         values = list(found.values())
         pages.append(topic_pages(name, collection.title, topics, scorer, values, rankings, collection.link))
         tables.append(per_topic_table(name, found, topics.by_id()))
-    baseline = next(iter(reproduction.paper.config.get("baselines", {}).values()), "")
-    return Section("Topic by topic", (explorer(pages, baseline=str(baseline), tables=tables),)) if pages else None
+    baseline = next(iter(reproduction.paper.config.baselines.values()), "")
+    return Section("Topic by topic", (explorer(pages, baseline=baseline, tables=tables),)) if pages else None
 
 
 def _trust(reproduction: Reproduction) -> Section | None:

@@ -21,9 +21,9 @@ MOST_READ = 1 << 26  # bytes of a corpus, for the texts of documents
 
 def own_corpus(collection: Collection) -> Corpus | None:
     """The corpus that a collection names, if it is here and small: large ones are not read for texts."""
-    if "corpus" not in collection.config:
+    if not collection.corpus:
         return None
-    corpus = load_corpus(str(collection.config["corpus"]))
+    corpus = load_corpus(collection.corpus)
     if corpus.state() != "here" or not all(path.is_file() for path in corpus.paths):
         return None
     return corpus if sum(path.stat().st_size for path in corpus.paths) <= MOST_READ else None

@@ -4,16 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from harness.data.trec import LARGEST_GRADE
-from harness.errors import HarnessError, suggestion
-from harness.io import config
+from harness.errors import HarnessError
+from harness.io import checks, config
 from harness.scoring import measures as m
 
 Ties = Literal["reference", "file"]
+
+
+def _named(key: str, value: object) -> str:
+    if not value:
+        raise HarnessError(f"key {key!r} is missing")
+    return checks.text(key, value)
+
+
+def _measures(key: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, list) and not value:
+        raise HarnessError(f"key {key!r} is missing")
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise HarnessError(f"key {key!r} is {value!r}, expected a list such as [nDCG, AP, P@10]")
+    try:
+        return tuple(str(measure) for measure in m.parse_measures(str(measure) for measure in value))
+    except HarnessError as error:
+        raise HarnessError(f"key {key!r}: {error}") from None
+
+
+def _gains(key: str, value: object) -> tuple[tuple[float, float], ...]:
+    if value is None:
+        return ()
+    pairs = value.items() if isinstance(value, Mapping) else value
+    try:
+        out = tuple(sorted((float(grade), float(gain)) for grade, gain in pairs))  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        expected = "expected grades and gains such as {2: 1.0, 1: 0.3}"
+        raise HarnessError(f"key {key!r} is {value!r}, {expected}") from None
+    if any(not 0 <= gain <= LARGEST_GRADE for _, gain in out):
+        raise HarnessError(f"key {key!r} has a gain below 0, above {LARGEST_GRADE:,} or not finite")
+    return out
+
+
+def _depth(key: str, value: object) -> int | None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        raise HarnessError(f"key {key!r} is {value!r}, expected a whole number from 1, or null for all")
+    return value
+
+
+def _threshold(key: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < np.inf:
+        raise HarnessError(f"key {key!r} is {value!r}, expected a grade above 0")
+    return value
 
 
 @dataclass(frozen=True)
@@ -37,13 +80,13 @@ class Protocol:
     no_relevant : whether a topic without relevant documents counts 0 or is left out, measure by measure.
     """
 
-    name: str
-    measures: tuple[str, ...]
+    name: Annotated[str, _named]
+    measures: Annotated[tuple[str, ...], _measures]
     title: str = ""
-    depth: int | None = 1000
+    depth: Annotated[int | None, _depth] = 1000
     prime: bool = False
-    gains: tuple[tuple[float, float], ...] = ()
-    relevant_from: float = 1.0
+    gains: Annotated[tuple[tuple[float, float], ...], _gains] = ()
+    relevant_from: Annotated[float, _threshold] = 1.0
     ideal: Literal["judged", "retrieved"] = "judged"
     ties: Ties = "reference"
     deduplicate: bool = False
@@ -93,72 +136,18 @@ class Protocol:
         Raises
         ------
         HarnessError
-            One line naming `where` and the key.
+            Keys that are unknown, missing or wrong: all of them, a line each.
         """
-        known = Protocol.__dataclass_fields__
-        for key in mapping:
-            if key not in known:
-                raise HarnessError(f"{where}: key {key!r} is unknown; {suggestion(str(key), known)}")
-        values = dict(mapping)
-        for key in ("name", "measures"):
-            if not values.get(key):
-                raise HarnessError(f"{where}: key {key!r} is missing")
-        values["measures"] = _measures(values["measures"], where)
-        values["gains"] = _gains(values.get("gains"), where)
-        for key, choices in _CHOICES.items():
-            if key in values and values[key] not in choices:
-                raise HarnessError(f"{where}: key {key!r} is {values[key]!r}, expected one of {', '.join(choices)}")
-        rule = values.get("ties_deduplicate")
-        if rule not in (None, *_CHOICES["ties"]):
-            expected = f"expected one of {', '.join(_CHOICES['ties'])}"
-            raise HarnessError(f"{where}: key 'ties_deduplicate' is {rule!r}, {expected}")
-        if rule is not None and values.get("deduplicate") is not True:
+        found = checks.typed(Protocol, mapping, where)
+        if found.ties_deduplicate is not None and not found.deduplicate:
             raise HarnessError(f"{where}: key 'ties_deduplicate' has no use without 'deduplicate: true'")
-        depth = values.get("depth", 1000)
-        if depth is not None and (not isinstance(depth, int) or isinstance(depth, bool) or depth < 1):
-            raise HarnessError(f"{where}: key 'depth' is {depth!r}, expected a whole number from 1, or null for all")
-        for key in ("prime", "deduplicate"):
-            if not isinstance(values.get(key, False), bool):
-                raise HarnessError(f"{where}: key {key!r} is {values[key]!r}, expected true or false")
-        threshold = values.get("relevant_from", 1.0)
-        if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold < np.inf:
-            raise HarnessError(f"{where}: key 'relevant_from' is {threshold!r}, expected a grade above 0")
-        return Protocol(**values)
+        return found
 
 
-_CHOICES = {
-    "ideal": ("judged", "retrieved"),
-    "ties": ("reference", "file"),
-    "topics": ("all", "answered"),
-    "no_relevant": ("zero", "skip"),
-}
 _TIES_IN_WORDS = {
     "reference": "ties are in trec_eval's order (32-bit score, then {}, both descending)",
     "file": "equal scores keep the order of the file",
 }
-
-
-def _measures(value: object, where: str) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise HarnessError(f"{where}: key 'measures' is {value!r}, expected a list such as [nDCG, AP, P@10]")
-    try:
-        return tuple(str(measure) for measure in m.parse_measures(str(measure) for measure in value))
-    except HarnessError as error:
-        raise HarnessError(f"{where}: key 'measures': {error}") from None
-
-
-def _gains(value: object, where: str) -> tuple[tuple[float, float], ...]:
-    if value is None:
-        return ()
-    pairs = value.items() if isinstance(value, Mapping) else value
-    try:
-        out = tuple(sorted((float(grade), float(gain)) for grade, gain in pairs))  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        expected = "expected grades and gains such as {2: 1.0, 1: 0.3}"
-        raise HarnessError(f"{where}: key 'gains' is {value!r}, {expected}") from None
-    if any(not 0 <= gain <= LARGEST_GRADE for _, gain in out):
-        raise HarnessError(f"{where}: key 'gains' has a gain below 0, above {LARGEST_GRADE:,} or not finite")
-    return out
 
 
 def load_protocol(name: str) -> Protocol:

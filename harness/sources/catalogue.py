@@ -4,17 +4,53 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, suggestion
-from harness.io.checks import check_keys, check_types
+from harness.io.checks import Words, typed
 from harness.io.config import load
 from harness.io.files import data_root
 from harness.sources.resource import Resource
 
 
-def resource(mapping: Mapping[str, Any], where: str, folder: Path | None = None) -> Resource | Path:
+@dataclass(frozen=True)
+class _Embedded:
+    embedded: Words
+
+
+@dataclass(frozen=True)
+class _File:
+    file: str
+
+
+@dataclass(frozen=True)
+class _OfSource:
+    source: Words
+    path: Words
+
+
+@dataclass(frozen=True)
+class _Source:
+    """`conf/source/NAME.yaml`; what a `Resource` checks by itself is of any type."""
+
+    title: Words
+    licence: Any
+    files: Mapping[str, Any]
+    repository: Any = ""
+    commit: Any = ""
+    url: Any = ""
+    by_hand: Any = ""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    sha256: Any
+    size: Any
+
+
+def resource(mapping: object, where: str, folder: Path | None = None) -> Resource | Path:
     """The file that `{source: NAME, path: P}`, `{embedded: P}` or `{file: P}` names.
 
     A source is a configuration of its own: `conf/source/NAME.yaml`, with repository, commit, licence and the
@@ -27,30 +63,30 @@ def resource(mapping: Mapping[str, Any], where: str, folder: Path | None = None)
     if not isinstance(mapping, Mapping):
         raise HarnessError(f"{where}: expected keys and values such as source and path, found {mapping!r}")
     if "embedded" in mapping:
-        check_keys(mapping, ("embedded",), (), where)
-        return data_root() / str(mapping["embedded"])
+        return data_root() / typed(_Embedded, mapping, where).embedded
     if "file" in mapping:
-        check_keys(mapping, ("file",), (), where)
-        check_types(mapping, {"file": str}, where)
-        if not mapping["file"].isprintable():
-            raise HarnessError(f"{where}: key 'file' is {mapping['file']!r}, expected a path")
-        return _beside(Path(str(mapping["file"])).expanduser(), folder)
+        file = typed(_File, mapping, where).file
+        if not file.isprintable():
+            raise HarnessError(f"{where}: key 'file' is {file!r}, expected a path")
+        return _beside(Path(file).expanduser(), folder)
     if not mapping:
         raise HarnessError(f"{where}: names no file; expected 'file', or 'source' and 'path', or 'embedded'")
-    check_keys(mapping, ("source", "path"), (), where)
-    source, source_path = load("source", str(mapping["source"]), where)
-    check_keys(source, ("title", "licence", "files"), ("repository", "commit", "url", "by_hand"), source_path)
-    check_types(source, {"files": dict}, source_path)
-    path = str(mapping["path"])
-    if path not in source["files"]:
-        known = suggestion(path, source["files"])
-        raise HarnessError(f"{where}: {path!r} is not a file of source {mapping['source']!r}; {known}")
-    keys: dict[str, Any] = {
-        key: source[key] for key in ("repository", "commit", "licence", "url", "by_hand") if key in source
-    }
-    entry = source["files"][path]
-    check_keys(entry, ("sha256", "size"), (), f"{source_path}: files: {path}")
-    return Resource.from_config({**keys, "path": path, **entry}, source_path)
+    wanted = typed(_OfSource, mapping, where)
+    source, source_path = _source(wanted.source, where)
+    if wanted.path not in source.files:
+        known = suggestion(wanted.path, source.files)
+        raise HarnessError(f"{where}: {wanted.path!r} is not a file of source {wanted.source!r}; {known}")
+    entry = typed(_Entry, source.files[wanted.path], f"{source_path}: files: {wanted.path}")
+    about = (entry.sha256, entry.size, source.licence, source.url, source.by_hand)
+    try:
+        return Resource(source.repository, source.commit, wanted.path, *about)
+    except HarnessError as error:
+        raise HarnessError(f"{source_path}: {error}") from None
+
+
+def _source(name: str, where: str = "") -> tuple[_Source, str]:
+    source, path = load("source", name, where)
+    return typed(_Source, source, path), path
 
 
 def _beside(path: Path, folder: Path | None) -> Path:
@@ -64,7 +100,6 @@ def _beside(path: Path, folder: Path | None) -> Path:
 
 def source_files(name: str) -> list[Resource]:
     """Every file of a source."""
-    source, where = load("source", name)
-    check_types(source, {"files": dict}, where)
-    files = [resource({"source": name, "path": path}, f"source {name}") for path in source.get("files", {})]
+    source, _ = _source(name)
+    files = [resource({"source": name, "path": path}, f"source {name}") for path in source.files]
     return [file for file in files if isinstance(file, Resource)]

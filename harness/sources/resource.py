@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError
 from harness.io.files import cache_root
 
 ARCHIVE_BASE = "https://codeload.github.com"
@@ -33,27 +31,12 @@ class Folder:
     path: str
     files: int
     sha256: str
-    licence: str = ""
+    licence: str
 
     def __post_init__(self) -> None:
         Resource(self.repository, self.commit, self.path, self.sha256, licence=self.licence)
         if not self.repository or type(self.files) is not int or self.files < 1:
             raise HarnessError(f"a folder needs a repository and its number of files, got {self.files!r}")
-
-    @classmethod
-    def from_config(cls, mapping: Mapping[str, Any], where: str) -> Folder:
-        """A folder from configuration. Unknown, missing and malformed keys raise `HarnessError`, after `where`."""
-        known = [field.name for field in fields(cls)]
-        for key in mapping:
-            if key not in known:
-                raise HarnessError(f"{where}: unknown key {str(key)!r}; {suggestion(str(key), known)}")
-        for key in known:
-            if key not in mapping:
-                raise HarnessError(f"{where}: key {key!r} is missing")
-        try:
-            return cls(**mapping)
-        except HarnessError as error:
-            raise HarnessError(f"{where}: {error}") from None
 
     @property
     def name(self) -> str:
@@ -135,21 +118,6 @@ class Resource:
                 raise HarnessError(f"{name} must be {form}, got {getattr(self, name)!r}")
         if bool(self.by_hand) == bool(self.url) and (self.url or not self.repository):
             raise HarnessError("the source must be a repository, url or by_hand, and not both of the last two")
-
-    @classmethod
-    def from_config(cls, mapping: Mapping[str, Any], where: str) -> Resource:
-        """A resource from configuration. Unknown, missing and malformed keys raise `HarnessError`, after `where`."""
-        known = {field.name for field in fields(cls)}
-        for key in mapping:
-            if key not in known:
-                raise HarnessError(f"{where}: unknown key {str(key)!r}; {suggestion(str(key), known)}")
-        for key in ("path", "licence", "by_hand" if "by_hand" in mapping else "sha256"):
-            if key not in mapping:
-                raise HarnessError(f"{where}: key {key!r} is missing")
-        try:
-            return cls(**{"repository": "", "commit": "", "sha256": "", **mapping})
-        except HarnessError as error:
-            raise HarnessError(f"{where}: {error}") from None
 
     @property
     def name(self) -> str:

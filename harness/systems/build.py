@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,8 +22,16 @@ T = TypeVar("T")
 
 
 _ABOUT = ("title", "extra", "needs")
-_REGISTERED = ("title", "state")
 _KINDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", str: "text"}
+
+
+@dataclass(frozen=True)
+class _Registered:
+    """What the configuration of a system that is only registered says; `state` why it cannot be run."""
+
+    title: str
+    state: Any
+    paper: Any = None
 
 
 def missing_module(mapping: Mapping[str, Any]) -> str:
@@ -76,10 +85,10 @@ def check_registered(mapping: Mapping[str, Any], where: str) -> None:
     """Raise HarnessError, with its state, if the configuration only registers a system (or does so wrongly)."""
     if "state" not in mapping:
         return
-    checks.check_keys(mapping, _REGISTERED, ("paper",), where)
-    kind, why = checks.state(mapping["state"], where)
+    found = checks.typed(_Registered, mapping, where)
+    kind, why = checks.state(found.state, where)
     said = f"needs {why}" if kind == "needs" else f"is {kind}: {why}"
-    raise HarnessError(f"{where}: {mapping['title']} {said}")
+    raise HarnessError(f"{where}: {found.title} {said}")
 
 
 def _installed(module: str) -> bool:

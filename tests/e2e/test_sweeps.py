@@ -207,6 +207,41 @@ def test_points_of_other_data_are_not_counted(place: Place) -> None:
     assert "judged and present" in report.partition("|")[0]
 
 
+def test_points_of_another_protocol_are_not_counted(place: Place) -> None:
+    """Nor those of other values of keys that do not vary; what varies tells points apart, whatever refers to it."""
+    place.write("conf/protocol/mine.yaml", "name: mine\nmeasures: [P@10]\n")
+    system = "title: M\n_target_: harness.systems.baselines.Shuffle\nname: m\nseed: 1\ndepth: ${.seed}\n"
+    place.write("conf/system/m.yaml", system)
+    arguments = ("run", "-m", *MINI, "system=m", "system.seed=50,60", "protocol=mine", "formats=[json]")
+    assert place.good(*arguments).splitlines()[-2].startswith("2 configurations of m on mini-task1: best P@10 ")
+    (folder,) = (place.here / "reports" / "sweeps").iterdir()
+    for change in (("protocol/mine", "measures: [P@5]\n", 2), ("system/m", "depth: 40\n", 2)):
+        for path in list(folder.glob("*.json")):  # as if the sweep had tried other points
+            record = json.loads(path.read_text())
+            record["overrides"]["system.seed"] += "0"
+            (folder / f"0{path.name}").write_text(json.dumps(record))
+            path.unlink()
+        name, text, count = change
+        before = (place.here / f"conf/{name}.yaml").read_text().splitlines()[:-1]
+        place.write(f"conf/{name}.yaml", "\n".join([*before, text]))
+        best = place.good(*arguments).splitlines()[-2]
+        assert best.startswith(f"{count} configurations of m on mini-task1: best P@5 ")
+
+
+def test_points_learn_what_varies_from_their_configuration(place: Place) -> None:
+    """Not from what the process that launches them knows: they may be on another machine."""
+    place.write("conf/sweep/both.yaml", "# @package _global_\nhydra: {sweeper: {params: {rerank: 'true,false'}}}\n")
+    place.good("run", "sweep=both", *MINI, "system=overlap", "edition=official", "formats=[json]")
+    assert {Path(name).name for name in runs(place)} == {"overlap-rerank=True.run", "overlap-rerank=False.run"}
+    parallel = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "output='other reports'")
+    if importlib.util.find_spec("joblib") is not None:
+        place.good("run", "-m", *MINI, "system=overlap", "rerank=true,false", "formats=[json]", *parallel)
+        (folder,) = (place.here / "other reports" / "sweeps").iterdir()
+        assert (folder / "report" / "report.json").is_file()
+        made = {Path(name).name for path in folder.glob("*.json") for name in json.loads(path.read_text())["files"]}
+        assert made == {"overlap-rerank=True.run", "overlap-rerank=False.run"}
+
+
 def test_points_that_differ_in_a_switch_are_kept_apart(place: Place) -> None:
     place.good("run", "-m", *MINI, "system=overlap", "rerank=true,false", "formats=[json]")
     assert {Path(name).name for name in runs(place)} == {"overlap-rerank=True.run", "overlap-rerank=False.run"}

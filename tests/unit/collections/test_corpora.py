@@ -211,8 +211,14 @@ FOLDER = f"{{repository: a/b, commit: '{'0' * 40}', path: p, files: 2, sha256: '
             "expected one of the keys 'file', 'files' and 'folder', found file and files",
         ),
         ("file: {file: x}\nreader: mse-page\n", "reader 'mse-page' is unknown; did you mean 'mse-pages'?"),
-        ("reader: mse-pages\nfolder: {repository: a/b}\n", "folder: key 'commit' is missing"),
-        (f"reader: mse-pages\nfolder: {FOLDER[:-1]}, fils: 2}}\n", "folder: unknown key 'fils'; did you mean 'files'?"),
+        (
+            f"reader: mse-pages\nfolder: {FOLDER.replace(', licence: l', '')}\n",
+            "folder: key 'licence' is missing",
+        ),
+        (
+            f"reader: mse-pages\nfolder: {FOLDER[:-1]}, fils: 2}}\n",
+            "folder: key 'fils' is unknown; did you mean 'files'?",
+        ),
         (
             f"reader: mse-pages\nfolder: {FOLDER.replace('files: 2', 'files: 0')}\n",
             "folder: a folder needs a repository and its number of files, got 0",

@@ -424,7 +424,7 @@ def test_example_runs_are_what_their_systems_make(collection: str, tmp_path: Pat
     for name in ("shuffle", "overlap", "overlap-title"):
         system = load_system(name)
         shipped = data_root() / "runs" / "mini" / collection / f"{name}.run"
-        made = produce(system, found, load_corpus(str(found.config["corpus"])), tmp_path).path
+        made = produce(system, found, load_corpus(found.corpus), tmp_path).path
         wanted: dict[str, list[str]] = {}
         for line in made.read_text().splitlines():
             wanted.setdefault(line.split("\t")[0], []).append(line)

@@ -423,7 +423,10 @@ def test_only_values_that_differ_are_shown(tiny: Tiny) -> None:
     ("entry", "fault"),
     [
         ("{here: {table: 1, system: Base}}", "key 'there' is missing"),
-        ("{here: {table: 1, system: Base}, there: {table: 1, sytem: Base}}", "there: key 'sytem' is unknown"),
+        (
+            "{here: {table: 1, system: Base}, there: {table: 1, system: Base, sytem: Base}}",
+            "there: key 'sytem' is unknown",
+        ),
         ("{here: {table: 1}, there: {table: 1, system: Base}}", "here: key 'system' is missing"),
         (
             "{here: {table: 1, system: Base}, there: {paper: crosmath, table: 1, system: Base}}",

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from harness.errors import HarnessError
+from harness.io.checks import typed
 from harness.papers.claims import POOLED, Claim, check_claims
-from harness.papers.paper import Paper
+from harness.papers.paper import Config, Paper
 from harness.papers.reproduce import Reproduction
 from harness.render.model import Figure, Table, Text
 from harness.reports.claims import claims_section
@@ -37,7 +38,8 @@ def reproduction(
             scores[collection, run] = Scores(
                 run, collection, "first", PLAIN, ("RR",), topics, values[:, None], "q", run
             )
-    paper = Paper("p", "P", (), {}, (), {"claims": claims}, "f")
+    config = typed(Config, {"key": "p", "title": "P", "claims": claims}, "f")
+    paper = Paper("p", "P", (), (), config, "f")
     return Reproduction(paper, (), scores, {}, {}, {}, (), ())
 
 
@@ -133,7 +135,7 @@ GOOD = {"title": "x", "expect": "no difference", "pairs": [["alike", "base"]]}
 @pytest.mark.parametrize(
     ("changed", "fault"),
     [
-        ({"expect": "second better"}, "expect is 'second better', expected one of no difference, first better"),
+        ({"expect": "second better"}, "key 'expect' is 'second better', expected one of no difference, first better"),
         ({"titel": "x"}, "key 'titel' is unknown; did you mean 'title'?"),
         ({"pairs": None}, "key 'pairs' is missing"),
         ({"pairs": []}, "pairs is [], expected a list of pairs of runs such as [[a, b], [a, c]]"),

@@ -172,7 +172,7 @@ def test_every_cell_of_the_other_papers_has_a_state_with_a_reason(key: str) -> N
     said = zip(counts.values(), ("need a resource", "not implemented", "blocked"), strict=True)
     assert found.line.endswith(" exact, " + ", ".join(f"{count} {words}" for count, words in said if count))
     assert paper.files() == []
-    assert paper.state() == paper.config["state"]
+    assert paper.state() == paper.config.state
     assert checks.state(paper.state(), key)[0] in KINDS[-3:]
 
 
@@ -323,13 +323,16 @@ BREAKDOWN = "{title: x, attribute: difficulty, values: [Low], measure: RR, runs:
             "baselines: {base: bse-run}",
             "baselines: base: run 'bse-run' is not in the archive; did you mean 'base-run'?",
         ),
-        ("breakdown: {title: x}", "breakdown: key 'attribute' is missing"),
+        ("breakdown: {title: x, values: [a], measure: RR, runs: [base-run]}", "breakdown: key 'attribute' is missing"),
         (f"breakdown: {BREAKDOWN.replace('[Low]', 'Low')}", "breakdown: key 'values' is 'Low', expected a list"),
         (
             f"breakdown: {BREAKDOWN.replace('base-run', 'base')}",
             "breakdown: run 'base' is not in the archive; did you mean 'base-run'?",
         ),
-        ("translations: {source: tiny}", "translations: key 'english' is missing"),
+        (
+            "translations: {source: tiny, languages: {ces: {title: C, path: p}}}",
+            "translations: key 'english' is missing",
+        ),
         (
             "translations: {source: tiny, english: e, languages: [ces]}",
             "translations: key 'languages' is ['ces'], expected keys and values",

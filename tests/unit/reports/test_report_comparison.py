@@ -391,7 +391,7 @@ def test_letters_beside_a_baseline_take_its_family_unless_there_are_more_pairs(m
 def test_topics_of_one_cluster_are_one_in_tests_and_letters(make: Make) -> None:
     evaluation, _, _ = make(near=NEAR, far=FAR)
     collection = evaluation.task.collection
-    clustered = replace(collection, config={**collection.config, "cluster": "kind of topic"})
+    clustered = replace(collection, cluster="kind of topic")
     found = replace(evaluation, task=replace(evaluation.task, collection=clustered))
     comparison = compare_runs(found)
     assert {row.n for row in comparison.rows} == {2}
@@ -401,7 +401,7 @@ def test_topics_of_one_cluster_are_one_in_tests_and_letters(make: Make) -> None:
     assert comparison.correction in tables(report_of(found, comparison))["groups"].notes[0]
     assert letters(report_of(evaluation, None)) == {"near": "a", "far": "b"}
     assert letters(report_of(found, None)) == {"near": "a", "far": "a"}
-    one = replace(collection, config={**collection.config, "cluster": "one"})
+    one = replace(collection, cluster="one")
     shared = Topics(tuple(replace(topic, attributes={"one": "1"}) for topic in collection.topics()))
     vars(one)["_topics"] = shared
     assert "groups" not in tables(report_of(replace(evaluation, task=replace(evaluation.task, collection=one)), None))

@@ -86,7 +86,7 @@ def test_queries_of_leansearch_are_clustered_by_what_shares_their_labels() -> No
     """Its file must be brought; the reader gives every topic the attribute that the configuration names."""
     queries = [{"form": "theorem name", "query": "Cantor"}, {"form": "latex formula", "query": "$x$"}]
     data = json.dumps([{"group": group, "queries": queries, "theorems": {"A.b": 2}} for group in ("1", "2")]).encode()
-    name = load_collection("leansearch").config["cluster"]
+    name = load_collection("leansearch").cluster
     clusters = {topic.id: topic.attributes[name] for topic in leansearch.read_topics(data, "f")}
     assert clusters == {"1.1": "1", "1.2": "1", "2.1": "2", "2.2": "2"}
 

@@ -273,7 +273,7 @@ SCHEMA = "'mathir-harness/scores' version 2"
         ({"values": [["a", 1]] * 3}, "scores: damaged, ValueError: could not convert string to float: 'a'"),
         ({"topics": None}, "scores: damaged, TypeError: 'NoneType' object is not iterable"),
         ({"protocol": {**MINIMAL, "prime": 3}}, "scores: protocol: key 'prime' is 3, expected true or false"),
-        ({"protocol": {}}, "scores: protocol: key 'name' is missing"),
+        ({"protocol": {"name": "p"}}, "scores: protocol: key 'measures' is missing"),
     ],
 )
 def test_damaged_scores(change: dict[str, Any], message: str) -> None:
