@@ -20,7 +20,7 @@ from harness.errors import HarnessError, suggestion
 from harness.experiments.evaluate import cautions, evaluate, inputs
 from harness.experiments.produce import Produced, produce
 from harness.experiments.sweep import Point, best_of, read_points, write_point
-from harness.experiments.task import Task, judged_pool, present, task, training_judgments
+from harness.experiments.task import Task, task
 from harness.io import config
 from harness.io.console import out, say
 from harness.render.write import first_page, write_report
@@ -30,8 +30,8 @@ from harness.scoring.protocol import load_protocol
 from harness.scoring.scores import Scores
 from harness.store.artefacts import key
 from harness.store.provenance import provenance
-from harness.systems.base import MARK, notes
-from harness.systems.build import build_system
+from harness.systems.base import MARK
+from harness.systems.build import Built, build_system
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -75,9 +75,10 @@ def report(settings: Mapping[str, Any], suffix: str = "", remarks: Sequence[str]
     """Produce, score and report one run."""
     edition = None if settings["edition"] is None else str(settings["edition"])
     found = _task(settings, str(settings["collection"]["name"]), edition, {})
-    produced = _produce(settings, found, suffix)
+    system = build_system(settings["system"], "run: system")
+    produced = _produce(settings, system, found, suffix)
     evaluation = evaluate(found, [produced.run])
-    remarks = (*notes(build_system(settings["system"], "run: system")), *remarks)
+    remarks = (*system.notes(), *remarks)
     if settings["training"]:
         remarks = (f"Learnt from the judgments of {', '.join(settings['training'])}.", *remarks)
     if produced.run.name.endswith(MARK):
@@ -109,7 +110,7 @@ def point(settings: Mapping[str, Any], overrides: Mapping[str, str], folder: Pat
     basis, said = [], []
     for name, edition in named:
         found = _task(settings, name, edition, _SHARED)
-        produced = _produce(settings, found, run_suffix(overrides))
+        produced = _produce(settings, build_system(settings["system"], "run: system"), found, run_suffix(overrides))
         scored.append(found.scorer(produced.run))
         files[str(produced.path)] = produced.run.sha256
         basis += [produced.basis, found.scorer.qrels.sha256]
@@ -198,22 +199,6 @@ def _task(settings: Mapping[str, Any], collection: str, edition: str | None, mad
     return made[known]
 
 
-def _produce(settings: Mapping[str, Any], found: Task, suffix: str) -> Produced:
-    training = None
-    if settings["training"]:
-        training = training_judgments(settings["training"])
-        if found.corpus is not None:
-            training, _ = present(training, found.corpus, found.keys)
-    return produce(
-        build_system(settings["system"], "run: system"),
-        found.collection,
-        found.corpus,
-        Path(settings["runs"]),
-        configuration=settings["system"],
-        reuse=settings["reuse"],
-        training=training,
-        pool=judged_pool(found.scorer.qrels, found.keys) if settings["rerank"] else None,
-        allow_test_judgments=settings["allow_test_judgments"],
-        suffix=suffix,
-        say=say,
-    )
+def _produce(settings: Mapping[str, Any], system: Built, found: Task, suffix: str) -> Produced:
+    switches = {name: settings[name] for name in ("reuse", "training", "rerank", "allow_test_judgments")}
+    return produce(system, found, runs=Path(settings["runs"]), suffix=suffix, say=say, **switches)

@@ -13,7 +13,7 @@ from harness.collections.load import load_collection
 from harness.data.topics import Topic, Topics
 from harness.errors import FormatError, HarnessError, system_raised
 from harness.io import config
-from harness.systems.base import System
+from harness.systems.base import Request, System
 from harness.systems.baselines import External, Overlap, Shuffle, tokens
 from harness.systems.build import build_system, load_system
 
@@ -67,7 +67,7 @@ WORK = Path("workspace")
 
 
 def ranking(run_of: System, corpus: Corpus | None, **how: object) -> dict[str, dict[str, float]]:
-    return run_of(TOPICS, corpus, WORK, **how).to_dict()  # type: ignore[arg-type]
+    return run_of(Request(TOPICS, corpus, WORK, **how)).to_dict()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -131,14 +131,14 @@ def test_shuffle_depends_on_seed_topic_and_document_alone(make: Make, corpus: Co
 
 def test_shuffle_keeps_its_order_for_good() -> None:
     pool = {"T1": frozenset("abcdef")}
-    run = Shuffle(seed=0)(TOPICS, None, WORK, pool=pool)
+    run = Shuffle(seed=0)(Request(TOPICS, None, WORK, pool=pool))
     assert list(run.to_dict()["T1"]) == ["a", "d", "b", "c", "e", "f"]  # sha256sum of "0<tab>T1<tab>a" and so on
 
 
 def test_shuffle_is_a_shuffle() -> None:
     """Over many topics each of two documents stands first about equally often."""
     topics = Topics(tuple(Topic(f"T{n}", "t") for n in range(400)))
-    run = Shuffle()(topics, None, WORK, pool={topic.id: frozenset({"a", "b"}) for topic in topics})
+    run = Shuffle()(Request(topics, None, WORK, pool={topic.id: frozenset({"a", "b"}) for topic in topics}))
     first = sum(next(iter(docs)) == "a" for docs in run.to_dict().values())
     assert 150 < first < 250
 
@@ -153,13 +153,13 @@ def test_shuffle_ranks_the_pool_alone_and_needs_no_corpus() -> None:
 @pytest.mark.parametrize("system", [Overlap(), Shuffle()])
 def test_a_system_that_needs_a_corpus_says_so(system: Overlap | Shuffle) -> None:
     expected = f"system {system.name}: needs a corpus; name one with corpus=NAME"
-    assert message(lambda: system(TOPICS, None, WORK)) == expected
+    assert message(lambda: system(Request(TOPICS, None, WORK))) == expected
 
 
 def test_the_embedded_collection_gives_the_same_bytes_again() -> None:
     topics, answers = load_collection("mini-task1").topics(), load_corpus("mini-answers")
     for name in ("overlap", "overlap-title", "shuffle"):
-        one, two = (load_system(name)(topics, answers, WORK) for _ in range(2))
+        one, two = (load_system(name)(Request(topics, answers, WORK)) for _ in range(2))
         assert one.sha256 == two.sha256
         assert one.name == name
         assert len(one) > 100
@@ -169,14 +169,14 @@ def test_a_run_made_elsewhere_is_read_and_checked(tmp_path: Path) -> None:
     path = tmp_path / "theirs.tsv"
     path.write_text("T1\tp1\t1\t0.5\ttheirs\nT9\tp1\t1\t0.5\ttheirs\n")
     with pytest.raises(FormatError) as caught:
-        External(str(path))(TOPICS, None, WORK)
+        External(str(path))(Request(TOPICS, None, WORK))
     assert str(caught.value) == f"{path}:2: topic 'T9' is not among the collection's topics"
     path.write_text("T1\tp1\t1\t0.5\ttheirs\n")
     assert ranking(External(str(path)), None) == {"T1": {"p1": 0.5}}
-    assert External(str(path), name="ours")(TOPICS, None, WORK).name == "ours"
+    assert External(str(path), name="ours")(Request(TOPICS, None, WORK)).name == "ours"
     wrong = External(str(path), format="trek")
-    assert message(lambda: wrong(TOPICS, None, WORK)) == "--format trek: no such format; did you mean 'trec'?"
-    assert message(lambda: External("absent.tsv")(TOPICS, None, WORK)) == "absent.tsv: no such file"
+    assert message(lambda: wrong(Request(TOPICS, None, WORK))) == "--format trek: no such format; did you mean 'trec'?"
+    assert message(lambda: External("absent.tsv")(Request(TOPICS, None, WORK))) == "absent.tsv: no such file"
 
 
 def ranks(topics: object, corpus: object, workspace: object) -> None:
@@ -224,7 +224,7 @@ def test_faults_of_a_configuration(mapping: Mapping[str, object], fault: str) ->
 
 def test_what_a_configuration_says_about_itself_is_no_parameter() -> None:
     about = {"title": "T", "extra": "lexical", "needs": "rank_bm25", "_target_": f"{SIMPLE}.Shuffle", "seed": 3}
-    assert build_system(about, "f") == Shuffle(seed=3)
+    assert build_system(about, "f").system == Shuffle(seed=3)
 
 
 def test_an_unknown_system_is_answered_with_the_nearest() -> None:
