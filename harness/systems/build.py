@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
@@ -308,7 +309,7 @@ def load_system(name: str, /, **settings: object) -> Built:
     Parameters
     ----------
     settings : keys of the configuration with other values than it has; a value that holds keys itself is replaced
-        as a whole.
+        as a whole. They are what YAML can hold: texts, numbers, lists, mappings; numbers of NumPy become plain ones.
 
     Raises
     ------
@@ -319,12 +320,17 @@ def load_system(name: str, /, **settings: object) -> Built:
     --------
     >>> load_system("bm25", k1=1.2, name="bm25-k1").name
     'bm25-k1'
-    >>> load_system("bm25", k2=1.2)  # doctest: +ELLIPSIS
+    >>> load_system("bm25", dept=10)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    harness.errors.HarnessError: system bm25: key 'k2' is unknown to ...BM25; did you mean 'k1'?
+    harness.errors.HarnessError: system bm25: key 'dept' is unknown to ...BM25; did you mean 'depth'?
     """
     mapping, where = config.load("system", name)
-    return build_system(mapping | settings, f"system {name}" if settings else where)
+    try:  # as YAML would have them: the run's key and side file hold them
+        plain = json.loads(json.dumps(settings, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        expected = "expected texts, finite numbers, lists and mappings"
+        raise HarnessError(f"system {name}: settings that no YAML file can hold: {error}; {expected}") from None
+    return build_system(mapping | plain, f"system {name}" if settings else where)
 
 
 def check_cycle(name: object, above: tuple[str, ...] = ()) -> None:

@@ -18,11 +18,12 @@ from harness.data.trec import Qrels, Run, read_run
 from harness.errors import HarnessError
 from harness.experiments.produce import Produced, produce
 from harness.experiments.task import judged_pool, present, task, training_judgments
+from harness.io import config
 from harness.io.files import sha256_file, write_all
 from harness.store.cost import artefact, measuring, phase, queries
 from harness.store.sidecar import beside, claimed
 from harness.systems.base import Request
-from harness.systems.build import Built, load_system
+from harness.systems.build import Built, build_system, load_system
 
 Conf = Callable[[str, str, str], Path]
 
@@ -69,6 +70,26 @@ def test_a_run_is_written_and_read_back(tmp_path: Path, mini: Collection) -> Non
     assert system.given == [Request(mini.topics(), bed.corpus, tmp_path / "workspace" / "recorder")]
     assert said == ["running recorder on mini-task1"]
     assert {path.name for path in made.path.parent.iterdir()} == {"recorder.run", "recorder.ir-metadata.yml"}
+
+
+def test_a_function_is_a_system_whose_runs_are_made_anew(tmp_path: Path, mini: Collection) -> None:
+    def first(request: Request) -> Run:
+        return Run.from_dict("mine", {topic.id: {"a1007": 1.0} for topic in request.topics})
+
+    for _ in range(2):
+        made = produce(first, task(mini), runs=tmp_path)
+        assert (made.path, made.reused) == (tmp_path / "mini-task1" / "mine.run", False)
+    assert message(lambda: produce(lambda topics, corpus: None, task(mini), runs=tmp_path)).startswith(  # type: ignore[arg-type]
+        "got function, which is no system: it cannot be called with one harness.systems.base.Request, but with (topics"
+    )
+
+
+def test_a_system_by_name_by_value_and_by_configuration_has_one_run(tmp_path: Path, mini: Collection) -> None:
+    bed, mapping = task(mini, "mini-answers"), config.load("system", "overlap")[0]
+    first = produce("overlap", bed, runs=tmp_path)
+    for again_ in (load_system("overlap"), build_system(mapping, "here"), load_system("overlap", depth=1000)):
+        made = produce(again_, bed, runs=tmp_path)
+        assert (made.reused, made.key) == (True, first.key)
 
 
 def test_a_system_needs_no_corpus(tmp_path: Path, mini: Collection) -> None:
@@ -338,6 +359,20 @@ def test_training_judgments_of_several_collections_are_one(conf: Conf, tmp_path:
     assert message(lambda: training_judgments(["one", "three"])) == (
         "training: three judges topic 'T2', which is named twice; leave one out"
     )
+
+
+def test_training_judgments_by_name_are_those_of_the_collections(tmp_path: Path) -> None:
+    """Cut to the documents of the corpus, as the judgments that runs are scored by are."""
+    corpus, qrels = load_corpus("mini-answers"), load_collection("mini-task1").qrels()
+    beyond = Qrels.from_dict("q", {"other": {"a1007": 1.0, "elsewhere": 2.0}})
+    bed, seen = task("mini-theorems", corpus=None), Recorder()
+    produce(seen, bed, runs=tmp_path, training=["mini-task1"])
+    produce(seen, bed, runs=tmp_path, training=qrels)
+    produce(seen, bed, runs=tmp_path, training=beyond)
+    produce(seen, task("mini-task1", corpus), runs=tmp_path, training=beyond)
+    produce(seen, bed, runs=tmp_path, training=[])
+    found = [None if request.training is None else request.training.to_dict() for request in seen.given]
+    assert found == [qrels.to_dict(), qrels.to_dict(), beyond.to_dict(), {"other": {"a1007": 1.0}}, None]
 
 
 # Judgments of what a corpus holds

@@ -160,10 +160,10 @@ def test_without_latexml_one_line_says_how_to_install_it(
     monkeypatch.setenv("PATH", str(tmp_path))
     view = {"view": VIEW, "document": {"body": 1}} if system is FormulaBM25 else {}
     corpus = corpus_of(tmp_path, {"d": "$x$"}) if view else posts_of(tmp_path)
-    topics = topics_of(T="$x$") if view else topics_with(T=["x"])
-    assert message(lambda: system(route="latexml", **view)(topics, corpus, tmp_path)) == MISSING
+    request = Request(topics_of(T="$x$") if view else topics_with(T=["x"]), corpus, tmp_path)
+    assert message(lambda: system(route="latexml", **view)(request)) == MISSING
     # Our own parsers do without.
-    assert set(system(**view)(topics, corpus, tmp_path).to_dict()) == {"T"}
+    assert set(system(**view)(request).to_dict()) == {"T"}
 
 
 # ---- tokens beside words -------------------------------------------------------------------------------------------
