@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.experiments.produce import produce
-from harness.experiments.task import Task, judged_pool, task
+from harness.experiments.task import Task, task
 from harness.io import config
 from harness.scoring import compare
 from harness.scoring.scores import Scores
@@ -40,14 +40,7 @@ def made(year: int, name: str, changes: Mapping[str, Any], runs: Path, *, pool: 
     """A configured system on a year: its scores and its run file."""
     found = year_task(year)
     mapping = {**config.load("system", name)[0], **changes}
-    produced = produce(
-        build_system(mapping, name),
-        found.collection,
-        found.corpus,
-        runs,
-        configuration=mapping,
-        pool=judged_pool(found.scorer.qrels, found.keys) if pool else None,
-    )
+    produced = produce(build_system(mapping, name), found, runs=runs, rerank=pool)
     return found.scorer(produced.run), produced.path
 
 

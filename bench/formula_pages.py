@@ -30,6 +30,7 @@ from harness.scoring.compare import Comparison, Row, compare
 from harness.scoring.coverage import Coverage, restrict
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores
+from harness.systems.base import Request
 from harness.systems.build import build_system
 from harness.systems.fusion.candidates import fuse
 from harness.systems.fusion.methods import rrf
@@ -92,7 +93,7 @@ def runs_of(topics: Topics, corpus: Corpus) -> list[Run]:
         begin = time.perf_counter()
         mapping, where = config.load("system", name)
         with tempfile.TemporaryDirectory() as workspace:
-            run = build_system(mapping, where)(topics, corpus, Path(workspace))
+            run = build_system(mapping, where)(Request(topics, corpus, Path(workspace)))
         out[name] = replace(run, name=name, context=None)
         print(f"{name}: {time.perf_counter() - begin:.1f} s with indexing", file=sys.stderr)
     fusion, _ = config.load("system", "fusion-rrf")

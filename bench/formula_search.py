@@ -38,6 +38,7 @@ from harness.scoring.compare import compare
 from harness.scoring.coverage import restrict
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores
+from harness.systems.base import Request
 from harness.systems.build import build_system
 from harness.systems.fusion.candidates import fuse
 from harness.systems.fusion.methods import rrf
@@ -131,7 +132,7 @@ def runs_of(name: str, topics: Topics, corpus: Corpus) -> dict[str, Run]:
     for text, mapping in settings_of(name).items():
         begin = time.perf_counter()
         with tempfile.TemporaryDirectory() as workspace:
-            out[text] = build_system(mapping, name)(topics, corpus, Path(workspace))
+            out[text] = build_system(mapping, name)(Request(topics, corpus, Path(workspace)))
         print(f"{name}: {text}: {time.perf_counter() - begin:.1f} s", file=sys.stderr)
     return out
 
@@ -161,7 +162,7 @@ def baseline(name: str, kind: str, topics: Topics, corpus: Corpus, known: Formul
         made = Corpus(name, name, "", path, (("id", "id"), ("body", "body")))
         view = {"name": "whitespace", "lower": False}
         system = BM25(view=view, query={"title": 1}, document={"body": 1}, name=name)
-        return system(words, made, Path(folder))
+        return system(Request(words, made, Path(folder)))
 
 
 # ---- judgments -----------------------------------------------------------------------------------------------------
@@ -245,7 +246,7 @@ def main() -> None:
     for name in tried:
         with tempfile.TemporaryDirectory() as workspace:
             shipped, where = config.load("system", name)
-            run = build_system(shipped, where)(topics, corpus, Path(workspace))
+            run = build_system(shipped, where)(Request(topics, corpus, Path(workspace)))
         runs.append(replace(run, name=f"{name}{SHIPPED}", context=None))
 
     print(f"{coverage.pairs:,} judged pairs, {coverage.pairs - coverage.present} of them of formulas without a tree.\n")

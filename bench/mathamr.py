@@ -47,7 +47,7 @@ def configured(changes: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def system(changes: Mapping[str, Any], name: str) -> MathAMR:
     """The system with some keys changed."""
-    built = build_system(configured(changes, name), SYSTEM)
+    built = build_system(configured(changes, name), SYSTEM).system
     assert isinstance(built, MathAMR)
     return built
 
@@ -55,7 +55,7 @@ def system(changes: Mapping[str, Any], name: str) -> MathAMR:
 def scores_of(bed: Task, mapping: Mapping[str, Any], runs: Path) -> Scores:
     """Of the run of a configured system."""
     built = build_system(dict(mapping), str(mapping["name"]))
-    return bed.scorer(produce(built, bed.collection, bed.corpus, runs, configuration=mapping).run)
+    return bed.scorer(produce(built, bed, runs=runs).run)
 
 
 def held_out(runs: Path) -> None:

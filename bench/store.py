@@ -22,11 +22,8 @@ from typing import Any
 
 import xxhash
 
-from harness.collections.corpora import load_corpus
-from harness.collections.load import load_collection
 from harness.experiments.produce import produce
-from harness.experiments.task import corpus_ids
-from harness.io import config
+from harness.experiments.task import corpus_ids, task
 from harness.store import artefacts, code
 from harness.systems.build import load_system
 
@@ -47,8 +44,7 @@ def timed(call: Callable[[], Any]) -> float:
 
 def measured(system: str, collection_name: str, corpus_name: str, folder: Path) -> tuple[str, float, float, float, int]:
     """System, seconds of a run that finds all in the store, of its checks, of its digest; bytes that are checked."""
-    collection, corpus = load_collection(collection_name), load_corpus(corpus_name)
-    mapping = config.load("system", system)[0]
+    bed = task(collection_name, corpus_name)
     spent = [0.0]
     read: dict[Path, int] = {}
     damage = artefacts.damage
@@ -61,8 +57,9 @@ def measured(system: str, collection_name: str, corpus_name: str, folder: Path) 
         return found
 
     def run() -> None:
-        corpus_ids(corpus)
-        produce(load_system(system), collection, corpus, folder, configuration=mapping, reuse=False)
+        assert bed.corpus is not None
+        corpus_ids(bed.corpus)
+        produce(system, bed, runs=folder, reuse=False)
 
     run()
     artefacts.damage = checked
@@ -74,7 +71,7 @@ def measured(system: str, collection_name: str, corpus_name: str, folder: Path) 
             code.forget()
             seconds = timed(run)
             code.forget()
-            best = min(best, (seconds, spent[0], timed(lambda: code.of(type(load_system(system)).__module__))))
+            best = min(best, (seconds, spent[0], timed(lambda: code.of(load_system(system).module))))
     finally:
         artefacts.damage = damage
     return system, *best, sum(read.values())

@@ -30,6 +30,7 @@ from harness.io import config
 from harness.scoring.compare import Row, compare
 from harness.scoring.coverage import restrict
 from harness.scoring.scores import Scores
+from harness.systems.base import Request
 from harness.systems.build import build_system
 from harness.systems.lexical.system import BM25
 
@@ -42,18 +43,19 @@ PERMUTATIONS = 100_000
 COST = """
 import json, sys, time
 from pathlib import Path
-from harness import meter, store
-from harness.collections.collection import load_collection
-from harness.collections.corpus import load_corpus
-from harness.systems.base import load_system
-store.store_root = lambda: Path(sys.argv[2])  # cold, and out of the user's way
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
+from harness.store import artefacts, cost
+from harness.systems.base import Request
+from harness.systems.build import load_system
+artefacts.store_root = lambda: Path(sys.argv[2])  # cold, and out of the user's way
 system, corpus = load_system(sys.argv[1]), load_corpus(sys.argv[3])
 corpus.path  # fetched before the clock starts
 wall, cpu = time.perf_counter(), time.process_time()
-system.index(corpus)
+system.system.index(corpus)
 wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-with meter.measuring() as noted:
-    system(load_collection(sys.argv[4]).topics(), corpus, Path(sys.argv[2]))
+with cost.measuring() as noted:
+    system(Request(load_collection(sys.argv[4]).topics(), corpus, Path(sys.argv[2])))
 status = Path("/proc/self/status").read_text()  # not getrusage: its maximum is inherited from the parent
 peak = next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
 latency = 1000 * sum(noted.latency.values()) / len(noted.latency)
@@ -89,7 +91,7 @@ def evaluate(collection: Collection, folder: Path) -> Found:
     scorer = scorer.on_part(cut)
     scores = {}
     for name, system in systems().items():
-        run = system(topics, corpus, folder)
+        run = system(Request(topics, corpus, folder))
         scores[name] = replace(scorer(run), run=name)
     style = {topic.id: topic.attributes.get("style", topic.attributes.get("list", "")) for topic in topics}
     return Found(scores, meant(cut), style)

@@ -19,7 +19,7 @@ from harness.errors import HarnessError, suggestion
 from harness.experiments.evaluate import cautions, evaluate
 from harness.experiments.produce import Produced, produce
 from harness.experiments.sweep import Point, best_of, read_points, write_point
-from harness.experiments.task import Task, judged_pool, present, task, training_judgments
+from harness.experiments.task import Task, task
 from harness.io import checks, config
 from harness.io.console import out, say
 from harness.render.write import first_page
@@ -30,8 +30,8 @@ from harness.scoring.protocol import load_protocol
 from harness.scoring.scores import Scores
 from harness.store.artefacts import key
 from harness.store.provenance import provenance
-from harness.systems.base import MARK, notes
-from harness.systems.build import build_system
+from harness.systems.base import MARK
+from harness.systems.build import Built, build_system
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -70,9 +70,10 @@ def check(settings: RunSettings, sweeping: bool) -> None:
 def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ()) -> None:
     """Produce, score and report one run."""
     found = _task(settings, _name(settings.collection), settings.edition, {})
-    produced = _produce(settings, found, suffix)
+    system = build_system(settings.system or {}, "run: system")
+    produced = _produce(settings, system, found, suffix)
     evaluation = evaluate(found, produced.run)
-    remarks = (*notes(build_system(settings.system or {}, "run: system")), *remarks)
+    remarks = (*system.notes(), *remarks)
     if settings.training:
         remarks = (f"Learnt from the judgments of {', '.join(settings.training)}.", *remarks)
     if produced.run.name.endswith(MARK):
@@ -103,7 +104,8 @@ def point(settings: RunSettings, overrides: Mapping[str, str], rest: object, fol
     basis, said = [], []
     for name, edition in named:
         found = _task(settings, name, edition, _SHARED)
-        produced = _produce(settings, found, run_suffix(overrides, fixed()))
+        system = build_system(settings.system or {}, "run: system")
+        produced = _produce(settings, system, found, run_suffix(overrides, fixed()))
         scored.append(found.scorer(produced.run))
         files[str(produced.path)] = produced.run.sha256
         basis += [produced.basis, found.scorer.qrels.sha256, repr(found.scorer.protocol)]
@@ -202,21 +204,14 @@ def _name(configuration: Mapping[str, object] | None) -> str:
     return str((configuration or {}).get("name"))
 
 
-def _produce(settings: RunSettings, found: Task, suffix: str) -> Produced:
-    training = None
-    if settings.training:
-        training = training_judgments(settings.training)
-        if found.corpus is not None:
-            training, _ = present(training, found.corpus, found.keys)
+def _produce(settings: RunSettings, system: Built, found: Task, suffix: str) -> Produced:
     return produce(
-        build_system(settings.system or {}, "run: system"),
-        found.collection,
-        found.corpus,
-        Path(settings.runs),
-        configuration=settings.system,
+        system,
+        found,
+        runs=Path(settings.runs),
         reuse=settings.reuse,
-        training=training,
-        pool=judged_pool(found.scorer.qrels, found.keys) if settings.rerank else None,
+        training=settings.training or (),
+        rerank=settings.rerank,
         allow_test_judgments=settings.allow_test_judgments,
         suffix=suffix,
         say=say,

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.trec import Run
 from harness.experiments.produce import Produced, Say, produce, quiet
@@ -34,7 +33,7 @@ def demonstrate(output: Path, say: Say = quiet) -> Iterator[Demonstration]:
     mapping, where = config.load("paper", "demo")
     for name, entry in mapping["collections"].items():
         collection = load_collection(name)
-        corpus = load_corpus(collection.corpus)
+        searched = task(collection, collection.corpus)
         made: dict[str, Produced] = {}
         seconds: dict[str, float] = {}
         for system, changes in entry["systems"].items():
@@ -44,7 +43,7 @@ def demonstrate(output: Path, say: Say = quiet) -> Iterator[Demonstration]:
                 settings["runs"] = [str(made[run].path) for run in read]
             begin = time.process_time()
             built = build_system(settings, f"{where}: {name}: {system}")
-            made[system] = produce(built, collection, corpus, output, configuration=settings, reuse=False, say=say)
+            made[system] = produce(built, searched, runs=output, reuse=False, say=say)
             seconds[system] = time.process_time() - begin + sum(seconds[run] for run in read)
         runs = {str(produced.path): produced.run for produced in made.values()}
         a_topic = {produced.run.name: seconds[at] / len(produced.run.topics) for at, produced in made.items()}

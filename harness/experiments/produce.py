@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.collections.collection import Collection
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topics
-from harness.data.trec import TAG, Qrels, Run, parse_run
+from harness.data.trec import Qrels, Run, parse_run
 from harness.data.written import run_text
 from harness.errors import HarnessError
+from harness.experiments.task import Task, judged_pool, present, training_judgments
 from harness.io.files import sha256, sha256_file, write_all
 from harness.store import artefacts, code, provenance, sidecar
 from harness.store.cost import measuring
-from harness.systems.base import MARK, Pool, System, reads, trains_without
-from harness.systems.build import rank
+from harness.systems.base import MARK, Pool, Request, System
+from harness.systems.build import Built, load_system
 
 Say = Callable[[str], None]
 
@@ -44,83 +44,99 @@ class Produced:
 
 
 def produce(
-    system: System,
-    collection: Collection,
-    corpus: Corpus | None,
-    output: Path,
+    system: System | str,
+    task: Task,
     *,
-    configuration: Mapping[str, Any] | None = None,
+    runs: Path = Path("runs"),
     reuse: bool = True,
-    training: Qrels | None = None,
-    pool: Pool | None = None,
+    training: Sequence[str] | Qrels | None = None,
+    rerank: bool = False,
     allow_test_judgments: bool = False,
     suffix: str = "",
     say: Say = quiet,
 ) -> Produced:
-    """Let a system make its run, and write it and its side file below `output`; the run as read back.
+    """Let a system make its run, and write it and its side file below `runs`; the run as read back.
 
     Parameters
     ----------
-    configuration : what the system was built from.
-    reuse : take a run of the same configuration, data and code that lies at its place; needs `configuration`.
-    training : judgments of other topics than the collection's.
-    pool : topic -> the documents to rank.
-    allow_test_judgments : let the training judgments hold topics of the collection; the run's name then says so.
+    system : what `load_system` or `build_system` give, the name of a configuration, or anything of one's own that
+        ranks (see `harness.systems.base.System`).
+    reuse : take a run of the same configuration, data and code that lies at its place; without a configuration that
+        cannot be known, and the run is always made.
+    training : judgments of other topics than the task's, or the names of collections whose judgments they are, as
+        `training_judgments` has them; cut to the documents of the task's corpus.
+    rerank : give the system the judged documents of each topic to rank, and nothing else.
+    allow_test_judgments : let the training judgments hold topics of the task; the run's name then says so.
     suffix : goes behind the run's name, so that the points of a sweep do not overwrite each other.
 
     Raises
     ------
     HarnessError
-        Training judgments share a topic with the collection, or the system may have learnt from what is judged in it;
-        the system fails; the run cannot be written.
+        Training judgments share a topic with the task, or the system may have learnt from what is judged in it; the
+        system fails; the run cannot be written.
+
+    Examples
+    --------
+    >>> from harness.experiments.task import task
+    >>> from harness.systems.build import load_system
+    >>> mini = task("mini-task1", "mini-answers")
+    >>> produce(load_system("bm25", k1=1.2, name="bm25-k1"), mini).path  # doctest: +SKIP
+    PosixPath('runs/mini-task1/bm25-k1.run')
     """
-    check_untrained(system, collection.name)
-    topics = collection.topics()
-    shared = _shared(topics, training, allow_test_judgments)
-    spec = _spec(system, configuration, topics, corpus, training, pool, suffix)
+    built = load_system(system) if isinstance(system, str) else system
+    built = built if isinstance(built, Built) else Built(built)
+    collection = task.collection.name
+    check_untrained(built, collection)
+    judgments = _judgments(training, task)
+    pool = judged_pool(task.scorer.qrels, task.keys) if rerank else None
+    shared = _shared(task.topics, judgments, allow_test_judgments)
+    spec = _spec(built, task, judgments, pool, suffix)
     key = artefacts.key(spec)
     # Points of a sweep over several of our systems are compared, so that all of our code counts as one.
-    same = {"code": code.ours()} if type(system).__module__.startswith(f"{code.OURS}.") else {}
+    same = {"code": code.ours()} if _ours(built) else {}
     basis = artefacts.key(
         {name: part for name, part in spec.items() if name not in ("system", "reads", "suffix")} | same
     )
-    folder = output / collection.name
-    named = str((configuration or {}).get("name") or "")
+    named = str((built.configuration or {}).get("name") or "")
     for mark in ("", MARK) if named and reuse else ():
-        path = folder / f"{named}{suffix}{mark}.run"
+        path = runs / collection / f"{named}{suffix}{mark}.run"
         if (run_before := _made_before(path, key, say)) is not None:
             say(f"{path}: made before by the same configuration")
             return Produced(run_before, path, key, reused=True, basis=basis)
-    called = named or str(getattr(system, "name", None) or "")
-    label = called if TAG.fullmatch(called) else type(system).__name__
-    say(f"running {label} on {collection.name}")
+    say(f"running {built.name} on {collection}")
     with measuring() as meter:
-        run = rank(system, label, topics, corpus, output / "workspace" / label, training, pool)
+        run = built(Request(task.topics, task.corpus, runs / "workspace" / built.name, judgments, pool))
     marked = run.name.endswith(MARK)
     name = f"{run.name.removesuffix(MARK)}{suffix}{MARK if shared or marked else ''}"
     layout = "trec" if run.context is None else "arqmath-task2"
     content = run_text(replace(run, name=name), format=layout)
     made = sidecar.Made(key, spec, meter, provenance.provenance({}))
-    path = folder / f"{name}.run"
+    path = runs / collection / f"{name}.run"
     checksum = sha256(content.encode())
-    side = sidecar.text(made, name=name, sha256=checksum, layout=layout, collection=collection.name)
+    side = sidecar.text(made, name=name, sha256=checksum, layout=layout, collection=collection)
     write_all({path: content, sidecar.beside(path): side})
     # Of the text, not of the file: another process may have put a run of the same name there meanwhile.
     return Produced(parse_run(content.encode(), str(path), format=layout), path, key, reused=False, basis=basis)
 
 
-def check_untrained(system: System, collection: str) -> None:
-    """Raise HarnessError if a system trains on posts, and does not leave out those that the collection judges.
+def _judgments(training: Sequence[str] | Qrels | None, task: Task) -> Qrels | None:
+    """The training judgments, cut to what the corpus holds."""
+    if training is not None and not isinstance(training, Qrels):
+        training = training_judgments(training) if training else None
+    if training is None or task.corpus is None:
+        return training
+    cut, _ = present(training, task.corpus, task.keys)
+    return cut
 
-    A system that trains on posts has a method `trains_without`, the names of the collections it leaves out; one that is
-    made of others passes on what these say, None if none of them trains on posts.
-    """
-    left_out = trains_without([system])
+
+def check_untrained(system: Built, collection: str) -> None:
+    """Raise HarnessError if a system trains on posts, and does not leave out those that the collection judges."""
+    left_out = system.trains_without()
     if left_out is not None and collection not in left_out:
         wanted = ",".join([*sorted(left_out), collection])
         raise HarnessError(
-            f"system {getattr(system, 'name', type(system).__name__)}: trains on posts, and those judged in "
-            f"{collection} are not left out; say 'system.leave_out=[{wanted}]', or without what is not run"
+            f"system {system.name}: trains on posts, and those judged in {collection} are not left out; "
+            f"say 'system.leave_out=[{wanted}]', or without what is not run"
         )
 
 
@@ -135,24 +151,20 @@ def _shared(topics: Topics, training: Qrels | None, allowed: bool) -> frozenset[
     return shared
 
 
-def _spec(
-    system: System,
-    configuration: Mapping[str, Any] | None,
-    topics: Topics,
-    corpus: Corpus | None,
-    training: Qrels | None,
-    pool: Pool | None,
-    suffix: str,
-) -> dict[str, Any]:
+def _ours(system: Built) -> bool:
+    return system.module.startswith(f"{code.OURS}.")
+
+
+def _spec(system: Built, task: Task, training: Qrels | None, pool: Pool | None, suffix: str) -> dict[str, Any]:
     """All that decides a run's content."""
-    read = reads(system)
-    if not type(system).__module__.startswith(f"{code.OURS}."):  # ours say in `reads` what they read
+    configuration, corpus, read = system.configuration, task.corpus, system.reads()
+    if not _ours(system):  # ours say in `reads` what they read
         read |= _named_files(configuration)
     return {
         "system": None if configuration is None else {k: v for k, v in configuration.items() if k != "title"},
         "reads": read,
-        "code": code_digest(system, configuration, read),
-        "topics": sha256(repr([asdict(topic) for topic in topics]).encode()),
+        "code": code_of(system, read),
+        "topics": sha256(repr([asdict(topic) for topic in task.topics]).encode()),
         "corpus": None if corpus is None else {"name": corpus.name, "digest": corpus.digest()},
         "columns": None if corpus is None else [list(corpus.fields), list(corpus.keep)],
         "training": None if training is None else training.sha256,
@@ -187,12 +199,12 @@ def _named_files(value: object) -> dict[str, str]:
     return {value: sha256_file(Path(value))}
 
 
-def code_digest(system: System, configuration: Mapping[str, Any] | None, read: Mapping[str, Any]) -> str:
+def code_of(system: Built, read: Mapping[str, Any]) -> str:
     """A digest of the code that makes a run: that of the system, of what it is made of, and of what reads and writes.
 
     Systems that are made of others say so in `reads`; other parts, such as a view's tokens, stand in configurations.
     """
-    named = set(code.named([configuration, read]))
-    systems = {type(system).__module__, *(module for module, target in named if target)}
+    named = set(code.named([system.configuration, read]))
+    systems = {system.module, *(module for module, target in named if target)}
     others = {Corpus.__module__, run_text.__module__, *(module for module, target in named if not target)}
     return code.digest(frozenset(systems), frozenset(others))

@@ -1,58 +1,82 @@
-"""What every system can do, and what it may say of itself. It never sees the judgments it is scored with."""
+"""What a system is asked, and what it is. It never sees the judgments it is scored with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from harness.collections.corpus import Corpus
-from harness.data.topics import Topics
+from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels, Run
+from harness.errors import HarnessError
 
 Pool = Mapping[str, frozenset[str]]
 MARK = "+test-judgments"  # ends the name of a run that learnt from judgments of topics it ranks
 
 
-class System(Protocol):
-    """What every system can do."""
+@dataclass(frozen=True)
+class Request:
+    """What a system is asked to rank, and what it may use for it.
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
-        """Rank documents for each topic.
+    Attributes
+    ----------
+    topics : each is to be answered with a ranking; one that is left out has none.
+    corpus : the documents to search; None if the task names no corpus.
+    workspace : a folder of the system's own, for what it keeps between calls; it need not exist yet.
+    training : judgments of other topics than `topics` (unless the run is to be marked); None if there are none.
+    pool : topic -> the only documents that may be ranked for it, when the task is re-ranking; a topic that is not
+        in it has none. None for the whole corpus.
 
-        Parameters
-        ----------
-        workspace : a folder of the system's own, for what it keeps between calls.
-        training : judgments of topics other than `topics`.
-        pool : topic -> documents to rank, when the task is re-ranking; None for the whole corpus.
-        """
-        ...
-
-
-def reads(system: System) -> dict[str, Any]:
-    """What a system's run depends on besides its own configuration: run files by checksum, other systems.
-
-    A system that reads anything of the kind has a method `reads`.
+    Examples
+    --------
+    >>> Request(Topics((Topic("T1", "one"),)), None, Path("workspace")).corpus_for("bm25")
+    Traceback (most recent call last):
+    harness.errors.HarnessError: system bm25: needs a corpus; name one with corpus=NAME
     """
-    found = getattr(system, "reads", None)
-    return dict(found()) if found is not None else {}
+
+    topics: Topics
+    corpus: Corpus | None
+    workspace: Path
+    training: Qrels | None = None
+    pool: Pool | None = None
+
+    def corpus_for(self, system: str) -> Corpus:
+        """The corpus, for a system that needs one.
+
+        Raises
+        ------
+        HarnessError
+            There is none; the line names the system.
+        """
+        if self.corpus is None:
+            raise HarnessError(f"system {system}: needs a corpus; name one with corpus=NAME")
+        return self.corpus
+
+    def allowed(self, topic: Topic) -> frozenset[str] | None:
+        """The only documents that may be ranked for a topic; None if there is no pool."""
+        return None if self.pool is None else self.pool.get(topic.id, frozenset())
 
 
-def trains_without(systems: Iterable[System]) -> frozenset[str] | None:
-    """The collections whose judged posts none of some systems has seen; None if none of them trains on posts."""
-    asked = (getattr(system, "trains_without", None) for system in systems)
-    left_out = [found for ask in asked if ask is not None and (found := ask()) is not None]
-    return frozenset.intersection(*left_out) if left_out else None
+class System(Protocol):
+    """What ranks: any function of a request, or an object that is called like one.
 
+    An object may have methods as well that say what is to be known of its runs (`harness.systems.build.Built` has
+    what holds without them):
 
-def notes(system: System) -> tuple[str, ...]:
-    """What a reader of a system's numbers must know; one that has anything of the kind has a method `notes`."""
-    found = getattr(system, "notes", None)
-    return tuple(found()) if found is not None else ()
+    - `name`, an attribute: what the run is called in messages while it is made.
+    - `reads() -> dict`: what its runs depend on besides its own configuration: run files by checksum, other systems.
+    - `notes() -> tuple[str, ...]`: sentences that a reader of its numbers must know.
+    - `trains_without() -> frozenset[str] | None`: if it trains on posts, the collections whose judged posts it has
+      not seen.
+
+    Examples
+    --------
+    >>> def nothing(request: Request) -> Run:
+    ...     return Run.from_dict("nothing", {})
+    """
+
+    def __call__(self, request: Request, /) -> Run:
+        """The run: documents for each topic, by score."""
+        ...

@@ -6,17 +6,15 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.collections.corpus import Corpus, Document
-from harness.data.topics import Topic, Topics
-from harness.data.trec import Qrels, Run, read_run
+from harness.data.topics import Topic
+from harness.data.trec import Run, read_run
 from harness.errors import HarnessError
 from harness.io.files import read_bytes, sha256
 from harness.store.cost import queries
-from harness.systems.base import MARK, Pool
+from harness.systems.base import MARK, Request
 
 _WORD = re.compile(r"\\[A-Za-z]+|[^\W\d_]+|\d+")
 
@@ -24,12 +22,6 @@ _WORD = re.compile(r"\\[A-Za-z]+|[^\W\d_]+|\d+")
 def tokens(text: str) -> list[str]:
     """Words, numbers and LaTeX commands in lower case."""
     return [word.lower() for word in _WORD.findall(text)]
-
-
-def _documents(corpus: Corpus | None, system: str) -> Iterable[Document]:
-    if corpus is None:
-        raise HarnessError(f"system {system}: needs a corpus; name one with corpus=NAME")
-    return corpus
 
 
 def _check_depth(depth: int) -> None:
@@ -48,19 +40,13 @@ class Shuffle:
     def __post_init__(self) -> None:
         _check_depth(self.depth)
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
+    def __call__(self, request: Request) -> Run:
         """Rank by a hash of seed, topic and document."""
-        everything = [] if pool is not None else [document.id for document in _documents(corpus, self.name)]
+        everything = [] if request.pool is not None else [document.id for document in request.corpus_for(self.name)]
         rankings = {}
-        for topic in queries(topics):
-            ids = sorted(pool.get(topic.id, ())) if pool is not None else everything
+        for topic in queries(request.topics):
+            pool = request.allowed(topic)
+            ids = everything if pool is None else sorted(pool)
             scored = {doc: self._score(topic.id, doc) for doc in ids}
             rankings[topic.id] = dict(sorted(scored.items(), key=lambda pair: -pair[1])[: self.depth])
         return Run.from_dict(self.name, {topic: docs for topic, docs in rankings.items() if docs})
@@ -87,22 +73,16 @@ class Overlap:
     def __post_init__(self) -> None:
         _check_depth(self.depth)
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
+    def __call__(self, request: Request) -> Run:
         """Rank by shared words, rare ones weighing more; documents that share none are not returned."""
-        documents = {d.id: set(tokens(" ".join((d.title, d.body, *d.tags)))) for d in _documents(corpus, self.name)}
+        documents = {d.id: set(tokens(" ".join((d.title, d.body, *d.tags)))) for d in request.corpus_for(self.name)}
         frequency = Counter(word for words in documents.values() for word in words)
         weight = {word: math.log(len(documents) / df) for word, df in frequency.items()}
         rankings = {}
-        for topic in queries(topics):
+        for topic in queries(request.topics):
             wanted = self._words(topic)
-            ids = documents if pool is None else (pool.get(topic.id, frozenset()) & documents.keys())
+            pool = request.allowed(topic)
+            ids = documents if pool is None else pool & documents.keys()
             scored = {doc: math.fsum(sorted(weight[w] for w in wanted & documents[doc])) for doc in ids}
             best = sorted(((s, doc) for doc, s in scored.items() if s > 0), reverse=True)[: self.depth]
             rankings[topic.id] = {doc: score for score, doc in best}
@@ -125,17 +105,10 @@ class External:
         """The checksum of the file."""
         return {self.path: sha256(read_bytes(Path(str(self.path)).expanduser()))}
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
+    def __call__(self, request: Request) -> Run:
         """Read the file, checked against the topics."""
         path = Path(str(self.path)).expanduser()
-        run = read_run(path, format=self.format, known_topics=topics.ids())
+        run = read_run(path, format=self.format, known_topics=request.topics.ids())
         if self.name is None:
             return run
         # What was learnt from test judgments stays so under another name.

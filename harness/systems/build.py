@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.collections.corpus import Corpus
-from harness.data.topics import Topics
-from harness.data.trec import TAG, TAG_RULE, Qrels, Run
+from harness.data.trec import TAG, TAG_RULE, Run
 from harness.errors import HarnessError, SystemRaisedError, suggestion, system_raised
 from harness.io import checks, config, interrupt
 from harness.io.console import NO_READER
-from harness.systems.base import Pool, System
+from harness.systems.base import Request, System
 
 T = TypeVar("T")
-
-
 _ABOUT = ("title", "extra", "needs")
 _KINDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", str: "text"}
 
@@ -108,7 +105,99 @@ def _installed(module: str) -> bool:
     return spec is not None
 
 
-def build_system(mapping: Mapping[str, Any], where: str) -> System:
+@dataclass(frozen=True)
+class Built:
+    """A system together with what is known of it: what it was built from, and what holds where it says nothing.
+
+    Attributes
+    ----------
+    system : what ranks: a function of a `Request`, or an object that is called like one.
+    configuration : what it was built from; None if Python made it, whose runs are made anew each time.
+
+    Raises
+    ------
+    HarnessError
+        `system` cannot be called with a request.
+
+    Examples
+    --------
+    >>> def nothing(request: Request) -> Run:
+    ...     return Run.from_dict("nothing", {})
+    >>> built = Built(nothing)
+    >>> built.name, built.reads(), built.notes(), built.trains_without()
+    ('nothing', {}, (), None)
+    """
+
+    system: System
+    configuration: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if fault := _uncallable(self.system):
+            raise HarnessError(f"got {fault}")
+
+    @property
+    def name(self) -> str:
+        """What messages call it: its name if that fits a file name, else that of its class."""
+        named = (self.configuration or {}).get("name") or getattr(self.system, "name", None)
+        called = str(named or getattr(self.system, "__name__", ""))
+        return called if TAG.fullmatch(called) else type(self.system).__name__
+
+    @property
+    def module(self) -> str:
+        """The module whose code ranks."""
+        return self.system.__module__
+
+    def reads(self) -> dict[str, Any]:
+        """What its run depends on besides its own configuration: run files by checksum, other systems."""
+        return dict(self._said("reads") or {})
+
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of its numbers must know."""
+        return tuple(self._said("notes") or ())
+
+    def trains_without(self) -> frozenset[str] | None:
+        """The collections whose judged posts it has not seen; None if it does not train on posts."""
+        left_out = self._said("trains_without")
+        return None if left_out is None else frozenset(left_out)
+
+    def __call__(self, request: Request) -> Run:
+        """The run that it makes.
+
+        Raises
+        ------
+        SystemRaisedError
+            The system raises something.
+        HarnessError
+            What it gives is no run.
+        """
+        run = guarded(f"system {self.name}", lambda: self.system(request))
+        if not isinstance(run, Run):
+            raise HarnessError(f"system {self.name}: gave {type(run).__name__}, expected a harness.data.trec.Run")
+        return run
+
+    def _said(self, method: str) -> Any:  # noqa: ANN401
+        found = getattr(self.system, method, None)
+        return None if found is None else guarded(f"system {self.name}: {method}", found)
+
+
+def _uncallable(made: object) -> str:
+    """Why something is no system; empty if it is one."""
+    if inspect.isclass(made):
+        return f"the class {made.__name__}, which is no system: expected an object of it"
+    said = f"{type(made).__name__}, which is no system: it cannot be called with one harness.systems.base.Request"
+    if not callable(made):
+        return said
+    try:
+        call = inspect.signature(made)
+        call.bind(None)
+    except TypeError:
+        return f"{said}, but with {call}"
+    except ValueError:  # written in C, and it does not say
+        return ""
+    return ""
+
+
+def build_system(mapping: Mapping[str, Any], where: str) -> Built:
     """The system that a configuration describes: `_target_` names a class, the other keys its parameters.
 
     Raises
@@ -143,7 +232,7 @@ def build_system(mapping: Mapping[str, Any], where: str) -> System:
     for key, parameter in known.items():
         needed = parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         if needed and parameter.default is inspect.Parameter.empty and parameters.get(key) is None:
-            if key in ("topics", "corpus"):
+            if key in ("request", "topics", "corpus"):
                 what = "is what ranks; expected a class (or function) that takes the other keys and returns it"
                 raise HarnessError(f"{where}: key '_target_': {target} {what}")
             raise HarnessError(f"{where}: key {key!r} is missing")
@@ -153,10 +242,9 @@ def build_system(mapping: Mapping[str, Any], where: str) -> System:
         raise
     except HarnessError as error:
         raise HarnessError(f"{where}: {error}") from None
-    if not _is_system(system):
-        made = f"gives {type(system).__name__}, which is no system: it cannot be called as {_CALL}"
-        raise HarnessError(f"{where}: key '_target_': {target} {made}")
-    return system
+    if fault := _uncallable(system):
+        raise HarnessError(f"{where}: key '_target_': {target} gives {fault}")
+    return Built(system, mapping)
 
 
 OVERLAP = "harness.systems.baselines.Overlap"  # a class that errors name as an example
@@ -203,21 +291,6 @@ def _factory(target: str, mapping: Mapping[str, Any], where: str) -> Callable[..
     return factory
 
 
-_CALL = "(topics, corpus, workspace, training=None, pool=None)"
-
-
-def _is_system(made: object) -> bool:
-    if not callable(made) or inspect.isclass(made):
-        return False
-    try:
-        inspect.signature(made).bind(None, None, None, training=None, pool=None)
-    except TypeError:
-        return False
-    except ValueError:  # written in C, and it does not say
-        return True
-    return True
-
-
 def guarded(what: str, call: Callable[[], T]) -> T:
     """What `call` gives, which runs code that is not ours.
 
@@ -238,34 +311,34 @@ def guarded(what: str, call: Callable[[], T]) -> T:
         raise system_raised(what, error) from error
 
 
-def rank(
-    system: System,
-    name: str,
-    topics: Topics,
-    corpus: Corpus | None,
-    workspace: Path,
-    training: Qrels | None,
-    pool: Pool | None,
-) -> Run:
-    """The run that a system makes.
+def load_system(name: str, /, **settings: object) -> Built:
+    """A system by the name of its configuration.
+
+    Parameters
+    ----------
+    settings : keys of the configuration with other values than it has; a value that holds keys itself is replaced
+        as a whole. They are what YAML can hold: texts, numbers, lists, mappings; numbers of NumPy become plain ones.
 
     Raises
     ------
-    SystemRaisedError
-        The system raises something.
     HarnessError
-        What it gives is no run.
+        There is no such configuration, or one of the faults of `build_system`.
+
+    Examples
+    --------
+    >>> load_system("bm25", k1=1.2, name="bm25-k1").name
+    'bm25-k1'
+    >>> load_system("bm25", dept=10)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    harness.errors.HarnessError: system bm25: key 'dept' is unknown to ...BM25; did you mean 'depth'?
     """
-    run = guarded(f"system {name}", lambda: system(topics, corpus, workspace, training=training, pool=pool))
-    if not isinstance(run, Run):
-        raise HarnessError(f"system {name}: gave {type(run).__name__}, expected a harness.data.trec.Run")
-    return run
-
-
-def load_system(name: str) -> System:
-    """A system by the name of its configuration."""
     mapping, where = config.load("system", name)
-    return build_system(mapping, where)
+    try:  # as YAML would have them: the run's key and side file hold them
+        plain = json.loads(json.dumps(settings, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        expected = "expected texts, finite numbers, lists and mappings"
+        raise HarnessError(f"system {name}: settings that no YAML file can hold: {error}; {expected}") from None
+    return build_system(mapping | plain, f"system {name}" if settings else where)
 
 
 def check_cycle(name: object, above: tuple[str, ...] = ()) -> None:

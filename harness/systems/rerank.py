@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from harness.collections.corpus import Corpus
-from harness.data.topics import Topics
-from harness.data.trec import Qrels, Run
+from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io import config
-from harness.systems.base import MARK, Pool, System, reads, trains_without
-from harness.systems.build import build_system, check_cycle, load_system
+from harness.systems.base import MARK, Request
+from harness.systems.build import Built, build_system, check_cycle, load_system
+from harness.systems.ranking import within
 
 
 @dataclass(frozen=True)
@@ -41,40 +37,28 @@ class RerankPool:
 
     def trains_without(self) -> frozenset[str] | None:
         """What the other system says."""
-        return trains_without([self._system])
+        return self._system.trains_without()
 
     def reads(self) -> dict[str, Any]:
         """The configuration of the other system, if it is named, and what that system reads."""
         named = {self.system: config.load("system", self.system)[0]} if isinstance(self.system, str) else {}
-        return named | reads(self._system)
+        return named | self._system.reads()
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
+    def __call__(self, request: Request) -> Run:
         """Pass everything on, and keep the results that are in the pool.
 
         Raises HarnessError if there is no pool, or nothing of the run is in it.
         """
-        if pool is None:
+        if request.pool is None:
             raise HarnessError(f"system {self.name or 'rerank-pool'}: has no pool to rank; run it with rerank=true")
-        run = self._system(topics, corpus, workspace, training, pool)
-        docs = [pool.get(topic, frozenset()) for topic in run.topics]
-        pairs = zip(run.topic.tolist(), run.doc.tolist(), strict=True)
-        kept = np.array([doc.decode() in docs[topic] for topic, doc in pairs], dtype=bool)
-        if not kept.any():
+        run = within(self._system(request), request.pool)
+        if not len(run):
             raise HarnessError(f"system {self.name or 'rerank-pool'}: nothing that {run.name} returns is in the pool")
-        context = None if run.context is None else run.context[kept]
-        columns = {"topic": run.topic[kept], "doc": run.doc[kept], "score": run.score[kept], "context": context}
         name = self.name or f"{run.name.removesuffix(MARK)}-pool"
-        return replace(run, name=name + MARK * run.name.endswith(MARK), sha256="", **columns)
+        return replace(run, name=name + MARK * run.name.endswith(MARK))
 
     @cached_property
-    def _system(self) -> System:
+    def _system(self) -> Built:
         if isinstance(self.system, str):
             check_cycle(self.system)
             return load_system(self.system)

@@ -165,14 +165,14 @@ SYSTEMS: dict[str, tuple[str, str, str]] = {
     "class of another thing": (
         f"{TARGET}\ndepth: 10",
         "json.JSONDecoder",
-        "run: system: key '_target_': json.JSONDecoder gives JSONDecoder, which is no system: it cannot be called as "
-        "(topics, corpus, workspace, training=None, pool=None)",
+        "run: system: key '_target_': json.JSONDecoder gives JSONDecoder, which is no system: it cannot be called "
+        "with one harness.systems.base.Request",
     ),
     "function of another result": (
         f"{TARGET}\ndepth: 10",
         "platform.system",
-        "run: system: key '_target_': platform.system gives str, which is no system: it cannot be called as "
-        "(topics, corpus, workspace, training=None, pool=None)",
+        "run: system: key '_target_': platform.system gives str, which is no system: it cannot be called "
+        "with one harness.systems.base.Request",
     ),
     "no name at all": (
         TARGET,

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Topic, Topics
 from harness.experiments.produce import produce
-from harness.systems.build import load_system
+from harness.experiments.task import task
+from harness.systems.base import Request
 from harness.systems.lexical.system import BM25, TfIdf
 
 VIEW = {"name": "text", "lower": True, "stop": None, "stem": None}
@@ -56,7 +56,7 @@ def test_bm25_is_its_formula(
     """k1 = 1.5, b = .75, delta = 1; a word counts as often as it stands in the topic."""
     corpus, bags, topics = world(tmp_path, seed)
     system = BM25(variant=variant, k1=1.5, b=0.75, delta=1.0, view=VIEW, query={"title": 1}, document={"body": 1})
-    found = system(topics, corpus, tmp_path).to_dict()
+    found = system(Request(topics, corpus, tmp_path)).to_dict()
     df = Counter(word for bag in bags.values() for word in bag)
     mean = sum(bag.total() for bag in bags.values()) / len(bags)
     for topic in topics:
@@ -75,9 +75,9 @@ def test_bm25_is_its_formula(
 def test_the_pool_is_ranked_and_nothing_else(tmp_path: Path) -> None:
     corpus, bags, topics = world(tmp_path, 1)
     system = BM25(view=VIEW, query={"title": 1}, document={"body": 1})
-    everything = system(topics, corpus, tmp_path).to_dict()
+    everything = system(Request(topics, corpus, tmp_path)).to_dict()
     pool = {topic.id: frozenset(list(bags)[:7]) for topic in topics}
-    pooled = system(topics, corpus, tmp_path, pool=pool).to_dict()
+    pooled = system(Request(topics, corpus, tmp_path, pool=pool)).to_dict()
     for topic, docs in pooled.items():
         assert set(docs) <= pool[topic]
         assert all(everything[topic][doc] == pytest.approx(score) for doc, score in docs.items() if score > 0)
@@ -89,7 +89,7 @@ def test_tfidf_finds_the_document_itself(tmp_path: Path) -> None:
     texts = {doc: " ".join(bag.elements()) for doc, bag in bags.items()}
     topics = Topics(tuple(Topic(f"T{n}", texts[doc]) for n, doc in enumerate(bags)))
     system = TfIdf(smart="lnc", view=VIEW, query={"title": 1}, document={"body": 1})
-    found = system(topics, corpus, tmp_path).to_dict()
+    found = system(Request(topics, corpus, tmp_path)).to_dict()
     for (doc, bag), docs in zip(bags.items(), found.values(), strict=True):
         best = max(docs.values())
         assert docs[doc] == pytest.approx(best, abs=1e-9), (doc, bag)
@@ -101,8 +101,8 @@ def test_tfidf_finds_the_document_itself(tmp_path: Path) -> None:
 def test_shipped_systems_beat_the_shuffle_on_the_embedded_answers(name: str, tmp_path: Path) -> None:
     mini = load_collection("mini-task1")
     scorer = mini.scorer()
-    corpus = load_corpus("mini-answers")
-    run, shuffle = (produce(load_system(system), mini, corpus, tmp_path).run for system in (name, "shuffle"))
-    assert run.sha256 == produce(load_system(name), mini, corpus, tmp_path / "again").run.sha256
+    bed = task(mini, "mini-answers")
+    run, shuffle = (produce(system, bed, runs=tmp_path).run for system in (name, "shuffle"))
+    assert run.sha256 == produce(name, bed, runs=tmp_path / "again").run.sha256
     assert scorer(run).mean("P@10") >= scorer(shuffle).mean("P@10")
     assert scorer(run).mean("Judged@10") > 5 * scorer(shuffle).mean("Judged@10")

@@ -65,7 +65,7 @@ def test_bm25_plus_is_rank_bm25s(tmp_path: Path, seed: int, k1: float, b: float,
 def test_the_defaults_of_rank_bm25_are_those_of_the_shipped_system(tmp_path: Path) -> None:
     from harness.systems.build import load_system
 
-    system, peer = load_system("msm-bm25"), rank_bm25.BM25Plus([["a"]])
+    system, peer = load_system("msm-bm25").system, rank_bm25.BM25Plus([["a"]])
     assert isinstance(system, BM25)
     assert (system.variant, system.k1, system.b, system.delta) == ("bm25+", peer.k1, peer.b, peer.delta)
 

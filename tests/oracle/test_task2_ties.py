@@ -18,6 +18,7 @@ from harness.experiments.task import task
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.scorer import score
 from harness.scoring.scores import Scores
+from harness.systems.base import Request
 from harness.systems.build import load_system
 
 MEASURES = {"nDCG": "ndcg", "AP": "map", "P@10": "P_10", "Bpref": "bpref"}
@@ -118,7 +119,7 @@ def test_real_runs_score_as_with_the_script_of_the_organisers(
     found = task(collection, corpus)
     qrels = found.scorer.qrels
     asked = Topics(tuple(topic for topic in found.collection.topics() if topic.id in qrels.topics))
-    run = load_system("bm25")(asked, found.corpus, tmp_path)
+    run = load_system("bm25")(Request(asked, found.corpus, tmp_path))
     own = {doc.decode(): doc.decode() for doc in run.doc.tolist()}
     visual = own if found.keys is None else dict(found.keys)
     wanted = organisers(lines_of(run), visual, qrels.to_dict())

@@ -12,6 +12,7 @@ from scipy.stats import kendalltau
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
+from harness.systems.base import Request, System
 from harness.systems.build import load_system
 from harness.systems.lexical import anserini
 from harness.systems.lexical.anserini import Anserini
@@ -29,11 +30,15 @@ Rankings = Mapping[str, Mapping[str, float]]
 def rankings(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rankings]:
     """bm25, Lucene as it is, and Lucene with the lengths of documents as they are, on ARQMath-3's topics."""
     topics, corpus = load_collection("arqmath-3-task1").topics(), load_corpus("mse-pages")
-    lucene = load_system("anserini-latex")
+    lucene = load_system("anserini-latex").system
     assert isinstance(lucene, Anserini)
-    systems = {"bm25": load_system("bm25"), "lucene": lucene, "exact": replace(lucene, exact_lengths=True)}
+    systems: dict[str, System] = {
+        "bm25": load_system("bm25"),
+        "lucene": lucene,
+        "exact": replace(lucene, exact_lengths=True),
+    }
     folder = tmp_path_factory.mktemp("workspace")
-    return {name: system(topics, corpus, folder).to_dict() for name, system in systems.items()}
+    return {name: system(Request(topics, corpus, folder)).to_dict() for name, system in systems.items()}
 
 
 def agreement(a: Rankings, b: Rankings) -> tuple[float, float, float]:

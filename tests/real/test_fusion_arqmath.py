@@ -24,9 +24,11 @@ from harness.io import config
 from harness.scoring.compare import compare
 from harness.scoring.scorer import Scorer
 from harness.sources import catalogue
+from harness.systems.base import Request
 from harness.systems.fusion import candidates, methods
 from harness.systems.fusion.candidates import fuse, gather, to_run
-from harness.systems.fusion.system import Fusion, training_ndcg
+from harness.systems.fusion.methods import training_ndcg
+from harness.systems.fusion.system import Fusion
 
 pytestmark = pytest.mark.real
 MEASURES = ("nDCG", "AP", "P@10")
@@ -150,7 +152,7 @@ def test_what_is_learned_on_one_half_of_the_topics_ranks_the_other(
             training = Qrels.from_dict("half", {t: d for t, d in qrels.to_dict().items() if t in halves[train]})
             system = Fusion(files[test], method, training_runs=files[train], name=method)
             topics = Topics(tuple(every[topic] for topic in halves[test]))
-            parts.append(system(topics, None, tmp_path, training).to_dict())
+            parts.append(system(Request(topics, None, tmp_path, training)).to_dict())
         scores = scorer(Run.from_dict(method, {**parts[0], **parts[1]}))
         assert scores.counts["topics missing"] == 0
         means[method] = tuple(round(scores.mean(measure), 3) for measure in MEASURES)

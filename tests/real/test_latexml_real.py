@@ -12,6 +12,7 @@ from harness.collections.corpus import Corpus
 from harness.data.topics import Formula, Topic, Topics
 from harness.formulas.mathml.latexml import convert, missing, read, version
 from harness.formulas.trees.tree import show
+from harness.systems.base import Request
 from harness.systems.structural import formulas
 from harness.systems.structural.tree import Structural
 
@@ -66,7 +67,7 @@ def test_a_corpus_of_official_formulas(mirror: Path, tmp_path: Path, kind: str) 
     assert formulas.spec(corpus, kind, "latexml")["route"] == f"LaTeXML {version()}"
     # Asked for by its own LaTeX, a formula comes first.
     topics = Topics((Topic("T", "T", formulas=(Formula("q", pairs[0][0]),)),))
-    ranked = Structural(route="latexml")(topics, corpus, tmp_path).to_dict()["T"]
+    ranked = Structural(route="latexml")(Request(topics, corpus, tmp_path)).to_dict()["T"]
     assert ranked["f0"] == max(ranked.values()) == 1.0
 
 

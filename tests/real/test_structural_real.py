@@ -11,6 +11,7 @@ from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Topics
 from harness.experiments.task import present
+from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural import formulas
 from harness.systems.structural.paths import canonical
@@ -27,7 +28,7 @@ def test_judged_formulas_are_found_better_than_by_the_text_of_their_paths(mirror
     assert (coverage.pairs, coverage.present) == (6074, 6045)
     topics = Topics(tuple(topic for topic in collection.topics() if topic.id in judged.topics))
     assert all(len(topic.formulas) == 1 for topic in topics)
-    run = load_system("tree")(topics, corpus, tmp_path)
+    run = load_system("tree")(Request(topics, corpus, tmp_path))
     assert scorer.on_part(judged)(run).mean("nDCG") > 0.79
 
 
@@ -51,5 +52,5 @@ def test_posts_are_found_by_the_formulas_of_a_question(mirror: Path, tmp_path: P
     assert known.counts.read > 0.97 * 67596
     assert int(np.count_nonzero(known.tree < 0)) < 0.005 * 67596
     topics = Topics(tuple(load_collection("arqmath-3-task1").topics())[:3])
-    run = load_system("structural")(topics, corpus, tmp_path)
+    run = load_system("structural")(Request(topics, corpus, tmp_path))
     assert set(run.topics) == topics.ids()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from harness.experiments.task import Task, task
+from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural import formulas
 from harness.systems.structural.l2l import L2L, SIMILARITIES
@@ -26,7 +27,7 @@ def test_a_run_is_better_than_bm25_over_paths_or_pairs(
     judged: Task, tmp_path: Path, name: str, least: tuple[float, ...]
 ) -> None:
     """BM25 over pairs of the layout tree has .784, .518 and .469; the settings were seen on these topics."""
-    scores = judged.scorer(load_system(name)(judged.collection.topics(), judged.corpus, tmp_path))
+    scores = judged.scorer(load_system(name)(Request(judged.collection.topics(), judged.corpus, tmp_path)))
     assert scores.n("nDCG") == 45
     assert not scores.missing
     means = [scores.mean(measure) for measure in ("nDCG", "AP", "P@10")]

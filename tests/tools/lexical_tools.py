@@ -12,7 +12,7 @@ import pytest
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
 from harness.errors import HarnessError
-from harness.systems.base import Pool, System
+from harness.systems.base import Pool, Request, System
 
 PLAIN = {"name": "whitespace", "lower": False}
 
@@ -42,7 +42,7 @@ def topics_of(**titles: str) -> Topics:
 def found(
     system: System, topics: Topics, corpus: Corpus, folder: Path, pool: Pool | None = None
 ) -> dict[str, dict[str, float]]:
-    return system(topics, corpus, folder, pool=pool).to_dict()
+    return system(Request(topics, corpus, folder, pool=pool)).to_dict()
 
 
 def random_texts(rng: random.Random, count: int, words: int = 20, length: int = 30) -> list[list[str]]:

@@ -15,7 +15,7 @@ from harness.collections.corpus import Corpus
 from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Run
 from harness.store import artefacts
-from harness.systems.base import Pool
+from harness.systems.base import Pool, Request
 from harness.systems.mathamr.graphs import parsers
 from harness.systems.mathamr.graphs.data import Parser
 from harness.systems.mathamr.graphs.graph import Sentence
@@ -135,7 +135,7 @@ class Place:
         return MathAMR("tiny", **given)
 
     def run(self, asked: Topics = ASKED, corpus: Corpus | None = None, pool: Pool | None = None, **keys: object) -> Run:
-        return self.system(**keys)(asked, corpus or self.corpus, self.folder / "workspace", pool=pool)
+        return self.system(**keys)(Request(asked, corpus or self.corpus, self.folder / "workspace", pool=pool))
 
     def left(self) -> list[Path]:
         return list((self.folder / "workspace").iterdir())

@@ -21,6 +21,7 @@ from harness.io.checks import choice, whole
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 from harness.systems.dense.ragged import queries_of
 from harness.systems.dense.search import SEARCHES, STRATEGIES, Hits, Query, first_stage, singles_of
+from harness.systems.ranking import top
 
 GET = "pip install 'mathir-harness[ann]'"
 NEIGHBOURS = 16  # of each vector in the graph
@@ -342,5 +343,4 @@ def qdrant_search(
 def _hits(points: Sequence[Any], scale: int, place: Rows) -> Hits:
     rows = np.array([point.id for point in points], np.int64)
     scores = (np.array([point.score for point in points], np.float64) / scale).astype(np.float32)
-    order = np.lexsort((-place[rows], -scores))
-    return Hits(rows[order], scores[order])
+    return Hits(*top(rows, scores, place, rows.size))

@@ -25,6 +25,7 @@ from harness.data.trec import Ids
 from harness.errors import HarnessError
 from harness.io.checks import choice
 from harness.systems.dense.ragged import blocks, finite, padded, queries_of, spans
+from harness.systems.ranking import places
 
 Floats32 = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
@@ -65,10 +66,8 @@ class Vectors:
 
     @cached_property
     def place(self) -> Rows:
-        """Each document's place among the sorted ids, shape (documents,): what ties are ordered by."""
-        place = np.empty(len(self.ids), np.int64)
-        place[np.argsort(self.ids, kind="stable")] = np.arange(len(self.ids))
-        return place
+        """What ties are ordered by, shape (documents,)."""
+        return places(self.ids)
 
     def take(self, rows: Rows) -> Floats32:
         """Some rows of `values` as float32, shape (rows, dimensions)."""

@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.io.checks import choice, whole
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 from harness.systems.dense.ragged import blocks, padded, queries_of, spans
-from harness.systems.dense.search import Hits, top
+from harness.systems.dense.search import Hits
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8}
 GROUP = 1 << 19  # vectors of a block, padded
@@ -181,10 +181,9 @@ def best_of(every: torch.Tensor, place: Rows, k: int) -> list[Hits]:
     out = []
     for number in range(len(every)):
         if tied[number]:
-            out.append(top(_host(every[number]), place, k))
+            out.append(Hits.best(np.arange(every.shape[1]), _host(every[number]), place, k))
         else:
-            hits = top(values[number], place[rows[number]], k)
-            out.append(Hits(rows[number][hits.rows], hits.scores))
+            out.append(Hits.best(rows[number], values[number], place, k))
     return out
 
 

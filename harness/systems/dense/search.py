@@ -20,6 +20,7 @@ from harness.errors import HarnessError
 from harness.io.checks import choice, whole
 from harness.systems.dense.maxsim import Floats32, Rows, Scores, Vectors, scores_many, single_scores
 from harness.systems.dense.ragged import queries_of
+from harness.systems.ranking import top
 
 STRATEGIES = ("single", "rerank", "colbert")
 SEARCHES = ("exact", "approximate")
@@ -56,6 +57,18 @@ class Hits:
     rows: Rows
     scores: Floats32
 
+    @staticmethod
+    def best(rows: Rows, scores: Scores, place: Rows, k: int) -> Hits:
+        """The first k of some documents by scores in float32; those with minus infinity are left out.
+
+        Parameters
+        ----------
+        rows, scores : shape (some,). Documents, and theirs.
+        place : shape (documents,). See `harness.systems.ranking.places`.
+        """
+        some = scores > -np.inf
+        return Hits(*top(rows[some], scores[some].astype(np.float32), place, k))
+
 
 class Index(Protocol):
     """What finds candidates without looking at every vector."""
@@ -81,24 +94,6 @@ def first_stage(strategy: str, k: int, depth: int | None = None, ef: int | None 
     asked = depth or (max(CANDIDATES, 2 * k) if strategy == "colbert" else CANDIDATES)
     wanted = asked if strategy == "rerank" else k
     return asked, ef or max(EF, 2 * wanted, asked if strategy == "colbert" else 0)
-
-
-def top(scores: Scores, place: Rows, k: int) -> Hits:
-    """The first k documents by scores in float32; those with minus infinity are left out.
-
-    Parameters
-    ----------
-    scores : shape (documents,).
-    place : shape (documents,). Each document's place among the sorted ids.
-    """
-    rows = np.flatnonzero(scores > -np.inf)
-    score = scores[rows].astype(np.float32)
-    if rows.size > k:
-        # All that tie with the last one stay in until they are sorted.
-        stay = score >= np.partition(score, rows.size - k)[rows.size - k]
-        rows, score = rows[stay], score[stay]
-    order = np.lexsort((-place[rows], -score))[:k]
-    return Hits(rows[order], score[order])
 
 
 def search(
@@ -187,8 +182,7 @@ def _settled(query: Query, vectors: Vectors, rows: Rows, rough: Scores, k: int, 
         last = np.partition(rough, rows.size - k)[rows.size - k]
         margin = MARGIN * vectors.dimensions
         rows = rows[rough >= last - (margin if mean or strategy == "single" else margin * len(query.values))]
-    hits = top(_scores(query, vectors, rows, strategy, mean, np.float64), vectors.place[rows], k)
-    return Hits(rows[hits.rows], hits.scores)
+    return Hits.best(rows, _scores(query, vectors, rows, strategy, mean, np.float64), vectors.place, k)
 
 
 def singles_of(queries: Sequence[Query], dimensions: int) -> Floats32:

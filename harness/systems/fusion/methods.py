@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from harness.data.columns import Bools, Floats
-from harness.data.trec import Qrels, pair_hashes
-from harness.errors import HarnessError
-from harness.systems.fusion.candidates import Candidates
+from harness.data.columns import Bools, Floats, Index
+from harness.data.trec import Qrels, Run, pair_hashes
+from harness.errors import HarnessError, suggestion
+from harness.io import checks
+from harness.scoring.measures import Judged, Ranked, ndcg
+from harness.systems.fusion.candidates import DEPTH, Candidates, gather, positions
 
 NORMALIZATIONS = ("min-max", "z-score", "sum", "none")
 MISSING = ("zero", "minimum")
@@ -159,16 +163,126 @@ def rbc(candidates: Candidates, coefficients: Floats) -> Floats:
     return _sum(candidates.ratings() * coefficients[1:]) + float(coefficients[0])
 
 
-# Each method's function and which of the system's parameters it takes; `rbc` takes coefficients that are learned.
-METHODS: Mapping[str, tuple[Callable[..., Floats], tuple[str, ...]]] = {
-    "rrf": (rrf, ("k",)),
-    "ibc": (ibc, ("seed",)),
-    "wibc": (wibc, ("weights", "seed")),
-    "rbc": (rbc, ()),
-    "rank-biased-centroids": (rank_biased_centroids, ("phi",)),
-    "combsum": (combsum, ("normalization", "missing")),
-    "combmnz": (combmnz, ("normalization", "missing")),
-    "interpolation": (interpolation, ("weights", "normalization", "missing")),
+def training_ndcg(run: Run, qrels: Qrels, depth: int = DEPTH) -> float:
+    """A run's nDCG' over all judged topics: cut at depth, unjudged documents removed, gains are grades."""
+    candidates = gather([run], depth)
+    row = candidates.find(qrels)
+
+    def ranked(rows: Index, key: Floats) -> Ranked:
+        rows = rows[np.lexsort((key[rows], qrels.topic[rows]))]
+        topic, every = qrels.topic[rows].astype(np.int64), np.ones(rows.size, dtype=bool)
+        return Ranked(topic, positions(topic), qrels.grade[rows], every, every, len(qrels.topics))
+
+    found = ranked(np.flatnonzero(row >= 0), candidates.rank[row, 0])
+    best = ranked(np.flatnonzero(qrels.grade > 0), -qrels.grade)
+    uncounted = np.zeros(len(qrels.topics), np.int64)  # nDCG is of gains alone
+    return math.fsum(ndcg(found, Judged(uncounted, uncounted, best), None).tolist()) / len(qrels.topics)
+
+
+def learned_weights(runs: Sequence[Run], qrels: Qrels, depth: int) -> dict[str, Any]:
+    """The runs' nDCG' on training topics, as `weights`."""
+    return {"weights": [training_ndcg(run, qrels, depth) for run in runs]}
+
+
+def learned_regression(runs: Sequence[Run], qrels: Qrels, depth: int, ridge: float = 1.0) -> dict[str, Any]:
+    """The `coefficients` of `rbc`."""
+    return {"coefficients": rbc_fit(gather(runs, depth), qrels, ridge)}
+
+
+Learn = Callable[..., dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Method:
+    """How runs are fused.
+
+    Attributes
+    ----------
+    score : a function of candidates and of `parameters`, which gives a score for each candidate.
+    learn : a function of training runs, their judgments, a depth and `learning`, which gives what `score` lacks: the
+        parameter `weights` if it is not given, or one that nobody can give.
+    """
+
+    score: Callable[..., Floats]
+    parameters: tuple[str, ...] = ()
+    learn: Learn | None = None
+    learning: tuple[str, ...] = ()
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """All parameters that a configuration may give."""
+        return self.parameters + self.learning + (("training_runs",) if self.learn else ())
+
+
+METHODS: Mapping[str, Method] = {
+    "rrf": Method(rrf, ("k",)),
+    "ibc": Method(ibc, ("seed",)),
+    "wibc": Method(wibc, ("weights", "seed"), learned_weights),
+    "rbc": Method(rbc, (), learned_regression, ("ridge",)),
+    "rank-biased-centroids": Method(rank_biased_centroids, ("phi",)),
+    "combsum": Method(combsum, ("normalization", "missing")),
+    "combmnz": Method(combmnz, ("normalization", "missing")),
+    "interpolation": Method(interpolation, ("weights", "normalization", "missing"), learned_weights),
+}
+
+
+def given(method: str, parameters: Mapping[str, Any], runs: int) -> dict[str, Any]:
+    """The parameters of a method that have a value, checked; `runs` are to be fused.
+
+    Raises
+    ------
+    HarnessError
+        One is unknown, is one that the method does not take, or has a value that cannot be meant.
+    """
+    for key, value in parameters.items():
+        takers = [name for name, other in METHODS.items() if key in other.takes]
+        if not takers:
+            raise HarnessError(f"key {key!r} is unknown to {method}; {suggestion(key, METHODS[method].takes)}")
+        if value is None:
+            continue
+        if method not in takers:
+            who = f"{', '.join(takers[:-1])} and {takers[-1]} take" if takers[1:] else f"{takers[0]} takes"
+            raise HarnessError(f"key {key!r} is of no use to {method}; {who} {key}")
+        if key in _CHOICES:
+            checks.choice(key, value, _CHOICES[key])
+        elif not _RULES[key][0](value, runs):
+            raise HarnessError(f"key {key!r} is {value!r}, expected {_RULES[key][1].format(runs)}")
+    return {key: value for key, value in parameters.items() if value is not None}
+
+
+def texts(value: object) -> bool:
+    """Whether it is a list of texts, none of them empty."""
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, str) and item for item in value)
+
+
+def files_of(entry: str | Sequence[str]) -> Sequence[str]:
+    """A run file, or several of one system on different topics, as a list."""
+    return [entry] if isinstance(entry, str) else entry
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _each(value: object, n: int, right: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list | tuple) and len(value) == n and all(map(right, value))
+
+
+_CHOICES = {"normalization": NORMALIZATIONS, "missing": MISSING}
+# Whether a value of a parameter is right, if so many runs are fused, and what it should be.
+_RULES: Mapping[str, tuple[Callable[[Any, int], bool], str]] = {
+    "k": (lambda value, _: type(value) is int and value >= 0, "a whole number from 0"),
+    "seed": (lambda value, _: type(value) is int, "a whole number"),
+    "phi": (lambda value, _: _number(value) and 0 < value < 1, "a number between 0 and 1"),
+    "ridge": (lambda value, _: _number(value) and value > 0, "a number above 0"),
+    "weights": (
+        lambda value, runs: _each(value, runs, lambda w: _number(w) and w >= 0) and any(value),
+        "{} numbers from 0, not all 0",
+    ),
+    "training_runs": (
+        lambda value, runs: _each(value, runs, lambda entry: texts(files_of(entry))),
+        "{} run files, or lists of run files",
+    ),
 }
 
 

@@ -23,18 +23,18 @@ from pathlib import Path
 from typing import Any
 
 from harness.collections.corpus import Corpus
-from harness.data.topics import Topic, Topics
-from harness.data.trec import Qrels, Run
+from harness.data.topics import Topic
+from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io import checks
 from harness.io.console import progress
 from harness.io.files import sha256_file
 from harness.store import artefacts, code
 from harness.store.cost import phase
-from harness.systems.base import Pool
+from harness.systems.base import Pool, Request
 from harness.systems.lexical import text
 from harness.systems.lexical.postings import check_fields, field_text, join
-from harness.systems.lexical.system import Weights, needed, query_words, tokens_of, topic_weights
+from harness.systems.lexical.system import Weights, query_words, tokens_of, topic_weights
 
 JAR_SHA256 = "183bf5b53c82441b249d475f66f73aaa3e7dedd8892dece747e3680a1fda34f3"  # Anserini 1.7.1
 JAVA_NEEDED = 21
@@ -396,18 +396,12 @@ class Anserini:
         if self.view is not None:
             text.configured(self.view)
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
+    def __call__(self, request: Request) -> Run:
         """Rank by Lucene's score; without a pool, documents without any word of the topic are not returned."""
-        corpus = needed(corpus, self.name)
+        corpus = request.corpus_for(self.name)
         found = engine(self.java, self.jar, self.jar_sha256)
-        asked = {topic.id: self._query(topic) for topic in topics if pool is None or pool.get(topic.id)}
+        pool = request.pool
+        asked = {topic.id: self._query(topic) for topic in request.topics if pool is None or pool.get(topic.id)}
         queries = {name: query for name, query in asked.items() if query.strip()}
         with self._index(found, corpus) as folder:
             ids = [json.loads(line) for line in (folder / IDS).read_text().splitlines()]

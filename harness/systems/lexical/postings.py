@@ -20,10 +20,10 @@ from harness.data.columns import Floats
 from harness.data.trec import Ids
 from harness.errors import HarnessError, suggestion
 from harness.systems.lexical.text import Tokenise
+from harness.systems.ranking import Scored
 
 Numbers = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
-Scored = tuple[Floats, float]
 FIELDS = ("id", "title", "body", "tags")
 
 

@@ -11,23 +11,22 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from harness.collections.corpus import Corpus
-from harness.data.topics import Topic, Topics
-from harness.data.trec import Ids, Qrels, Run
+from harness.data.topics import Topic
+from harness.data.trec import Ids, Run
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
 from harness.store import artefacts, code
 from harness.store.cost import phase
-from harness.systems.base import Pool
+from harness.systems.base import Request
 from harness.systems.build import build_system
 from harness.systems.lexical import text, weighting
-from harness.systems.lexical.postings import Bag, Scored, Tokens, encode, join
-from harness.systems.ranking import rank
+from harness.systems.lexical.postings import Bag, Tokens, encode, join
+from harness.systems.ranking import Scored, rank
 
 TOPIC_FIELDS = ("title", "body", "tags")
 Weights = Mapping[str, int]
@@ -44,13 +43,6 @@ class Index(Protocol):
     def score(self, query: Mapping[str, float]) -> Scored:
         """How far each document's score lies above that of an empty document, and the latter; word -> weight."""
         ...
-
-
-def needed(corpus: Corpus | None, system: str) -> Corpus:
-    """The corpus, or an error if there is none."""
-    if corpus is None:
-        raise HarnessError(f"system {system}: needs a corpus; name one with corpus=NAME")
-    return corpus
 
 
 def tokens_of(corpus: Corpus, fields: Iterable[str], view: Mapping[str, Any]) -> Tokens:
@@ -127,18 +119,11 @@ class Lexical(ABC):
         """The scores of all documents for a topic."""
         return index.score(query_words(topic, self._query, self._tokenise))
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
+    def __call__(self, request: Request) -> Run:
         """Rank by the score; without a pool, documents without any word of the topic are not returned."""
         with phase("index"):
-            index = self.index(needed(corpus, self.name))
-        return rank(self.name, topics, index.ids, lambda topic: self.score(index, topic), self.depth, pool)
+            index = self.index(request.corpus_for(self.name))
+        return rank(self.name, request, index.ids, lambda topic: self.score(index, topic), self.depth)
 
     def bag(self, corpus: Corpus) -> Bag:
         """The documents as bags of words."""
@@ -228,16 +213,9 @@ class Sum:
             checks.number(f"weights.{name}", weight)
         self._systems  # noqa: B018  (a fault in a part is found at once)
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
+    def __call__(self, request: Request) -> Run:
         """Rank by the weighted sum."""
-        corpus = needed(corpus, self.name)
+        corpus = request.corpus_for(self.name)
         with phase("index"):
             indexes = {name: system.index(corpus) for name, system in self._systems.items()}
         ids = next(iter(indexes.values())).ids
@@ -250,13 +228,13 @@ class Sum:
                 floor += self.weights.get(name, 1.0) * below
             return total, floor
 
-        return rank(self.name, topics, ids, score, self.depth, pool)
+        return rank(self.name, request, ids, score, self.depth)
 
     @cached_property
     def _systems(self) -> dict[str, Lexical]:
         out = {}
         for name, part in self.parts.items():
-            system = build_system(part, f"parts.{name}")
+            system = build_system(part, f"parts.{name}").system
             if not isinstance(system, Lexical):
                 raise HarnessError(f"parts.{name}: {part.get('_target_')} has no scores that can be summed")
             out[str(name)] = system

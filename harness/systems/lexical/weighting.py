@@ -15,7 +15,8 @@ import numpy.typing as npt
 from harness.data.columns import Floats
 from harness.data.trec import Ids
 from harness.errors import HarnessError
-from harness.systems.lexical.postings import Bag, Field, Numbers, Postings, Scored, Tokens, count
+from harness.systems.lexical.postings import Bag, Field, Numbers, Postings, Tokens, count
+from harness.systems.ranking import Scored
 
 VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 TERM_FREQUENCY = "bnaldL"

@@ -15,18 +15,17 @@ import numpy as np
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
-from harness.data.topics import Topic, Topics
-from harness.data.trec import Qrels, Run
+from harness.data.topics import Topic
+from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io import checks
 from harness.io.console import say
 from harness.store import artefacts, code
 from harness.store.cost import phase, queries
-from harness.systems.base import Pool
+from harness.systems.base import Request
 from harness.systems.dense import sentences
 from harness.systems.dense.maxsim import Vectors, stack
 from harness.systems.dense.search import Query, as_run, best_among, search
-from harness.systems.lexical.system import needed
 from harness.systems.mathamr.graphs import data, parsers
 from harness.systems.mathamr.graphs.build import read_graphs
 from harness.systems.mathamr.graphs.data import Parser
@@ -135,34 +134,28 @@ class Linearised:
             "posts": data.identity(load_corpus(self.posts)) if self.task == "formulas" else None,
         }
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
+    def __call__(self, request: Request) -> Run:
         """Rank the corpus; topics without a graph are left out.
 
         Raises HarnessError if there is no corpus, or a package, weights or a GPU are missing.
         """
-        corpus = needed(corpus, self.name)
+        corpus = request.corpus_for(self.name)
         if lines := missing():  # rather than after the graphs have been made
             raise HarnessError("; ".join(lines))
         parsers.device(self.device)
         parser = parsers.load(self.parser)
-        workspace.mkdir(parents=True, exist_ok=True)
+        request.workspace.mkdir(parents=True, exist_ok=True)
         with phase("index"):
-            vectors = self._vectors(corpus, parser, workspace)
+            vectors = self._vectors(corpus, parser, request.workspace)
         with phase("search"):
-            graphs = data.graphs_of([data.asked(topic, self.task) for topic in topics], parser)
-            texts = _worded(self._asked(topic, graphs[topic.id]) for topic in topics if topic.id in graphs)
-            asked = [topic for topic in topics if topic.id in texts]
+            graphs = data.graphs_of([data.asked(topic, self.task) for topic in request.topics], parser)
+            texts = _worded(self._asked(topic, graphs[topic.id]) for topic in request.topics if topic.id in graphs)
+            asked = [topic for topic in request.topics if topic.id in texts]
             rows = self._encode([texts[topic.id] for topic in asked])
             found = []
             for topic, row in zip(queries(asked), rows, strict=True):
-                among = None if pool is None else data.rows_of(vectors, pool.get(topic.id, frozenset()))
+                pool = request.allowed(topic)
+                among = None if pool is None else data.rows_of(vectors, pool)
                 query = Query(row[None], 0)
                 if among is None:
                     found += search([query], vectors, "single", k=self.depth)

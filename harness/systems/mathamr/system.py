@@ -19,18 +19,17 @@ from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
 from harness.collections.judged import Judged, judged
 from harness.data.topics import Topics
-from harness.data.trec import Qrels, Run
+from harness.data.trec import Run
 from harness.errors import HarnessError, suggestion
 from harness.io import checks, config
 from harness.io.console import say
 from harness.store import artefacts, code
 from harness.store.cost import note, phase, queries
-from harness.systems.base import Pool
+from harness.systems.base import Request
 from harness.systems.dense import ann as adapters
 from harness.systems.dense import maxsim, search
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.dense.search import Query
-from harness.systems.lexical.system import needed
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write
 from harness.systems.mathamr.encoder.settings import Settings
 from harness.systems.mathamr.encoder.virtual import AUXILIARY, STRUCTURES, check_options
@@ -175,14 +174,7 @@ class MathAMR:
         posts = data.identity(load_corpus(self.posts)) if self.task == "formulas" else None
         return {"model": artefacts.key(self._model_spec()), "posts": posts}
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
+    def __call__(self, request: Request) -> Run:
         """Rank the corpus; topics without a graph are left out.
 
         Raises
@@ -190,24 +182,25 @@ class MathAMR:
         HarnessError
             There is no corpus, or a package, weights, a GPU or memory are missing.
         """
-        corpus = needed(corpus, self.name)
+        corpus = request.corpus_for(self.name)
         # They fail here rather than after the graphs have been made, or the training.
         parsers.device(self.device)
         adapters.check(self.precision)
-        workspace.mkdir(parents=True, exist_ok=True)
+        request.workspace.mkdir(parents=True, exist_ok=True)
         with phase("training"):
-            trained = self.trained(workspace)
+            trained = self.trained(request.workspace)
         with phase("index"):
-            folder = self._vectors(corpus, trained, workspace)
+            folder = self._vectors(corpus, trained, request.workspace)
             vectors = Vectors.load(folder)
             index = self._index(vectors, folder)
         with phase("search"):
-            asked, ids = self._queries(topics, trained)
+            asked, ids = self._queries(request.topics, trained)
             found = []
-            for topic in queries([topic for topic in topics if topic.id in asked]):
-                among = None if pool is None else data.rows_of(vectors, pool.get(topic.id, frozenset()))
+            for topic in queries([topic for topic in request.topics if topic.id in asked]):
+                pool = request.allowed(topic)
+                among = None if pool is None else data.rows_of(vectors, pool)
                 found.append(self._search(asked[topic.id], vectors, index, among))
-        if index is not None and pool is None:
+        if index is not None and request.pool is None:
             self._note_recall([asked[name] for name in ids], found, vectors)
         return search.as_run(self.name, ids, found, vectors)
 

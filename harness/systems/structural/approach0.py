@@ -32,15 +32,13 @@ import numpy as np
 
 from harness.collections.corpus import Corpus
 from harness.data.columns import Floats
-from harness.data.topics import Topics
-from harness.data.trec import Qrels, Run
+from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io import checks
 from harness.io.console import progress, say
 from harness.store import artefacts, code
 from harness.store.cost import answered, phase
-from harness.systems.base import Pool
-from harness.systems.lexical.system import needed
+from harness.systems.base import Request
 from harness.systems.ranking import rank
 from harness.systems.structural.formulas import POST
 
@@ -71,29 +69,22 @@ class Approach0:
     def __post_init__(self) -> None:
         checks.whole("depth", self.depth, low=1)
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
+    def __call__(self, request: Request) -> Run:
         """Rank by the engine's score; without a pool, documents that share nothing are not returned.
 
         Posts are kept as context where the corpus is of formulas and knows them.
         """
-        corpus = needed(corpus, self.name)
+        corpus = request.corpus_for(self.name)
         with phase("index"):
             folder = artefacts.get_or_build("approach0-index", _spec(corpus), lambda folder: build(corpus, folder))
         ids: list[str] = json.loads((folder / IDS).read_text(encoding="utf-8"))
-        asked = {topic.id: [formula.latex for formula in topic.formulas] for topic in topics}
+        asked = {topic.id: [formula.latex for formula in topic.formulas] for topic in request.topics}
         with phase("search"):
             # All scores are needed for a pool alone, and the engine is many times faster if it may stop early.
-            scores = search(folder, asked, len(ids), None if pool is not None else self.depth)
+            scores = search(folder, asked, len(ids), None if request.pool is not None else self.depth)
         nothing = np.zeros(len(ids))
         names = np.array([name.encode() for name in ids], dtype=np.bytes_)
-        run = rank(self.name, topics, names, lambda topic: (scores.get(topic.id, nothing), 0.0), self.depth, pool)
+        run = rank(self.name, request, names, lambda topic: (scores.get(topic.id, nothing), 0.0), self.depth)
         posts: list[str] = json.loads((folder / POSTS).read_text(encoding="utf-8"))
         if not any(posts):
             return run

@@ -36,7 +36,7 @@ from harness.formulas.trees.tree import Tree, parse, show
 from harness.io import checks
 from harness.io.console import say
 from harness.store import artefacts, code
-from harness.systems.base import Pool
+from harness.systems.base import Request
 from harness.systems.lexical.postings import Numbers, Offsets
 from harness.systems.ranking import rank
 
@@ -287,21 +287,14 @@ def queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> dict
     return out
 
 
-def ranked(
-    name: str,
-    topics: Topics,
-    formulas: Formulas,
-    score: Callable[[Topic], Floats],
-    depth: int,
-    pool: Pool | None = None,
-) -> Run:
+def ranked(name: str, request: Request, formulas: Formulas, score: Callable[[Topic], Floats], depth: int) -> Run:
     """A run: the best documents of each topic, with their posts as context where the corpus knows them.
 
     Parameters
     ----------
     score : topic -> scores of all documents, shape (documents,); those with 0 are not returned unless in the pool.
     """
-    run = rank(name, topics, formulas.ids, lambda topic: (score(topic), 0.0), depth, pool)
+    run = rank(name, request, formulas.ids, lambda topic: (score(topic), 0.0), depth)
     if formulas.posts is None:
         return run
     order = np.argsort(formulas.ids, kind="stable")

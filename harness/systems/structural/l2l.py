@@ -11,14 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
-from harness.collections.corpus import Corpus
 from harness.data.columns import Floats
-from harness.data.topics import Topic, Topics
-from harness.data.trec import Qrels, Run
+from harness.data.topics import Topic
+from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.formulas.trees import forest
 from harness.formulas.trees.forest import Forest
@@ -26,9 +24,8 @@ from harness.formulas.trees.tree import Tree
 from harness.formulas.trees.tuples import END
 from harness.io import checks
 from harness.store.cost import phase
-from harness.systems.base import Pool
+from harness.systems.base import Request
 from harness.systems.lexical.postings import Offsets
-from harness.systems.lexical.system import needed
 from harness.systems.structural import formulas
 from harness.systems.structural.formulas import Formulas
 from harness.systems.structural.tangent import UNORDERED, Dice, Features, Keys, Nodes, hashes, nodes, then, wildcards
@@ -165,21 +162,14 @@ class L2L:
         checks.choice("aggregate", self.aggregate, formulas.AGGREGATES)
         checks.choice("route", self.route, formulas.ROUTES)
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
+    def __call__(self, request: Request) -> Run:
         """Rank documents by their formulas."""
-        corpus = needed(corpus, self.name)
+        corpus = request.corpus_for(self.name)
         wanted = {part: float(weight) for part, weight in self.weights.items() if weight}
         with phase("index"):
             kinds = sorted({SIMILARITIES[part] for part in wanted})
             known = {kind: formulas.read(corpus, kind, self.route) for kind in kinds}
-            asked = {kind: formulas.queries(topics, corpus, kind, self.route) for kind in kinds}
+            asked = {kind: formulas.queries(request.topics, corpus, kind, self.route) for kind in kinds}
             indexes = {part: self.index(part, known[SIMILARITIES[part]].trees) for part in wanted}
 
         def score(topic: Topic) -> Floats:
@@ -189,7 +179,7 @@ class L2L:
                 total += weight * self.documents(part, asked[kind][topic.id], known[kind], indexes[part])
             return total / sum(wanted.values())
 
-        return formulas.ranked(self.name, topics, known[kinds[0]], score, self.depth, pool)
+        return formulas.ranked(self.name, request, known[kinds[0]], score, self.depth)
 
     def index(self, part: str, trees: Forest) -> Dice:
         """The trees by their features for a similarity."""

@@ -12,15 +12,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.collections.corpus import Corpus
 from harness.data.columns import Floats
-from harness.data.topics import Topic, Topics
-from harness.data.trec import Qrels, Run
+from harness.data.topics import Topic
+from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.formulas.trees import forest
 from harness.formulas.trees.forest import Forest
@@ -28,9 +26,8 @@ from harness.formulas.trees.tree import Tree, children, sizes
 from harness.formulas.trees.tuples import END
 from harness.io import checks
 from harness.store.cost import phase
-from harness.systems.base import Pool
+from harness.systems.base import Request
 from harness.systems.lexical.postings import Offsets
-from harness.systems.lexical.system import needed
 from harness.systems.structural import formulas
 from harness.systems.structural.formulas import Formulas
 
@@ -371,27 +368,20 @@ class Tangent:
         checks.choice("route", self.route, formulas.ROUTES)
         checks.whole("depth", self.depth, low=1)
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
+    def __call__(self, request: Request) -> Run:
         """Rank documents by their formulas."""
-        corpus = needed(corpus, self.name)
+        corpus = request.corpus_for(self.name)
         kinds = formulas.KINDS if self.representation == "both" else (self.representation,)
         with phase("index"):
             views = {kind: self.view(formulas.read(corpus, kind, self.route)) for kind in kinds}
-            asked = {kind: formulas.queries(topics, corpus, kind, self.route) for kind in kinds}
+            asked = {kind: formulas.queries(request.topics, corpus, kind, self.route) for kind in kinds}
 
         def score(topic: Topic) -> Floats:
             found = [self.documents(asked[kind][topic.id], view) for kind, view in views.items()]
             total: Floats = np.sum(found, axis=0) / len(kinds)
             return total
 
-        return formulas.ranked(self.name, topics, views[kinds[0]].formulas, score, self.depth, pool)
+        return formulas.ranked(self.name, request, views[kinds[0]].formulas, score, self.depth)
 
     def view(self, found: Formulas) -> View:
         """Trees of one kind, indexed."""

@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import chain
-from pathlib import Path
 
 from harness.collections.corpus import Corpus
-from harness.data.topics import Topic, Topics
-from harness.data.trec import Qrels, Run
+from harness.data.topics import Topic
+from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.formulas.opt import read as operators
 from harness.formulas.slt import read as layout
@@ -29,10 +28,11 @@ from harness.io import checks
 from harness.io.console import say
 from harness.store import artefacts, code
 from harness.store.cost import phase
-from harness.systems.base import Pool
+from harness.systems.base import Request
 from harness.systems.lexical import text
-from harness.systems.lexical.postings import Bag, Scored, Tokens, encode, field_text, join
+from harness.systems.lexical.postings import Bag, Tokens, encode, field_text, join
 from harness.systems.lexical.system import BM25, Index, query_words
+from harness.systems.ranking import Scored
 from harness.systems.structural import formulas
 
 MARK = "#"
@@ -135,21 +135,14 @@ class FormulaBM25(BM25):
         if checks.choice("route", self.route, formulas.ROUTES) != formulas.OWN:
             self._function  # noqa: B018  (a fault is found at once)
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
+    def __call__(self, request: Request) -> Run:
         """Rank by the score; without a pool, documents without any token of the topic are not returned."""
         if self._function:
             # All at once, which is far quicker than one by one; below they come from LaTeXML's cache.
-            asked = [str(getattr(topic, name)) for topic in topics for name in self._query if name != "tags"]
+            asked = [str(getattr(topic, name)) for topic in request.topics for name in self._query if name != "tags"]
             with phase("index"):
                 tokens_by(self._function, _latex(asked), self.route)
-        return super().__call__(topics, corpus, workspace, training, pool)
+        return super().__call__(request)
 
     def score(self, index: Index, topic: Topic) -> Scored:
         """The scores of all documents for a topic."""

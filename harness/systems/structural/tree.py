@@ -26,8 +26,8 @@ import numpy.typing as npt
 
 from harness.collections.corpus import Corpus
 from harness.data.columns import Floats
-from harness.data.topics import Topic, Topics
-from harness.data.trec import Qrels, Run
+from harness.data.topics import Topic
+from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.formulas.trees import forest
 from harness.formulas.trees.forest import Forest
@@ -36,8 +36,7 @@ from harness.io import checks
 from harness.io.console import track
 from harness.store import artefacts, code
 from harness.store.cost import phase
-from harness.systems.base import Pool
-from harness.systems.lexical.system import needed
+from harness.systems.base import Request
 from harness.systems.structural import formulas
 from harness.systems.structural.formulas import Formulas
 from harness.systems.structural.paths import Asked, Codes, Hashes, Paths, Places, canonical, counted, paths
@@ -384,25 +383,18 @@ class Structural:
         checks.choice("aggregate", self.aggregate, formulas.AGGREGATES)
         checks.choice("route", self.route, formulas.ROUTES)
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
+    def __call__(self, request: Request) -> Run:
         """Rank documents by their formulas."""
-        corpus = needed(corpus, self.name)
+        corpus = request.corpus_for(self.name)
         with phase("index"):
             known = formulas.read(corpus, KIND, self.route)
             index = index_of(corpus, known.trees, self.height, self.route)
-            asked = formulas.queries(topics, corpus, KIND, self.route)
+            asked = formulas.queries(request.topics, corpus, KIND, self.route)
 
         def score(topic: Topic) -> Floats:
             return self.documents(asked[topic.id], known, index)
 
-        return formulas.ranked(self.name, topics, known, score, self.depth, pool)
+        return formulas.ranked(self.name, request, known, score, self.depth)
 
     def documents(self, asked: tuple[Tree, ...], known: Formulas, index: Index) -> Floats:
         """What a topic's formulas give to all documents, shape (documents,)."""

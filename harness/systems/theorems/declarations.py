@@ -17,17 +17,17 @@ import numpy as np
 
 from harness.collections.corpus import Corpus
 from harness.data.columns import Floats
-from harness.data.topics import Topics
-from harness.data.trec import Ids, Qrels, Run
+from harness.data.topics import Topic
+from harness.data.trec import Ids, Run
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
 from harness.store import artefacts, code
 from harness.store.cost import phase
-from harness.systems.base import Pool
+from harness.systems.base import Request
 from harness.systems.lexical import text, weighting
-from harness.systems.lexical.postings import Offsets, Postings, Scored, check_fields, field_text
-from harness.systems.lexical.system import Weights, needed, query_words, tokens_of, topic_weights
-from harness.systems.ranking import rank
+from harness.systems.lexical.postings import Offsets, Postings, check_fields, field_text
+from harness.systems.lexical.system import Weights, query_words, tokens_of, topic_weights
+from harness.systems.ranking import Scored, rank
 
 _NONE = -1
 
@@ -133,29 +133,19 @@ class Declarations:
         topic_weights(self.query)
         text.configured(self.view)
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
+    def __call__(self, request: Request) -> Run:
         """Rank by the score; without a pool, declarations without any word of the topic are not returned.
 
         Raises HarnessError for a corpus that lacks one of the fields, or shares no word with any topic.
         """
         with phase("index"):
-            index = self.index(needed(corpus, self.name))
+            index = self.index(request.corpus_for(self.name))
         query, tokenise = topic_weights(self.query), text.configured(self.view)
-        return rank(
-            self.name,
-            topics,
-            index.ids,
-            lambda topic: index.score(query_words(topic, query, tokenise)),
-            self.depth,
-            pool,
-        )
+
+        def score(topic: Topic) -> Scored:
+            return index.score(query_words(topic, query, tokenise))
+
+        return rank(self.name, request, index.ids, score, self.depth)
 
     def index(self, corpus: Corpus) -> Index:
         """The declarations ready to be scored; their tokens and mentions are taken from the store, or put there."""

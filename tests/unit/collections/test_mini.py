@@ -16,12 +16,11 @@ from xml.etree import ElementTree
 import pytest
 from latex2mathml.converter import convert
 
-from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.trec import read_qrels, read_run
 from harness.experiments.produce import produce
+from harness.experiments.task import task
 from harness.io.files import data_root
-from harness.systems.build import load_system
 
 Row = dict[str, Any]
 Judgments = dict[str, dict[str, int]]
@@ -422,9 +421,8 @@ def test_example_runs_are_what_their_systems_make(collection: str, tmp_path: Pat
     """The embedded runs are the first 50 results of the systems they are named after, line by line."""
     found = load_collection(collection)
     for name in ("shuffle", "overlap", "overlap-title"):
-        system = load_system(name)
         shipped = data_root() / "runs" / "mini" / collection / f"{name}.run"
-        made = produce(system, found, load_corpus(found.corpus), tmp_path).path
+        made = produce(name, task(found, found.corpus), runs=tmp_path).path
         wanted: dict[str, list[str]] = {}
         for line in made.read_text().splitlines():
             wanted.setdefault(line.split("\t")[0], []).append(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,17 @@ import yaml
 
 from harness.collections.collection import Collection
 from harness.collections.corpora import load_corpus
-from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
-from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run, read_run
 from harness.errors import HarnessError
 from harness.experiments.produce import Produced, produce
-from harness.experiments.task import judged_pool, present, training_judgments
+from harness.experiments.task import judged_pool, present, task, training_judgments
 from harness.io import config
 from harness.io.files import sha256_file, write_all
 from harness.store.cost import artefact, measuring, phase, queries
 from harness.store.sidecar import beside, claimed
-from harness.systems.base import Pool
-from harness.systems.build import build_system, load_system
+from harness.systems.base import Request
+from harness.systems.build import Built, build_system, load_system
 
 Conf = Callable[[str, str, str], Path]
 
@@ -41,18 +39,11 @@ class Recorder:
     """A system that keeps what it was given and returns one document a topic."""
 
     name: str = "recorder"
-    given: list[tuple[Corpus | None, Path, Pool | None, Qrels | None]] = field(default_factory=list)
+    given: list[Request] = field(default_factory=list)
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
-        self.given.append((corpus, workspace, pool, training))
-        return Run.from_dict(self.name, {topic.id: {"d1": 0.1 + 0.2} for topic in topics})
+    def __call__(self, request: Request) -> Run:
+        self.given.append(request)
+        return Run.from_dict(self.name, {topic.id: {"d1": 0.1 + 0.2} for topic in request.topics})
 
 
 @pytest.fixture
@@ -62,16 +53,13 @@ def mini() -> Collection:
 
 def again(name: str, tmp_path: Path, changed: Mapping[str, Any] | None = None, **how: Any) -> Produced:  # noqa: ANN401
     """A configured system on the mini collection."""
-    mapping = {**config.load("system", name)[0], **(changed or {})}
-    system = build_system(mapping, name)
-    corpus = load_corpus("mini-answers")
-    return produce(system, load_collection("mini-task1"), corpus, tmp_path, configuration=mapping, **how)
+    return produce(load_system(name, **(changed or {})), task("mini-task1", "mini-answers"), runs=tmp_path, **how)
 
 
 def test_a_run_is_written_and_read_back(tmp_path: Path, mini: Collection) -> None:
-    system, corpus = Recorder(), load_corpus("mini-answers")
+    system, bed = Recorder(), task(mini, "mini-answers")
     said: list[str] = []
-    made = produce(system, mini, corpus, tmp_path, say=said.append)
+    made = produce(system, bed, runs=tmp_path, say=said.append)
     assert made.path == tmp_path / "mini-task1" / "recorder.run"
     assert not made.reused
     first = made.path.read_text().splitlines()[0].split("\t")
@@ -79,36 +67,46 @@ def test_a_run_is_written_and_read_back(tmp_path: Path, mini: Collection) -> Non
     assert made.run.score[0] == 0.1 + 0.2
     assert made.run.name == "recorder"
     assert len(made.run) == len(mini.topics())
-    given, workspace, pool, training = system.given[0]
-    assert given == corpus
-    assert workspace.is_relative_to(tmp_path)
-    assert (pool, training) == (None, None)
+    assert system.given == [Request(mini.topics(), bed.corpus, tmp_path / "workspace" / "recorder")]
     assert said == ["running recorder on mini-task1"]
     assert {path.name for path in made.path.parent.iterdir()} == {"recorder.run", "recorder.ir-metadata.yml"}
 
 
+def test_a_function_is_a_system_whose_runs_are_made_anew(tmp_path: Path, mini: Collection) -> None:
+    def first(request: Request) -> Run:
+        return Run.from_dict("mine", {topic.id: {"a1007": 1.0} for topic in request.topics})
+
+    for _ in range(2):
+        made = produce(first, task(mini), runs=tmp_path)
+        assert (made.path, made.reused) == (tmp_path / "mini-task1" / "mine.run", False)
+    assert message(lambda: produce(lambda topics, corpus: None, task(mini), runs=tmp_path)).startswith(  # type: ignore[arg-type]
+        "got function, which is no system: it cannot be called with one harness.systems.base.Request, but with (topics"
+    )
+
+
+def test_a_system_by_name_by_value_and_by_configuration_has_one_run(tmp_path: Path, mini: Collection) -> None:
+    bed, mapping = task(mini, "mini-answers"), config.load("system", "overlap")[0]
+    first = produce("overlap", bed, runs=tmp_path)
+    for again_ in (load_system("overlap"), build_system(mapping, "here"), load_system("overlap", depth=1000)):
+        made = produce(again_, bed, runs=tmp_path)
+        assert (made.reused, made.key) == (True, first.key)
+
+
 def test_a_system_needs_no_corpus(tmp_path: Path, mini: Collection) -> None:
     system = Recorder()
-    produce(system, mini, None, tmp_path)
-    assert system.given[0][0] is None
+    produce(system, task(mini), runs=tmp_path)
+    assert system.given[0].corpus is None
 
 
 def test_posts_of_formulas_are_kept(tmp_path: Path) -> None:
     @dataclass
     class Formulas(Recorder):
-        def __call__(
-            self,
-            topics: Topics,
-            corpus: Corpus | None,
-            workspace: Path,
-            training: Qrels | None = None,
-            pool: Pool | None = None,
-        ) -> Run:
+        def __call__(self, request: Request) -> Run:
             path = tmp_path / "made"
-            path.write_text("".join(f"{topic.id}\t7\t42\t1\t2.5\tf\n" for topic in topics))
+            path.write_text("".join(f"{topic.id}\t7\t42\t1\t2.5\tf\n" for topic in request.topics))
             return read_run(path, format="arqmath-task2")
 
-    made = produce(Formulas(), load_collection("mini-task2"), None, tmp_path)
+    made = produce(Formulas(), task("mini-task2"), runs=tmp_path)
     assert made.run.context is not None
     assert set(made.run.context.tolist()) == {b"42"}
 
@@ -116,7 +114,7 @@ def test_posts_of_formulas_are_kept(tmp_path: Path) -> None:
 def test_the_pool_holds_the_judged_documents_without_grades(tmp_path: Path, mini: Collection) -> None:
     pool = judged_pool(mini.qrels(), None)
     assert pool == {topic: frozenset(docs) for topic, docs in mini.qrels().to_dict().items()}
-    made = produce(load_system("shuffle"), mini, None, tmp_path, pool=pool)
+    made = produce("shuffle", task(mini), runs=tmp_path, rerank=True)
     scores = mini.scorer(measures=("Judged@10", "RelRet"))(made.run)
     assert scores.mean("Judged@10") == 1.0
     relevant = sum(grade >= 2 for docs in mini.qrels().to_dict().values() for grade in docs.values())
@@ -131,14 +129,14 @@ def test_the_pool_of_formulas_is_that_of_the_judged_visual_ids(tmp_path: Path) -
     assert {topic: {keys[doc] for doc in docs} for topic, docs in pool.items()} == {
         topic: set(docs) & set(keys.values()) for topic, docs in formulas.qrels().to_dict().items()
     }
-    scores = formulas.scorer()(produce(load_system("shuffle"), formulas, None, tmp_path, pool=pool).run)
+    scores = formulas.scorer()(produce("shuffle", task(formulas), runs=tmp_path, rerank=True).run)
     assert scores.counts["results without judgment"] == 0
     assert scores.mean("nDCG") > 0.3
 
 
 def test_a_name_that_is_unfit_for_a_file_is_refused(tmp_path: Path, mini: Collection) -> None:
     system = Recorder(name="../escape")
-    found = message(lambda: produce(system, mini, None, tmp_path / "out"))
+    found = message(lambda: produce(system, task(mini), runs=tmp_path / "out"))
     assert "run tag '../escape' does not fit a file name" in found
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
@@ -229,14 +227,15 @@ def test_a_run_or_side_file_that_is_not_whole_is_made_again(tmp_path: Path, faul
 
 def test_whatever_decides_a_run_is_in_its_key(tmp_path: Path, mini: Collection) -> None:
     base = again("overlap", tmp_path)
-    pool = judged_pool(mini.qrels(), None)
-    smaller = {topic: frozenset(sorted(docs)[1:]) for topic, docs in pool.items()}
+    bed = task(mini, "mini-answers")
+    part = {topic: dict(list(docs.items())[1:]) for topic, docs in mini.qrels().to_dict().items()}
+    fewer = bed.scorer.on_part(Qrels.from_dict("q", part))
     others = [
         again("overlap", tmp_path, {"depth": 5}),
         again("overlap", tmp_path, suffix="-x"),
-        again("overlap", tmp_path, pool=pool),
-        again("overlap", tmp_path, pool=smaller),
-        again("overlap", tmp_path, training=Qrels.from_dict("q", {"other": {"d": 1.0}})),
+        again("overlap", tmp_path, rerank=True),
+        produce("overlap", replace(bed, scorer=fewer), runs=tmp_path, rerank=True),
+        again("overlap", tmp_path, training=Qrels.from_dict("q", {"other": {"a1007": 1.0}})),
     ]
     assert not any(made.reused for made in others)
     assert len({base.key, *(made.key for made in others)}) == 6
@@ -265,8 +264,8 @@ class Table(Recorder):
         super().__init__(name)
         self.table = table
 
-    def __call__(self, topics: Topics, *_: object, **__: object) -> Run:
-        return Run.from_dict(self.name, {topic.id: {Path(self.table).read_text(): 1.0} for topic in topics})
+    def __call__(self, request: Request) -> Run:
+        return Run.from_dict(self.name, {topic.id: {Path(self.table).read_text(): 1.0} for topic in request.topics})
 
 
 @pytest.mark.parametrize("key", ["table", "nested"])
@@ -277,7 +276,7 @@ def test_files_that_a_configuration_names_are_in_the_key_of_a_system_of_others(
     mapping = {"name": "table", "table": str(table), "nested": {"files": [str(table)]} if key == "nested" else None}
 
     def made() -> Produced:
-        return produce(Table(str(table)), mini, None, tmp_path, configuration=mapping)
+        return produce(Built(Table(str(table)), mapping), task(mini), runs=tmp_path)
 
     table.write_text("d1")
     assert (made().reused, made().reused) == (False, True)
@@ -295,7 +294,7 @@ def test_the_run_is_that_of_this_system_whatever_another_process_writes_meanwhil
         path.write_text(path.read_text().replace("d1", "d2"))
 
     monkeypatch.setattr("harness.experiments.produce.write_all", overwritten)
-    made = produce(Recorder(), mini, None, tmp_path)
+    made = produce(Recorder(), task(mini), runs=tmp_path)
     assert set(made.run.doc.tolist()) == {b"d1"}
 
 
@@ -320,7 +319,7 @@ def test_a_mark_survives_another_name(tmp_path: Path, mini: Collection) -> None:
 
 def test_training_judgments_of_ranked_topics_are_refused_or_mark_the_run(tmp_path: Path, mini: Collection) -> None:
     topics = sorted(mini.topics().ids())
-    training = Qrels.from_dict("q", {topics[0]: {"d": 1.0}, topics[1]: {"d": 1.0}, "other": {"d": 1.0}})
+    training = Qrels.from_dict("q", {topics[0]: {"a1007": 1.0}, topics[1]: {"a1007": 1.0}, "other": {"a1007": 1.0}})
     assert message(lambda: again("overlap", tmp_path, training=training)) == (
         f"training: the judgments hold topic {topics[0]!r}, which is to be ranked (2 such topics); "
         "train on other topics, or say allow_test_judgments=true, which marks the run"
@@ -330,7 +329,7 @@ def test_training_judgments_of_ranked_topics_are_refused_or_mark_the_run(tmp_pat
     assert marked.path.name == "overlap-k=3+test-judgments.run"
     assert marked.run.name == "overlap-k=3+test-judgments"
     assert again("overlap", tmp_path, training=training, allow_test_judgments=True, suffix="-k=3").reused
-    apart = Qrels.from_dict("q", {"other": {"d": 1.0}})
+    apart = Qrels.from_dict("q", {"other": {"a1007": 1.0}})
     assert again("overlap", tmp_path, training=apart, allow_test_judgments=True).run.name == "overlap"
 
 
@@ -360,6 +359,20 @@ def test_training_judgments_of_several_collections_are_one(conf: Conf, tmp_path:
     assert message(lambda: training_judgments(["one", "three"])) == (
         "training: three judges topic 'T2', which is named twice; leave one out"
     )
+
+
+def test_training_judgments_by_name_are_those_of_the_collections(tmp_path: Path) -> None:
+    """Cut to the documents of the corpus, as the judgments that runs are scored by are."""
+    corpus, qrels = load_corpus("mini-answers"), load_collection("mini-task1").qrels()
+    beyond = Qrels.from_dict("q", {"other": {"a1007": 1.0, "elsewhere": 2.0}})
+    bed, seen = task("mini-theorems", corpus=None), Recorder()
+    produce(seen, bed, runs=tmp_path, training=["mini-task1"])
+    produce(seen, bed, runs=tmp_path, training=qrels)
+    produce(seen, bed, runs=tmp_path, training=beyond)
+    produce(seen, task("mini-task1", corpus), runs=tmp_path, training=beyond)
+    produce(seen, bed, runs=tmp_path, training=[])
+    found = [None if request.training is None else request.training.to_dict() for request in seen.given]
+    assert found == [qrels.to_dict(), qrels.to_dict(), beyond.to_dict(), {"other": {"a1007": 1.0}}, None]
 
 
 # Judgments of what a corpus holds

@@ -15,7 +15,6 @@ import pytest
 from harness.collections.corpora import load_corpus
 from harness.experiments import produce
 from harness.store import artefacts, code
-from harness.systems.base import reads
 from harness.systems.build import build_system
 from harness.systems.lexical.system import BM25, tokens_of
 
@@ -200,7 +199,7 @@ def test_tokens_that_are_kept_depend_on_the_code_that_makes_them(ours: Path) -> 
 
 def digest(configuration: Mapping[str, Any]) -> str:
     system = build_system(configuration, "here")
-    return produce.code_digest(system, configuration, reads(system))
+    return produce.code_of(system, system.reads())
 
 
 def test_a_fusion_depends_on_the_systems_it_is_made_of(ours: Path) -> None:

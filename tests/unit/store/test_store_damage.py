@@ -19,14 +19,11 @@ import pytest
 import yaml
 from process_tools import same_paths
 
-from harness.collections.corpora import load_corpus
-from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.experiments.produce import Produced, produce
-from harness.io import config
+from harness.experiments.task import task
 from harness.store import artefacts, provenance, sidecar
 from harness.store.cost import Meter
-from harness.systems.build import load_system
 from harness.systems.mathamr.graphs import parsers
 
 TASKS = {
@@ -70,9 +67,7 @@ FAULTS: tuple[Callable[[Path], None], ...] = (flip, cut, Path.unlink, append, em
 
 
 def run(name: str, where: Path, **how: Any) -> Produced:  # noqa: ANN401
-    collection, corpus = TASKS[name]
-    system, mapping = load_system(name), config.load("system", name)[0]
-    return produce(system, load_collection(collection), load_corpus(corpus), where, configuration=mapping, **how)
+    return produce(name, task(*TASKS[name]), runs=where, **how)
 
 
 def content(folder: Path) -> dict[str, bytes]:

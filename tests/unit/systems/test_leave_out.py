@@ -7,16 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.collections.corpora import load_corpus
-from harness.collections.corpus import Corpus
-from harness.collections.load import load_collection
-from harness.data.topics import Topics
-from harness.data.trec import Qrels, Run
+from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.experiments.produce import check_untrained, produce
+from harness.experiments.task import task
 from harness.systems import rerank
-from harness.systems.base import Pool, System
-from harness.systems.build import build_system, load_system
+from harness.systems.base import Request, System
+from harness.systems.build import Built, build_system, load_system
 from harness.systems.fusion import system as fusion
 
 
@@ -29,24 +26,17 @@ class Learner:
     def trains_without(self) -> frozenset[str]:
         return self.left_out
 
-    def __call__(
-        self,
-        topics: Topics,
-        corpus: Corpus | None,
-        workspace: Path,
-        training: Qrels | None = None,
-        pool: Pool | None = None,
-    ) -> Run:
-        assert corpus is not None
+    def __call__(self, request: Request) -> Run:
         self.calls.append("called")
-        return Run.from_dict(self.name, {topic.id: {next(iter(corpus.ids())): 1.0} for topic in topics})
+        first = next(iter(request.corpus_for(self.name).ids()))
+        return Run.from_dict(self.name, {topic.id: {first: 1.0} for topic in request.topics})
 
 
 def test_a_system_that_does_not_leave_out_the_collection_is_not_called(tmp_path: Path) -> None:
-    collection, corpus = load_collection("mini-task1"), load_corpus("mini-answers")
+    bed = task("mini-task1", "mini-answers")
     system = Learner(frozenset({"arqmath-1-task1"}))
     with pytest.raises(HarnessError, match="system learner: trains on posts, and those judged in mini-task1") as error:
-        produce(system, collection, corpus, tmp_path)
+        produce(system, bed, runs=tmp_path)
     assert "'system.leave_out=[arqmath-1-task1,mini-task1]'" in str(error.value)
     assert "\n" not in str(error.value)
     assert not system.calls
@@ -55,7 +45,7 @@ def test_a_system_that_does_not_leave_out_the_collection_is_not_called(tmp_path:
 
 def test_one_that_does_is(tmp_path: Path) -> None:
     system = Learner(frozenset({"mini-task1"}))
-    produced = produce(system, load_collection("mini-task1"), load_corpus("mini-answers"), tmp_path)
+    produced = produce(system, task("mini-task1", "mini-answers"), runs=tmp_path)
     assert produced.path.exists()
     assert system.calls == ["called"]
 
@@ -72,7 +62,7 @@ def test_systems_made_of_others_leave_out_what_these_do(outer: str, monkeypatch:
     if outer != "rerank":
         system = fusion.Fusion(["tree", "bm25"])
     with pytest.raises(HarnessError, match="trains on posts, and those judged in mini-task1 are not left out"):
-        check_untrained(system, "mini-task1")
-    check_untrained(system, "arqmath-1-task1")
+        check_untrained(Built(system), "mini-task1")
+    check_untrained(Built(system), "arqmath-1-task1")
     monkeypatch.undo()
-    check_untrained(rerank.RerankPool("bm25"), "mini-task1")
+    check_untrained(Built(rerank.RerankPool("bm25")), "mini-task1")

@@ -19,7 +19,7 @@ from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
 from harness.io import config
 from harness.io.files import sha256
-from harness.systems.base import MARK, reads
+from harness.systems.base import MARK, Request
 from harness.systems.baselines import Overlap, Shuffle
 from harness.systems.build import build_system, load_system
 from harness.systems.rerank import RerankPool
@@ -41,15 +41,15 @@ def test_it_is_the_other_system_on_the_pool() -> None:
     collection, corpus = load_collection("mini-task1"), load_corpus("mini-answers")
     topics, judged = collection.topics(), collection.qrels().to_dict()
     pool = {topic: frozenset(docs) for topic, docs in judged.items()}
-    expected = Overlap()(topics, corpus, WORK, pool=pool)
-    assert 0 < len(expected) < len(Overlap()(topics, corpus, WORK))
+    expected = Overlap()(Request(topics, corpus, WORK, pool=pool))
+    assert 0 < len(expected) < len(Overlap()(Request(topics, corpus, WORK)))
     given = {"_target_": "harness.systems.baselines.Overlap", "depth": 1000}
     for system in (RerankPool("overlap"), RerankPool(given)):
-        run = system(topics, corpus, WORK, pool=pool)
+        run = system(Request(topics, corpus, WORK, pool=pool))
         assert run.name == "overlap-pool"
         assert run.to_dict() == expected.to_dict()
-    title_only = RerankPool({**given, "title_only": True})(topics, corpus, WORK, pool=pool)
-    assert title_only.to_dict() == Overlap(title_only=True)(topics, corpus, WORK, pool=pool).to_dict()
+    title_only = RerankPool({**given, "title_only": True})(Request(topics, corpus, WORK, pool=pool))
+    assert title_only.to_dict() == Overlap(title_only=True)(Request(topics, corpus, WORK, pool=pool)).to_dict()
 
 
 def test_what_is_not_in_the_pool_is_left_out(tmp_path: Path) -> None:
@@ -62,10 +62,10 @@ def test_what_is_not_in_the_pool_is_left_out(tmp_path: Path) -> None:
         },
         "f",
     )
-    run = system(TOPICS, None, WORK, pool=POOL)
+    run = system(Request(TOPICS, None, WORK, pool=POOL))
     assert run.name == "made-pool"
     assert {topic: docs for topic, docs in run.to_dict().items() if docs} == {"T1": {"d1": 3.5}, "T2": {"d2": 9.0}}
-    assert reads(system) == {str(path): sha256(path.read_bytes())}
+    assert system.reads() == {str(path): sha256(path.read_bytes())}
 
 
 def test_a_run_with_nothing_in_the_pool(tmp_path: Path) -> None:
@@ -73,13 +73,13 @@ def test_a_run_with_nothing_in_the_pool(tmp_path: Path) -> None:
     path.write_text("T1 Q0 d5 1 3.5 made\n")
     system = RerankPool({"_target_": "harness.systems.baselines.External", "path": str(path)})
     fault = "system rerank-pool: nothing that made returns is in the pool"
-    assert message(lambda: system(TOPICS, None, WORK, pool=POOL)) == fault
+    assert message(lambda: system(Request(TOPICS, None, WORK, pool=POOL))) == fault
 
 
 def test_it_refuses_to_run_without_a_pool() -> None:
     rule = "has no pool to rank; run it with rerank=true"
-    assert message(lambda: RerankPool("shuffle")(TOPICS, None, WORK)) == f"system rerank-pool: {rule}"
-    assert message(lambda: RerankPool("shuffle", "mine")(TOPICS, None, WORK)) == f"system mine: {rule}"
+    assert message(lambda: RerankPool("shuffle")(Request(TOPICS, None, WORK))) == f"system rerank-pool: {rule}"
+    assert message(lambda: RerankPool("shuffle", "mine")(Request(TOPICS, None, WORK))) == f"system mine: {rule}"
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,8 @@ class Recorder:
 
     name: str = "recorder"
 
-    def __call__(
-        self, topics: object, corpus: object, workspace: object, training: object = None, pool: object = None
-    ) -> Run:
-        CALLS.append((topics, corpus, workspace, training, pool))
+    def __call__(self, request: Request) -> Run:
+        CALLS.append((request.topics, request.corpus, request.workspace, request.training, request.pool))
         topic = np.array([0, 0, 1], dtype=np.int32)
         columns = (np.array([b"d1", b"d3", b"d2"]), np.array([3.0, 2.0, 1.0]), np.array([b"p1", b"p3", b"p2"]))
         return Run(self.name, ("T1", "T2"), topic, *columns, sha256="of another file")
@@ -113,7 +111,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_everything_is_passed_on_and_posts_are_kept(recorder: dict[str, Any]) -> None:
     training = Qrels.from_dict("other", {"U1": {"d1": 1}})
     corpus = load_corpus("mini-answers")
-    run = RerankPool(recorder)(TOPICS, corpus, WORK, training, POOL)
+    run = RerankPool(recorder)(Request(TOPICS, corpus, WORK, training, POOL))
     (call,) = CALLS
     assert call == (TOPICS, corpus, WORK, training, POOL)
     assert (run.doc.tolist(), run.score.tolist(), run.topic.tolist()) == ([b"d1", b"d2"], [3.0, 1.0], [0, 1])
@@ -124,14 +122,14 @@ def test_everything_is_passed_on_and_posts_are_kept(recorder: dict[str, Any]) ->
 
 def test_a_run_that_learnt_from_test_judgments_stays_marked(recorder: dict[str, Any]) -> None:
     marked = {**recorder, "name": f"learner{MARK}"}
-    assert RerankPool(marked)(TOPICS, None, WORK, pool=POOL).name == f"learner-pool{MARK}"
-    assert RerankPool(marked, "mine")(TOPICS, None, WORK, pool=POOL).name == f"mine{MARK}"
-    assert RerankPool(recorder, "mine")(TOPICS, None, WORK, pool=POOL).name == "mine"
+    assert RerankPool(marked)(Request(TOPICS, None, WORK, pool=POOL)).name == f"learner-pool{MARK}"
+    assert RerankPool(marked, "mine")(Request(TOPICS, None, WORK, pool=POOL)).name == f"mine{MARK}"
+    assert RerankPool(recorder, "mine")(Request(TOPICS, None, WORK, pool=POOL)).name == "mine"
 
 
 def test_a_named_system_is_read_as_it_is_now() -> None:
-    assert reads(RerankPool("overlap")) == {"overlap": config.load("system", "overlap")[0]}
-    assert reads(RerankPool({"_target_": "harness.systems.baselines.Shuffle"})) == {}
+    assert RerankPool("overlap").reads() == {"overlap": config.load("system", "overlap")[0]}
+    assert RerankPool({"_target_": "harness.systems.baselines.Shuffle"}).reads() == {}
 
 
 @pytest.mark.parametrize(
@@ -162,6 +160,6 @@ def test_more_faults(conf: Conf) -> None:
 
 def test_a_pool_within_a_pool() -> None:
     twice = RerankPool({"_target_": "harness.systems.rerank.RerankPool", "system": "shuffle"})
-    run = twice(TOPICS, None, WORK, pool=POOL)
+    run = twice(Request(TOPICS, None, WORK, pool=POOL))
     assert run.name == "shuffle-pool-pool"
-    assert run.to_dict() == Shuffle()(TOPICS, None, WORK, pool=POOL).to_dict()
+    assert run.to_dict() == Shuffle()(Request(TOPICS, None, WORK, pool=POOL)).to_dict()

@@ -5,17 +5,19 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Topic, Topics
+from harness.data.trec import Run
 from harness.errors import FormatError, HarnessError, system_raised
 from harness.io import config
-from harness.systems.base import System
+from harness.systems.base import Request, System
 from harness.systems.baselines import External, Overlap, Shuffle, tokens
-from harness.systems.build import build_system, load_system
+from harness.systems.build import Built, build_system, load_system
 
 SIMPLE = "harness.systems.baselines"
 
@@ -67,7 +69,7 @@ WORK = Path("workspace")
 
 
 def ranking(run_of: System, corpus: Corpus | None, **how: object) -> dict[str, dict[str, float]]:
-    return run_of(TOPICS, corpus, WORK, **how).to_dict()  # type: ignore[arg-type]
+    return run_of(Request(TOPICS, corpus, WORK, **how)).to_dict()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -131,14 +133,14 @@ def test_shuffle_depends_on_seed_topic_and_document_alone(make: Make, corpus: Co
 
 def test_shuffle_keeps_its_order_for_good() -> None:
     pool = {"T1": frozenset("abcdef")}
-    run = Shuffle(seed=0)(TOPICS, None, WORK, pool=pool)
+    run = Shuffle(seed=0)(Request(TOPICS, None, WORK, pool=pool))
     assert list(run.to_dict()["T1"]) == ["a", "d", "b", "c", "e", "f"]  # sha256sum of "0<tab>T1<tab>a" and so on
 
 
 def test_shuffle_is_a_shuffle() -> None:
     """Over many topics each of two documents stands first about equally often."""
     topics = Topics(tuple(Topic(f"T{n}", "t") for n in range(400)))
-    run = Shuffle()(topics, None, WORK, pool={topic.id: frozenset({"a", "b"}) for topic in topics})
+    run = Shuffle()(Request(topics, None, WORK, pool={topic.id: frozenset({"a", "b"}) for topic in topics}))
     first = sum(next(iter(docs)) == "a" for docs in run.to_dict().values())
     assert 150 < first < 250
 
@@ -153,13 +155,13 @@ def test_shuffle_ranks_the_pool_alone_and_needs_no_corpus() -> None:
 @pytest.mark.parametrize("system", [Overlap(), Shuffle()])
 def test_a_system_that_needs_a_corpus_says_so(system: Overlap | Shuffle) -> None:
     expected = f"system {system.name}: needs a corpus; name one with corpus=NAME"
-    assert message(lambda: system(TOPICS, None, WORK)) == expected
+    assert message(lambda: system(Request(TOPICS, None, WORK))) == expected
 
 
 def test_the_embedded_collection_gives_the_same_bytes_again() -> None:
     topics, answers = load_collection("mini-task1").topics(), load_corpus("mini-answers")
     for name in ("overlap", "overlap-title", "shuffle"):
-        one, two = (load_system(name)(topics, answers, WORK) for _ in range(2))
+        one, two = (load_system(name)(Request(topics, answers, WORK)) for _ in range(2))
         assert one.sha256 == two.sha256
         assert one.name == name
         assert len(one) > 100
@@ -169,18 +171,24 @@ def test_a_run_made_elsewhere_is_read_and_checked(tmp_path: Path) -> None:
     path = tmp_path / "theirs.tsv"
     path.write_text("T1\tp1\t1\t0.5\ttheirs\nT9\tp1\t1\t0.5\ttheirs\n")
     with pytest.raises(FormatError) as caught:
-        External(str(path))(TOPICS, None, WORK)
+        External(str(path))(Request(TOPICS, None, WORK))
     assert str(caught.value) == f"{path}:2: topic 'T9' is not among the collection's topics"
     path.write_text("T1\tp1\t1\t0.5\ttheirs\n")
     assert ranking(External(str(path)), None) == {"T1": {"p1": 0.5}}
-    assert External(str(path), name="ours")(TOPICS, None, WORK).name == "ours"
+    assert External(str(path), name="ours")(Request(TOPICS, None, WORK)).name == "ours"
     wrong = External(str(path), format="trek")
-    assert message(lambda: wrong(TOPICS, None, WORK)) == "--format trek: no such format; did you mean 'trec'?"
-    assert message(lambda: External("absent.tsv")(TOPICS, None, WORK)) == "absent.tsv: no such file"
+    assert message(lambda: wrong(Request(TOPICS, None, WORK))) == "--format trek: no such format; did you mean 'trec'?"
+    assert message(lambda: External("absent.tsv")(Request(TOPICS, None, WORK))) == "absent.tsv: no such file"
 
 
-def ranks(topics: object, corpus: object, workspace: object) -> None:
+def ranks(request: object) -> None:
     """What a configuration must not name: not what makes a system, but what ranks."""
+
+
+class Older:
+    """What was a system before requests were one value."""
+
+    def __call__(self, topics: object, corpus: object, workspace: object, training: object = None) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -216,6 +224,11 @@ def ranks(topics: object, corpus: object, workspace: object) -> None:
         ),
         ({"_target_": f"{SIMPLE}.External", "path": None}, "f: key 'path' is missing"),
         ({"_target_": f"{__name__}.ranks"}, f"f: key '_target_': {__name__}.ranks is what ranks; expected a class "),
+        (
+            {"_target_": f"{__name__}.Older"},
+            f"f: key '_target_': {__name__}.Older gives Older, which is no system: it cannot be called with one "
+            "harness.systems.base.Request, but with (topics: 'object', corpus: 'object', workspace: 'object', training",
+        ),
     ],
 )
 def test_faults_of_a_configuration(mapping: Mapping[str, object], fault: str) -> None:
@@ -224,7 +237,7 @@ def test_faults_of_a_configuration(mapping: Mapping[str, object], fault: str) ->
 
 def test_what_a_configuration_says_about_itself_is_no_parameter() -> None:
     about = {"title": "T", "extra": "lexical", "needs": "rank_bm25", "_target_": f"{SIMPLE}.Shuffle", "seed": 3}
-    assert build_system(about, "f") == Shuffle(seed=3)
+    assert build_system(about, "f").system == Shuffle(seed=3)
 
 
 def test_an_unknown_system_is_answered_with_the_nearest() -> None:
@@ -251,3 +264,78 @@ def test_what_a_system_says_when_it_fails_is_cut() -> None:
 def test_a_class_that_moved_is_named_with_its_new_place(old: str, new: str) -> None:
     assert message(lambda: build_system({"_target_": old}, "f")).endswith(f"it is {new} now")
     assert build_system({"_target_": new}, "f")
+
+
+# What is known of a system
+
+
+def one_each(request: Request) -> Run:
+    return Run.from_dict("one", {topic.id: {"d1": 1.0} for topic in request.topics})
+
+
+def test_what_a_plain_function_does_not_say() -> None:
+    built = Built(one_each)
+    assert (built.name, built.module, built.configuration) == ("one_each", __name__, None)
+    assert (built.reads(), built.notes(), built.trains_without()) == ({}, (), None)
+    assert built(Request(TOPICS, None, WORK)).to_dict() == {topic.id: {"d1": 1.0} for topic in TOPICS}
+
+
+def test_what_a_system_says_is_passed_on() -> None:
+    class Saying(Overlap):
+        def reads(self) -> dict[str, str]:
+            return {"table": "1"}
+
+        def notes(self) -> list[str]:
+            return ["Made of tables."]
+
+        def trains_without(self) -> list[str]:
+            return []
+
+    built = Built(Saying(name="../x"))
+    assert built.name == "Saying"
+    assert (built.reads(), built.notes(), built.trains_without()) == (
+        {"table": "1"},
+        ("Made of tables.",),
+        frozenset(),
+    )
+    assert load_system("overlap", name="mine").name == "mine"
+
+
+def test_faults_of_what_python_hands_over() -> None:
+    request = "it cannot be called with one harness.systems.base.Request"
+    assert message(lambda: Built(Older())).startswith(f"got Older, which is no system: {request}, but with (topics")  # type: ignore[arg-type]
+    assert message(lambda: Built("bm25")) == f"got str, which is no system: {request}"  # type: ignore[arg-type]
+    assert message(lambda: Built(Overlap)) == "got the class Overlap, which is no system: expected an object of it"  # type: ignore[arg-type]
+    asked = Request(TOPICS, None, WORK)
+    assert message(lambda: Built(ranks)(asked)) == (  # type: ignore[arg-type]
+        "system ranks: gave NoneType, expected a harness.data.trec.Run"
+    )
+
+    def failing(_: Request) -> Run:
+        raise KeyError("weights")
+
+    assert message(lambda: Built(failing)(asked)) == "system failing: KeyError: 'weights'"
+
+
+def test_settings_stand_above_the_configuration() -> None:
+    built = load_system("bm25", k1=0.5, name="bm25-k1")
+    assert built.configuration == config.load("system", "bm25")[0] | {"k1": 0.5, "name": "bm25-k1"}
+    assert built == build_system(built.configuration, "here")
+    assert load_system("bm25", k1=np.float64(0.5), name="bm25-k1") == built
+    assert type(load_system("bm25", k1=np.float64(0.5)).configuration["k1"]) is float  # type: ignore[index]
+    assert load_system("bm25").configuration == config.load("system", "bm25")[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"dept": 1}, "key 'dept' is unknown to harness.systems.lexical.system.BM25; did you mean 'depth'?"),
+        ({"depth": "5"}, "key 'depth' is '5', expected a whole number"),
+        ({"k1": -1}, "key 'k1' is -1, expected a number from 0 up"),
+        ({"name": "a b"}, "key 'name' is 'a b', which does not fit a file name: "),
+        ({"view": WORK}, "settings that no YAML file can hold: Object of type PosixPath is not JSON serializable; "),
+        ({"k1": math.nan}, "settings that no YAML file can hold: "),
+    ],
+)
+def test_faults_of_settings(settings: Mapping[str, object], fault: str) -> None:
+    assert message(lambda: load_system("bm25", **settings)).startswith(f"system bm25: {fault}")

@@ -16,7 +16,7 @@ from harness.errors import HarnessError
 from harness.systems.dense import maxsim
 from harness.systems.dense.maxsim import Rows, Vectors, quantised, scores_many, stack
 from harness.systems.dense.ragged import SLACK, blocks, padded
-from harness.systems.dense.search import STRATEGIES, Query, as_run, best_among, search, top
+from harness.systems.dense.search import STRATEGIES, Hits, Query, as_run, best_among, search
 
 LENGTHS = st.lists(st.integers(0, 40), min_size=1, max_size=30).filter(any)
 COUNTS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
@@ -152,14 +152,15 @@ def test_top_as_the_protocol_sorts(values: list[float], k: int) -> None:
     vectors = SimpleNamespace(ids=ids)
     place = np.argsort(np.argsort(ids))
     scores = np.array(values, np.float32)
-    hits = top(scores, place, k)
+    hits = Hits.best(np.arange(len(values)), scores, place, k)
     expected = sorted_rows(scores, vectors, k)  # type: ignore[arg-type]
     assert hits.rows.tolist() == expected
     assert np.array_equal(hits.scores, scores[expected])
 
 
 def test_top_ties_in_float32() -> None:
-    hits = top(np.array([0.5, 0.5 - 1e-12, 0.25, 0.5 + 1e-12]), np.array([0, 3, 2, 1]), 2)
+    scores = np.array([0.5, 0.5 - 1e-12, 0.25, 0.5 + 1e-12])
+    hits = Hits.best(np.arange(4), scores, np.array([0, 3, 2, 1]), 2)
     assert hits.rows.tolist() == [1, 3]
     assert hits.scores.tolist() == [0.5, 0.5]
 
@@ -460,7 +461,7 @@ def test_torch_ties(values: list[list[float]], k: int) -> None:
     place = np.random.default_rng(0).permutation(12)
     scores = np.array(values, np.float32)
     for row, hits in zip(scores, maxsim_torch.best_of(torch.from_numpy(scores), place, k), strict=True):
-        expected = top(row, place, k)
+        expected = Hits.best(np.arange(12), row, place, k)
         assert np.array_equal(hits.rows, expected.rows)
         assert np.array_equal(hits.scores, expected.scores)
 

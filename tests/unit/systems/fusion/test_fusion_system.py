@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,10 +20,12 @@ from harness.errors import FormatError
 from harness.io import config
 from harness.scoring.protocol import Protocol
 from harness.scoring.scorer import score as scores_of
+from harness.systems.base import Request
 from harness.systems.build import build_system, load_system
 from harness.systems.fusion import candidates, methods
 from harness.systems.fusion.candidates import fuse, gather
-from harness.systems.fusion.system import Fusion, training_ndcg
+from harness.systems.fusion.methods import training_ndcg
+from harness.systems.fusion.system import Fusion
 
 TOPICS = Topics((Topic("T1", "one"), Topic("T2", "two")))
 WORK = Path("workspace")
@@ -131,7 +134,7 @@ def learning(files: Mapping[str, str], method: str, **how: object) -> Fusion:
 
 
 def test_files_are_fused(files: Mapping[str, str]) -> None:
-    run = Fusion([files["good"], files["poor"]], k=5, depth=4, name="mine")(TOPICS, None, WORK)
+    run = Fusion([files["good"], files["poor"]], k=5, depth=4, name="mine")(Request(TOPICS, None, WORK))
     assert run.name == "mine"
     assert len(run.sha256) == 64
     assert same(
@@ -155,11 +158,18 @@ def test_files_are_fused(files: Mapping[str, str]) -> None:
     ],
 )
 def test_parameters_reach_their_method(files: Mapping[str, str], method: str, function: candidates.Score) -> None:
-    weights = [1, 3] if "weights" in methods.METHODS[method][1] else None
-    names = [files["good"], files["poor"]]
-    how = Fusion(names, method, k=7, phi=0.6, normalization="sum", missing="minimum", weights=weights, seed=4)
+    given: dict[str, Any] = {
+        "k": 7,
+        "phi": 0.6,
+        "normalization": "sum",
+        "missing": "minimum",
+        "weights": [1, 3],
+        "seed": 4,
+    }
+    takes = methods.METHODS[method].takes
+    how = Fusion([files["good"], files["poor"]], method, **{key: x for key, x in given.items() if key in takes})
     expected = fuse([ranked("a", T1="abcdef", T2="xy"), ranked("b", T1="fedcbaz", T2="xy")], function, "x")
-    assert same(how(TOPICS, None, WORK), expected)
+    assert same(how(Request(TOPICS, None, WORK)), expected)
 
 
 def test_every_configuration_builds_once_it_has_runs() -> None:
@@ -168,7 +178,7 @@ def test_every_configuration_builds_once_it_has_runs() -> None:
     for name in names:
         mapping, where = config.load("system", name)
         assert message(lambda: load_system(name)) == f"{where}: key 'runs' is missing"  # noqa: B023
-        system = build_system(mapping | {"runs": ["a.run", "b.run"]}, where)
+        system = build_system(mapping | {"runs": ["a.run", "b.run"]}, where).system
         assert isinstance(system, Fusion)
         assert system.name == name
         seen.add(system.method)
@@ -178,16 +188,16 @@ def test_every_configuration_builds_once_it_has_runs() -> None:
 def test_systems_are_fused_by_name(tmp_path: Path) -> None:
     topics, answers = load_collection("mini-task1").topics(), load_corpus("mini-answers")
     names = ["overlap", "overlap-title", "shuffle"]
-    parts = [load_system(name)(topics, answers, WORK) for name in names]
-    assert same(Fusion(names)(topics, answers, WORK), fuse(parts, methods.rrf, "x"))
+    parts = [load_system(name)(Request(topics, answers, WORK)) for name in names]
+    assert same(Fusion(names)(Request(topics, answers, WORK)), fuse(parts, methods.rrf, "x"))
     path = tmp_path / "shuffle.run"
     write_run(parts[2], path)
-    assert same(Fusion([*names[:2], str(path)])(topics, answers, WORK), fuse(parts, methods.rrf, "x"))
+    assert same(Fusion([*names[:2], str(path)])(Request(topics, answers, WORK)), fuse(parts, methods.rrf, "x"))
 
 
 def test_a_pool_is_ranked_alone(files: Mapping[str, str]) -> None:
     pool = {"T1": frozenset("acz"), "T3": frozenset("q")}
-    run = Fusion([files["good"], files["poor"]])(TOPICS, None, WORK, pool=pool)
+    run = Fusion([files["good"], files["poor"]])(Request(TOPICS, None, WORK, pool=pool))
     # Ranks are those within the pool: a 1 and 2, c 2 and 1, z 3.
     assert run.to_dict() == {"T1": pytest.approx({"c": 1 / 61 + 1 / 62, "a": 1 / 61 + 1 / 62, "z": 1 / 63})}
 
@@ -195,8 +205,8 @@ def test_a_pool_is_ranked_alone(files: Mapping[str, str]) -> None:
 def test_systems_rank_the_pool_alone(files: Mapping[str, str]) -> None:
     topics, answers = load_collection("mini-task1").topics(), load_corpus("mini-answers")
     pool = {topic.id: frozenset(["a1007", "a1088"]) for topic in topics}
-    parts = [load_system(name)(topics, answers, WORK, pool=pool) for name in ("overlap", "shuffle")]
-    fused = Fusion(["overlap", "shuffle"])(topics, answers, WORK, pool=pool)
+    parts = [load_system(name)(Request(topics, answers, WORK, pool=pool)) for name in ("overlap", "shuffle")]
+    fused = Fusion(["overlap", "shuffle"])(Request(topics, answers, WORK, pool=pool))
     assert same(fused, fuse(parts, methods.rrf, "x"))
     assert set().union(*fused.to_dict().values()) == {"a1007", "a1088"}
 
@@ -208,12 +218,12 @@ def test_weights_and_regressions_are_learned_from_training_runs(files: Mapping[s
     training = [Run.from_dict("x", {**one.to_dict(), **two.to_dict()}) for one, two in parts]
     weights = [training_ndcg(run, qrels) for run in training]
     assert weights[0] > weights[1] > 0
-    found = learning(files, "wibc")(TOPICS, None, WORK, qrels)
+    found = learning(files, "wibc")(Request(TOPICS, None, WORK, qrels))
     assert same(found, fuse(runs, partial(methods.wibc, weights=weights), "x"))
     assert order(found, "T1") == "abcdefz"  # the heavier of two has the median
-    found = learning(files, "interpolation")(TOPICS, None, WORK, qrels)
+    found = learning(files, "interpolation")(Request(TOPICS, None, WORK, qrels))
     assert same(found, fuse(runs, partial(methods.interpolation, weights=weights), "x"))
-    found = learning(files, "rbc", ridge=3.0)(TOPICS, None, WORK, qrels)
+    found = learning(files, "rbc", ridge=3.0)(Request(TOPICS, None, WORK, qrels))
     assert same(
         found, fuse(runs, partial(methods.rbc, coefficients=methods.rbc_fit(gather(training), qrels, 3.0)), "x")
     )
@@ -224,70 +234,74 @@ def test_weights_and_regressions_are_learned_from_training_runs(files: Mapping[s
 def test_judgments_of_ranked_topics_leave_a_mark(files: Mapping[str, str], method: str) -> None:
     topics = Topics((*TOPICS, Topic("C", "also judged"), Topic("B", "this one too")))
     system = learning(files, method)
-    assert system(topics, None, WORK, judgments()).name == f"{method}+test-judgments"
-    assert system(TOPICS, None, WORK, judgments()).name == method  # nothing shared, nothing to mark
+    assert system(Request(topics, None, WORK, judgments())).name == f"{method}+test-judgments"
+    assert system(Request(TOPICS, None, WORK, judgments())).name == method  # nothing shared, nothing to mark
 
 
 def test_a_mark_is_passed_on(files: Mapping[str, str], tmp_path: Path) -> None:
     topics = Topics((*TOPICS, Topic("A", "judged")))
-    marked = learning(files, "wibc")(topics, None, WORK, judgments())
+    marked = learning(files, "wibc")(Request(topics, None, WORK, judgments()))
     path = tmp_path / "marked.run"
     write_run(marked, path)
-    assert Fusion([str(path), files["poor"]])(topics, None, WORK).name == "fusion+test-judgments"
+    assert Fusion([str(path), files["poor"]])(Request(topics, None, WORK)).name == "fusion+test-judgments"
 
 
 def test_methods_that_do_not_learn_do_not_look_at_judgments(files: Mapping[str, str]) -> None:
     qrels = Qrels.from_dict("q", {"T1": {"a": 3.0}})
     for how in ({"method": "rrf"}, {"method": "wibc", "weights": [1, 2]}):
         system = Fusion([files["good"], files["poor"]], **how)
-        assert same(system(TOPICS, None, WORK, qrels), system(TOPICS, None, WORK))
-        assert system(TOPICS, None, WORK, qrels).name == "fusion"
+        assert same(system(Request(TOPICS, None, WORK, qrels)), system(Request(TOPICS, None, WORK)))
+        assert system(Request(TOPICS, None, WORK, qrels)).name == "fusion"
 
 
 def test_what_learning_lacks(files: Mapping[str, str]) -> None:
     runs = [files["good"], files["poor"]]
-    assert message(lambda: learning(files, "rbc")(TOPICS, None, WORK)) == "system rbc: rbc needs training judgments"
-    assert message(lambda: Fusion(runs, "rbc")(TOPICS, None, WORK, judgments())) == (
+    assert (
+        message(lambda: learning(files, "rbc")(Request(TOPICS, None, WORK)))
+        == "system rbc: rbc needs training judgments"
+    )
+    assert message(lambda: Fusion(runs, "rbc")(Request(TOPICS, None, WORK, judgments()))) == (
         "system fusion: rbc needs the key 'training_runs'"
     )
-    assert message(lambda: Fusion(runs, "wibc")(TOPICS, None, WORK)) == (
+    assert message(lambda: Fusion(runs, "wibc")(Request(TOPICS, None, WORK))) == (
         "system fusion: wibc needs training judgments (or the key 'weights')"
     )
     nothing = Qrels.from_dict("q", {"A": {"d1": 0.0}})
-    assert message(lambda: learning(files, "wibc")(TOPICS, None, WORK, nothing)) == (
+    assert message(lambda: learning(files, "wibc")(Request(TOPICS, None, WORK, nothing))) == (
         "system wibc: all training runs have an nDCG' of 0; give the key 'weights'"
     )
     twice = Fusion(runs, "rbc", training_runs=[[files["goodAB"], files["goodAB"]], files["poorC"]])
-    assert message(lambda: twice(TOPICS, None, WORK, judgments())) == (
+    assert message(lambda: twice(Request(TOPICS, None, WORK, judgments()))) == (
         "key 'training_runs': two files of one run hold topic 'A'"
     )
 
 
 def test_what_is_neither_file_nor_system(files: Mapping[str, str]) -> None:
     wrong = Fusion([files["good"], "overlp"])
-    assert message(lambda: wrong(TOPICS, None, WORK)) == (
+    assert message(lambda: wrong(Request(TOPICS, None, WORK))) == (
         "system fusion: overlp: no such file or system; did you mean 'overlap'?"
     )
     stranger = Fusion([files["good"], files["poor"]])
     with pytest.raises(FormatError, match="topic 'T2' is not among the collection's topics"):
-        stranger(Topics((Topic("T1", "one"),)), None, WORK)
+        stranger(Request(Topics((Topic("T1", "one"),)), None, WORK))
 
 
 def test_a_system_fused_from_itself_is_refused(conf: Callable[[str, str, str], Path]) -> None:
     text = "_target_: harness.systems.fusion.system.Fusion\nruns: [overlap, {}]\n"
     conf("system", "inner", text.format("outer"))
     conf("system", "outer", text.format("inner"))
-    assert message(lambda: load_system("outer")(TOPICS, None, WORK)) == (
+    assert message(lambda: load_system("outer")(Request(TOPICS, None, WORK))) == (
         "system inner: is made from itself (inner <- outer <- inner)"
     )
     conf("system", "fine", text.format("shuffle"))
     topics, answers = load_collection("mini-task1").topics(), load_corpus("mini-answers")
-    inside = Fusion(["overlap", "fine"])(topics, answers, WORK)
-    parts = [load_system(name)(topics, answers, WORK) for name in ("overlap", "shuffle")]
+    inside = Fusion(["overlap", "fine"])(Request(topics, answers, WORK))
+    parts = [load_system(name)(Request(topics, answers, WORK)) for name in ("overlap", "shuffle")]
     assert same(inside, fuse([parts[0], fuse(parts, methods.rrf, "y")], methods.rrf, "x"))
 
 
 TWO = ["a.run", "b.run"]
+RBC = {"method": "rbc"}
 
 
 @pytest.mark.parametrize(
@@ -298,14 +312,16 @@ TWO = ["a.run", "b.run"]
         ({"runs": ["a", "b", "a"]}, "key 'runs' is ['a', 'b', 'a'], expected a list of two runs or more, each once"),
         ({"runs": ["a", 3]}, "key 'runs' is ['a', 3], expected a list of two runs or more, each once"),
         ({"method": "rff"}, "key 'method' is 'rff'; did you mean 'rrf'?"),
-        ({"normalization": "minmax"}, "key 'normalization' is 'minmax'; did you mean 'min-max'?"),
-        ({"missing": "none"}, "key 'missing' is 'none'; known: minimum, zero"),
+        ({"method": "combsum", "normalization": "minmax"}, "key 'normalization' is 'minmax'; did you mean 'min-max'?"),
+        ({"method": "combmnz", "missing": "none"}, "key 'missing' is 'none'; known: minimum, zero"),
         ({"k": -1}, "key 'k' is -1, expected a whole number from 0"),
-        ({"k": 0.5}, "key 'k' is 0.5, expected a whole number"),
-        ({"phi": 1}, "key 'phi' is 1, expected a number between 0 and 1"),
-        ({"phi": "0.5"}, "key 'phi' is '0.5', expected a number between 0 and 1"),
-        ({"ridge": 0.0}, "key 'ridge' is 0.0, expected a number above 0"),
-        ({"ridge": math.nan}, "key 'ridge' is nan, expected a number above 0"),
+        ({"k": 0.5}, "key 'k' is 0.5, expected a whole number from 0"),
+        ({"k": True}, "key 'k' is True, expected a whole number from 0"),
+        ({"method": "ibc", "seed": "x"}, "key 'seed' is 'x', expected a whole number"),
+        ({"method": "rank-biased-centroids", "phi": 1}, "key 'phi' is 1, expected a number between 0 and 1"),
+        ({"method": "rank-biased-centroids", "phi": "0.5"}, "key 'phi' is '0.5', expected a number between 0 and 1"),
+        ({"method": "rbc", "ridge": 0.0}, "key 'ridge' is 0.0, expected a number above 0"),
+        ({"method": "rbc", "ridge": math.nan}, "key 'ridge' is nan, expected a number above 0"),
         ({"depth": 0}, "key 'depth' is 0, expected a whole number from 1"),
         ({"method": "wibc", "weights": [1]}, "key 'weights' is [1], expected 2 numbers from 0, not all 0"),
         ({"method": "wibc", "weights": []}, "key 'weights' is [], expected 2 numbers from 0, not all 0"),
@@ -314,9 +330,25 @@ TWO = ["a.run", "b.run"]
         ({"method": "wibc", "weights": [1, True]}, "key 'weights' is [1, True], expected 2 numbers from 0, not all 0"),
         ({"method": "wibc", "weights": 0.5}, "key 'weights' is 0.5, expected 2 numbers from 0, not all 0"),
         ({"weights": [1, 2]}, "key 'weights' is of no use to rrf; wibc and interpolation take weights"),
-        ({"training_runs": ["a"]}, "key 'training_runs' is ['a'], expected 2 run files, or lists of run files"),
-        ({"training_runs": ["a", []]}, "key 'training_runs' is ['a', []], expected 2 run files, or lists of run files"),
-        ({"kk": 3}, "key 'kk' is unknown to harness.systems.fusion.system.Fusion; did you mean 'k'?"),
+        (
+            {**RBC, "training_runs": ["a"]},
+            "key 'training_runs' is ['a'], expected 2 run files, or lists of run files",
+        ),
+        (
+            {**RBC, "training_runs": ["a", []]},
+            "key 'training_runs' is ['a', []], expected 2 run files, or lists of run files",
+        ),
+        ({"kk": 3}, "key 'kk' is unknown to rrf; did you mean 'k'?"),
+        ({"kk": None}, "key 'kk' is unknown to rrf; did you mean 'k'?"),
+        ({"method": "combsum", "k": 3}, "key 'k' is of no use to combsum; rrf takes k"),
+        (
+            {"missing": "zero"},
+            "key 'missing' is of no use to rrf; combsum, combmnz and interpolation take missing",
+        ),
+        (
+            {"method": "ibc", "training_runs": TWO},
+            "key 'training_runs' is of no use to ibc; wibc, rbc and interpolation take training_runs",
+        ),
     ],
 )
 def test_faults_of_a_configuration(how: Mapping[str, object], fault: str) -> None:
@@ -326,4 +358,4 @@ def test_faults_of_a_configuration(how: Mapping[str, object], fault: str) -> Non
 
 def test_a_name_that_fits_no_file_is_refused(files: Mapping[str, str]) -> None:
     system = Fusion([files["good"], files["poor"]], name="../x")
-    assert "run tag '../x' does not fit a file name" in message(lambda: system(TOPICS, None, WORK))
+    assert "run tag '../x' does not fit a file name" in message(lambda: system(Request(TOPICS, None, WORK)))

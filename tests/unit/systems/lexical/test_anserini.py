@@ -18,6 +18,7 @@ from harness.cli import doctor
 from harness.data.topics import Topic, Topics
 from harness.io.console import Progress, progress
 from harness.store import artefacts
+from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.lexical import anserini
 from harness.systems.lexical.anserini import GET_JAR, GET_JAVA, Anserini, Engine
@@ -382,7 +383,7 @@ def test_wrong_parameters(how: dict[str, object], expected: str) -> None:
 
 
 def test_shipped_configurations_agree_with_bm25_where_they_should() -> None:
-    ours, theirs, lucene = load_system("bm25"), load_system("anserini-latex"), load_system("anserini-bm25")
+    ours, theirs, lucene = (load_system(name).system for name in ("bm25", "anserini-latex", "anserini-bm25"))
     assert isinstance(ours, BM25)
     assert isinstance(theirs, Anserini)
     assert isinstance(lucene, Anserini)
@@ -429,7 +430,7 @@ def test_lucene_ranks_as_bm25_does(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         for topic, docs in expected.items():
             assert list(docs) == list(ranked[topic])
             assert ranked[topic] == pytest.approx(docs, abs=1e-4)
-    assert theirs(topics, corpus, tmp_path).sha256 == theirs(topics, corpus, tmp_path).sha256
+    assert theirs(Request(topics, corpus, tmp_path)).sha256 == theirs(Request(topics, corpus, tmp_path)).sha256
     # Lucene refuses such a topic and Anserini goes on without it: an error, not a topic without documents.
     long = " ".join(f"w{n}" for n in range(1024))
     said = message(lambda: found(theirs, topics_of(T=f"{long} even", U="even"), corpus, tmp_path))

@@ -20,6 +20,7 @@ from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
 from harness.data.written import write_run
 from harness.store import artefacts
+from harness.systems.base import Request
 from harness.systems.build import build_system
 from harness.systems.lexical.system import BM25, Lexical, Sum, TfIdf
 
@@ -199,7 +200,7 @@ def test_the_same_bytes_twice(world: tuple[Corpus, Topics], tmp_path: Path, name
     corpus, topics = world
     written = []
     for number in range(2):
-        run = SYSTEMS[name](topics, corpus, tmp_path)
+        run = SYSTEMS[name](Request(topics, corpus, tmp_path))
         write_run(run, tmp_path / f"{number}.run")
         written.append((tmp_path / f"{number}.run").read_bytes())
     assert written[0] == written[1]
@@ -291,7 +292,7 @@ def test_what_a_system_says_of_a_corpus(tmp_path: Path) -> None:
     system = bm25(document={"kept_": 1})
     said = message(lambda: found(system, topics_of(T="a"), corpus, tmp_path))
     assert said == "corpus c: no document has the field 'kept_'; did you mean 'kept'?"
-    assert message(lambda: system(topics_of(T="a"), None, tmp_path)) == (
+    assert message(lambda: system(Request(topics_of(T="a"), None, tmp_path))) == (
         "system bm25: needs a corpus; name one with corpus=NAME"
     )
     said = message(lambda: found(bm25(), topics_of(T="zzz"), corpus, tmp_path))

@@ -18,6 +18,7 @@ from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.store import artefacts
+from harness.systems.base import Request
 from harness.systems.build import build_system
 from harness.systems.dense import sentences
 from harness.systems.dense.sentences import SentenceEncoder
@@ -134,7 +135,7 @@ def run(
     corpus: Corpus, folder: Path, *texts: str, pool: dict[str, frozenset[str]] | None = None, **keys: object
 ) -> Run:
     system = Linearised("lin", **keys)  # type: ignore[arg-type]
-    return system(topics(*texts), corpus, folder / "workspace", pool=pool)
+    return system(Request(topics(*texts), corpus, folder / "workspace", pool=pool))
 
 
 @pytest.mark.usefixtures("words")
@@ -227,7 +228,7 @@ def test_no_topic_with_a_graph_is_one_line(world: World, tmp_path: Path) -> None
 
 def test_without_a_corpus(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="lin"):
-        Linearised("lin")(topics("x"), None, tmp_path)
+        Linearised("lin")(Request(topics("x"), None, tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -315,7 +316,7 @@ def test_formulas_are_ranked_with_their_posts(world: World, tmp_path: Path) -> N
     asked = Topics(
         (Topic("T1", "of cosets", "take the subgroup to see $a b = b a$", formulas=(Formula("q_1", "a b = b a"),)),)
     )
-    found = system(asked, formulas, tmp_path / "workspace")
+    found = system(Request(asked, formulas, tmp_path / "workspace"))
     assert found.context is not None
     best, post = found.doc[0].decode(), found.context[0].decode()
     assert best.endswith("-2")  # an answer's: its sentence shares the most words

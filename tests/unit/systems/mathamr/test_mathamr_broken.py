@@ -26,6 +26,7 @@ from mathamr_world import (
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topics
 from harness.errors import HarnessError
+from harness.systems.base import Request
 from harness.systems.build import build_system
 from harness.systems.mathamr.encoder.vocabulary import Vocabulary
 from harness.systems.mathamr.graphs import data, parsers
@@ -235,4 +236,4 @@ def test_a_damaged_checkpoint_of_a_stopped_training_is_not_gone_on_with(
 
 def test_without_a_corpus(place: Place) -> None:
     with pytest.raises(HarnessError, match="tiny"):
-        place.system()(ASKED, None, place.folder)
+        place.system()(Request(ASKED, None, place.folder))

@@ -42,6 +42,7 @@ from harness.systems.mathamr.system import MathAMR
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
+from harness.systems.base import Request  # noqa: E402
 from harness.systems.mathamr.encoder.model import Encoder  # noqa: E402
 from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
@@ -442,7 +443,7 @@ def test_dependency_graphs(world: World, tmp_path: Path) -> None:
     system = MathAMR(
         "tiny", {"qa": "question"}, ["asked"], model=TINY, training=SHORT | {"validation": 0.4}, vocabulary=200
     )
-    found = system(ASKED, corpus, tmp_path / "workspace").to_dict()
+    found = system(Request(ASKED, corpus, tmp_path / "workspace")).to_dict()
     assert {topic: len(docs) for topic, docs in found.items()} == {"T1": 6, "T2": 6, "T4": 6}
     (folder,) = kept("mathamr-model")
     relations = Vocabulary.load(folder / "vocabulary.json").relations

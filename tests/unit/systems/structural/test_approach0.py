@@ -14,6 +14,7 @@ from lexical_tools import found, message
 from harness.collections.corpus import Corpus
 from harness.data.topics import Formula, Topic, Topics
 from harness.store import artefacts
+from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural import approach0
 from harness.systems.structural.approach0 import Approach0
@@ -159,12 +160,12 @@ def test_posts_are_kept_as_context(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     path.write_text('{"id": "f2", "latex": "b", "post": "p1"}\n{"id": "f1", "latex": "a", "post": "p2"}\n')
     corpus = Corpus("c", "C", "CC0", path, (("id", "id"), ("latex", "latex")), ("post",))
-    run = Approach0()(topics_of(t=("a",), u=("b", "a")), corpus, tmp_path)
+    run = Approach0()(Request(topics_of(t=("a",), u=("b", "a")), corpus, tmp_path))
     assert run.context is not None
     got = zip(run.topic.tolist(), run.doc.tolist(), run.context.tolist(), strict=True)
     assert set(got) == {(0, b"f1", b"p2"), (1, b"f1", b"p2"), (1, b"f2", b"p1")}
     without = Corpus("c", "C", "CC0", path, (("id", "id"), ("latex", "latex")))
-    assert Approach0()(topics_of(t=("a",)), without, tmp_path).context is None
+    assert Approach0()(Request(topics_of(t=("a",)), without, tmp_path)).context is None
 
 
 @pytest.mark.usefixtures("engine")
@@ -176,7 +177,7 @@ def test_marks_of_formulas_in_a_formula(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.usefixtures("engine")
 def test_corpus_without_formulas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = corpus_of(monkeypatch, tmp_path, {"d1": (), "d2": ("bad",)})
-    said = message(lambda: Approach0()(topics_of(t=("a",)), corpus, tmp_path))
+    said = message(lambda: Approach0()(Request(topics_of(t=("a",)), corpus, tmp_path)))
     assert said == "corpus c: has no formula that Approach0 can read, which reads LaTeX"
 
 
@@ -198,13 +199,13 @@ def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
     monkeypatch.setattr(metadata, "version", lacking)
-    said = message(lambda: Approach0()(topics_of(t=("a",)), corpus, tmp_path))
+    said = message(lambda: Approach0()(Request(topics_of(t=("a",)), corpus, tmp_path)))
     assert said == "pya0 is not installed: pip install 'mathir-harness[approach0]'"
 
 
 def test_parameters() -> None:
     assert message(lambda: Approach0(depth=0)).startswith("key 'depth' is 0")
-    assert isinstance(load_system("approach0"), Approach0)
+    assert isinstance(load_system("approach0").system, Approach0)
 
 
 needs_pya0 = pytest.mark.skipif(

@@ -17,7 +17,7 @@ from harness.formulas.mathml.latexml import Markup
 from harness.formulas.trees.reading import Counts
 from harness.formulas.trees.tree import parse, show
 from harness.store import artefacts
-from harness.systems.base import System
+from harness.systems.base import Request, System
 from harness.systems.build import load_system
 from harness.systems.structural import formulas
 from harness.systems.structural import tokens as formula_tokens
@@ -133,12 +133,12 @@ def test_structural_systems_rank_by_the_trees_of_their_route(
 ) -> None:
     # To our parsers these are the same formula.
     corpus, topics = posts_of(tmp_path, {"one": ["{x}"], "two": ["x"]}), topics_with(T=["x"])
-    own = system()(topics, corpus, tmp_path).to_dict()
+    own = system()(Request(topics, corpus, tmp_path)).to_dict()
     assert own["T"]["one"] == own["T"]["two"] > 0
     assert calls == []
-    faithful = system(route="latexml")(topics, corpus, tmp_path).to_dict()
+    faithful = system(route="latexml")(Request(topics, corpus, tmp_path)).to_dict()
     assert faithful["T"]["two"] > faithful["T"].get("one", 0)
-    assert system()(topics, corpus, tmp_path).to_dict() == own
+    assert system()(Request(topics, corpus, tmp_path)).to_dict() == own
 
 
 @pytest.mark.parametrize("system", [*STRUCTURAL, FormulaBM25])
@@ -150,7 +150,7 @@ def test_an_unknown_route_is_answered_with_the_known(system: Callable[..., Syste
 
 @pytest.mark.parametrize("name", ["tree", "structural", "tangent", "l2l", "bm25-formulas"])
 def test_the_shipped_route_is_our_own(name: str) -> None:
-    assert load_system(name).route == "own"  # type: ignore[attr-defined]
+    assert load_system(name).system.route == "own"  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("system", [*STRUCTURAL, FormulaBM25])
@@ -160,10 +160,10 @@ def test_without_latexml_one_line_says_how_to_install_it(
     monkeypatch.setenv("PATH", str(tmp_path))
     view = {"view": VIEW, "document": {"body": 1}} if system is FormulaBM25 else {}
     corpus = corpus_of(tmp_path, {"d": "$x$"}) if view else posts_of(tmp_path)
-    topics = topics_of(T="$x$") if view else topics_with(T=["x"])
-    assert message(lambda: system(route="latexml", **view)(topics, corpus, tmp_path)) == MISSING
+    request = Request(topics_of(T="$x$") if view else topics_with(T=["x"]), corpus, tmp_path)
+    assert message(lambda: system(route="latexml", **view)(request)) == MISSING
     # Our own parsers do without.
-    assert set(system(**view)(topics, corpus, tmp_path).to_dict()) == {"T"}
+    assert set(system(**view)(request).to_dict()) == {"T"}
 
 
 # ---- tokens beside words -------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_words_and_tokens_are_kept_by_route(calls: Calls, tmp_path: Path, monkey
 
     def run(route: str) -> dict[str, dict[str, float]]:
         system = FormulaBM25(view=VIEW, document={"body": 1}, alpha=0.5, route=route)
-        return system(topics, corpus, tmp_path).to_dict()
+        return system(Request(topics, corpus, tmp_path)).to_dict()
 
     own = run("own")
     assert set(own["T"]) == {"same", "other"}
@@ -218,4 +218,6 @@ def test_functions_of_others_have_our_own_route_alone() -> None:
 def test_a_view_without_tokens_of_formulas_needs_no_latexml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     system = FormulaBM25(view={"name": "text"}, document={"body": 1}, route="latexml")
-    assert set(system(topics_of(T="word"), corpus_of(tmp_path, {"d": "a word"}), tmp_path).to_dict()["T"]) == {"d"}
+    assert set(system(Request(topics_of(T="word"), corpus_of(tmp_path, {"d": "a word"}), tmp_path)).to_dict()["T"]) == {
+        "d"
+    }

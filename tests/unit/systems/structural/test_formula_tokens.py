@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lexical_tools import corpus_of, found, message, topics_of
 
+from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.lexical import text
 from harness.systems.lexical.system import BM25
@@ -143,7 +144,7 @@ def test_errors_are_one_line() -> None:
 
 
 def test_the_shipped_configuration() -> None:
-    system = load_system("bm25-formulas")
+    system = load_system("bm25-formulas").system
     assert isinstance(system, FormulaBM25)
     assert text.configured(system.view)("$x$") == ["$x", "#V!x,0!,"]
 
@@ -153,5 +154,5 @@ def test_a_corpus_without_formulas_in_its_text_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], body: str, said: bool
 ) -> None:
     corpus, topics = corpus_of(tmp_path, {"d": body, "e": "words"}), topics_of(A="dollars with $x^2$")
-    load_system("bm25-formulas")(topics, corpus, tmp_path / "workspace")
+    load_system("bm25-formulas")(Request(topics, corpus, tmp_path / "workspace"))
     assert ("corpus c: no formula stands in the text of any document" in capsys.readouterr().err) is said

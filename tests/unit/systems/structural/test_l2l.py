@@ -19,6 +19,7 @@ from test_tangent import LATEX, asking, dice, formula_corpus, operator_trees, re
 from harness.collections.corpus import Corpus
 from harness.formulas.trees import forest
 from harness.formulas.trees.tree import Tree, parse
+from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural.l2l import L2L, leaf_paths, sequences
 from harness.systems.structural.tangent import Dice, Features, nodes
@@ -196,7 +197,7 @@ def test_the_pool_alone_is_ranked(latex_corpus: Corpus, tmp_path: Path) -> None:
         (lambda: L2L(most=0), "key 'most' is 0"),
         (lambda: L2L(run=0), "key 'run' is 0"),
         (lambda: L2L(aggregate="mean"), "key 'aggregate' is 'mean'"),
-        (lambda: L2L()(asking(A=["x"]), None, Path()), "system l2l: needs a corpus"),
+        (lambda: L2L()(Request(asking(A=["x"]), None, Path())), "system l2l: needs a corpus"),
     ],
 )
 def test_errors_are_one_line(make: Callable[[], object], said: str) -> None:
@@ -204,4 +205,4 @@ def test_errors_are_one_line(make: Callable[[], object], said: str) -> None:
 
 
 def test_the_shipped_configuration() -> None:
-    assert load_system("l2l") == L2L()
+    assert load_system("l2l").system == L2L()

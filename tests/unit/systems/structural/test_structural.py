@@ -25,6 +25,7 @@ from harness.data.topics import Formula, Topic, Topics
 from harness.formulas.trees import forest
 from harness.formulas.trees.reading import Counts
 from harness.formulas.trees.tree import Nested, Tree, build, children, parse, place, sizes
+from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural import formulas, paths
 from harness.systems.structural import tree as structural
@@ -370,7 +371,7 @@ def test_a_formula_that_cannot_be_stored_does_not_stop_the_others(
         assert len(asked) == (not reason)
     for name in ("tree", "tangent", "l2l"):
         run = load_system(name)(
-            topics_with(T=["\\alpha", latex]), posts_of(tmp_path, {"p": ["\\alpha", latex]}), tmp_path
+            Request(topics_with(T=["\\alpha", latex]), posts_of(tmp_path, {"p": ["\\alpha", latex]}), tmp_path)
         )
         assert run.doc.tolist() == [b"p"]
 
@@ -412,7 +413,8 @@ def test_the_formula_of_a_task_2_topic_is_the_one_that_is_asked_for() -> None:
 
 def test_posts_count_with_their_best_formula_or_the_sum(tmp_path: Path) -> None:
     corpus, topics = posts_of(tmp_path), topics_with(T=["x+y"], U=["x+y", r"\frac{a}{b}"])
-    best, total = (replace(Structural(), aggregate=how)(topics, corpus, tmp_path).to_dict() for how in ("best", "sum"))
+    asked = Request(topics, corpus, tmp_path)
+    best, total = (replace(Structural(), aggregate=how)(asked).to_dict() for how in ("best", "sum"))
     assert best["T"] == {"p1": 1.0, "p3": 1.0}
     assert total["T"]["p1"] == pytest.approx(2 + best_of_fraction(corpus))
     assert total["T"]["p3"] == 1.0
@@ -433,13 +435,14 @@ def test_a_run_keeps_the_posts_of_formulas(tmp_path: Path) -> None:
     rows = [{"id": "f1", "latex": "x^2", "post": "p9"}, {"id": "f2", "latex": "x^3", "post": "p8"}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     corpus = Corpus("f", "F", "CC0", path, (("id", "id"), ("latex", "latex")), keep=("post",))
-    run = Structural()(topics_with(T=["x^3"]), corpus, tmp_path)
+    run = Structural()(Request(topics_with(T=["x^3"]), corpus, tmp_path))
     assert run.context is not None
     assert list(zip(run.doc.tolist(), run.context.tolist(), strict=True)) == [(b"f2", b"p8"), (b"f1", b"p9")]
 
 
 def test_pools_hold_what_is_ranked(tmp_path: Path) -> None:
-    run = Structural()(topics_with(T=["x+y"]), posts_of(tmp_path), tmp_path, pool={"T": frozenset({"p2", "p3"})})
+    pool = {"T": frozenset({"p2", "p3"})}
+    run = Structural()(Request(topics_with(T=["x+y"]), posts_of(tmp_path), tmp_path, pool=pool))
     assert run.to_dict() == {"T": {"p3": 1.0, "p2": 0.0}}
 
 
@@ -448,14 +451,14 @@ def test_the_configured_systems_find_the_formulas_of_the_mini_collection(name: s
     corpus = load_corpus("mini-formulas")
     asked = {document.id: document.formulas[0].latex for document in islice(corpus, 0, None, 12)}
     topics = topics_with(**{key: [latex] for key, latex in asked.items()})
-    run = load_system(name)(topics, corpus, tmp_path)
+    run = load_system(name)(Request(topics, corpus, tmp_path))
     best: dict[str, set[str]] = {
         topic: {doc for doc, score in docs.items() if score == max(docs.values())}
         for topic, docs in run.to_dict().items()
     }
     assert set(best) == set(asked)
     assert all(topic in docs for topic, docs in best.items())
-    again = load_system(name)(topics, corpus, tmp_path)
+    again = load_system(name)(Request(topics, corpus, tmp_path))
     assert again.to_dict() == run.to_dict()
 
 

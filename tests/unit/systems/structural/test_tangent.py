@@ -23,6 +23,7 @@ from harness.data.topics import Formula, Topic, Topics
 from harness.formulas.trees import forest
 from harness.formulas.trees.tree import Nested, Tree, build, children, parse, show
 from harness.formulas.trees.tuples import tuples
+from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural import formulas, tangent
 from harness.systems.structural.tangent import Candidates, Dice, Tangent, View, aligned, common, nodes, pairs, wildcards
@@ -362,7 +363,7 @@ def test_few_candidates_are_aligned(latex_corpus: Corpus, tmp_path: Path) -> Non
         (lambda: Tangent(credit=1), "key 'credit' is 1, expected a number from 0 to 0.99"),
         (lambda: Tangent(candidates=0), "key 'candidates' is 0"),
         (lambda: Tangent(aggregate="mean"), "key 'aggregate' is 'mean'"),
-        (lambda: Tangent()(asking(A=["x"]), None, Path()), "system tangent: needs a corpus"),
+        (lambda: Tangent()(Request(asking(A=["x"]), None, Path())), "system tangent: needs a corpus"),
     ],
 )
 def test_errors_are_one_line(make: Callable[[], object], said: str) -> None:
@@ -370,4 +371,4 @@ def test_errors_are_one_line(make: Callable[[], object], said: str) -> None:
 
 
 def test_the_shipped_configuration() -> None:
-    assert load_system("tangent") == Tangent()
+    assert load_system("tangent").system == Tangent()

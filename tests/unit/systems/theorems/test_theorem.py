@@ -21,6 +21,7 @@ from harness.collections.load import load_collection
 from harness.data.written import write_run
 from harness.io import config
 from harness.store import artefacts
+from harness.systems.base import Request
 from harness.systems.build import build_system, load_system
 from harness.systems.theorems.declarations import Declarations, mentions, mentions_of
 
@@ -180,7 +181,7 @@ def test_the_same_bytes_twice_and_from_the_store(tmp_path: Path) -> None:
     mini, corpus, system = load_collection("mini-theorems"), load_corpus("mini-theorems"), shipped_for_mini()
     written = []
     for name in ("first", "second"):
-        write_run(system(mini.topics(), corpus, tmp_path), tmp_path / name)
+        write_run(system(Request(mini.topics(), corpus, tmp_path)), tmp_path / name)
         written.append((tmp_path / name).read_bytes())
     assert written[0] == written[1]
     assert {artefact.kind for artefact in artefacts.artefacts()} == {"tokens", "mentions"}
@@ -191,7 +192,7 @@ def shipped_for_mini() -> Declarations:
     mapping, where = config.load("system", "mathlib")
     rename = {"name": "id", "signature": "formal"}
     parts = {key: {rename.get(field, field): x for field, x in mapping[key].items()} for key in ("fields", "b")}
-    system = build_system(mapping | parts | {"statement": "formal"}, where)
+    system = build_system(mapping | parts | {"statement": "formal"}, where).system
     assert isinstance(system, Declarations)
     return system
 
@@ -199,8 +200,8 @@ def shipped_for_mini() -> Declarations:
 def test_the_shipped_system_beats_a_shuffle_on_the_embedded_theorems(tmp_path: Path) -> None:
     mini, corpus = load_collection("mini-theorems"), load_corpus("mini-theorems")
     scorer = mini.scorer()
-    ours = scorer(shipped_for_mini()(mini.topics(), corpus, tmp_path))
-    assert ours.mean("P@10") > 2 * scorer(load_system("shuffle")(mini.topics(), corpus, tmp_path)).mean("P@10")
+    ours = scorer(shipped_for_mini()(Request(mini.topics(), corpus, tmp_path)))
+    assert ours.mean("P@10") > 2 * scorer(load_system("shuffle")(Request(mini.topics(), corpus, tmp_path))).mean("P@10")
 
 
 def test_shipped_configurations_build() -> None:
@@ -234,14 +235,14 @@ def test_wrong_parameters_are_one_line(parameters: dict[str, Any], expected: str
 
 def test_a_corpus_without_the_fields_is_one_line(tmp_path: Path) -> None:
     bare, topics = library(tmp_path, LIBRARY, ("name", "doc")), topics_of(T="open")
-    said = message(lambda: Declarations()(topics, bare, tmp_path))
+    said = message(lambda: Declarations()(Request(topics, bare, tmp_path)))
     assert said.startswith("corpus library: no document has the field 'module'")
     # The fields that are searched are there, but not what mentions are counted in.
     fields = {"name": 1, "doc": 1}
-    said = message(lambda: Declarations(fields=fields)(topics, bare, tmp_path))
+    said = message(lambda: Declarations(fields=fields)(Request(topics, bare, tmp_path)))
     assert said.startswith("corpus library: no document has the field 'signature'")
-    assert Declarations(fields=fields, prior=0)(topics, bare, tmp_path)
-    assert message(lambda: Declarations()(topics, None, tmp_path)) == (
+    assert Declarations(fields=fields, prior=0)(Request(topics, bare, tmp_path))
+    assert message(lambda: Declarations()(Request(topics, None, tmp_path))) == (
         "system declarations: needs a corpus; name one with corpus=NAME"
     )
     assert "no topic shares a word" in message(lambda: search(tmp_path, LIBRARY, "unheard"))
