@@ -77,7 +77,7 @@ def _added() -> dict[str, list[Extension]]:
 
 
 def _command(entry: Extension, what: str) -> Any:  # noqa: ANN401
-    found = extensions.load(entry.value, what)
+    found = extensions.load(entry.value, f"{what}: {entry.value}")
     if inspect.isfunction(found):
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         app.command(entry.name)(found)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.collections import foreign
 from harness.collections.corpus import JSONL, Corpus, Reader, Source
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.io import checks, config
@@ -17,6 +18,8 @@ def reader(name: str) -> Reader:
     """A reader by name; the modules of the other forms are loaded when they are needed."""
     if name == JSONL.name:
         return JSONL
+    if foreign.named(name):
+        return foreign.documents(name)
     from harness.collections.readers import arqmath, mse, ntcir, tangent
 
     readers = (mse.PAGES, mse.FORMULAS, arqmath.POSTS, tangent.FORMULAS, ntcir.FORMULAS)

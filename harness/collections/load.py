@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from harness.collections import foreign
 from harness.collections.collection import Collection, Edition, Part
 from harness.collections.files import JUDGMENTS, TOPICS
 from harness.errors import HarnessError, gather, refuse, suggestion
@@ -131,7 +132,7 @@ def _edition(name: str, entry: Mapping[str, Any], where: str) -> Edition:
 def _judgments(entry: Mapping[str, Any], where: str, folder: Path) -> tuple[Resource | Path, str]:
     """The file of judgments, and its reader."""
     reader = str(entry.get("reader", "trec")) if isinstance(entry, Mapping) else "trec"
-    if reader not in JUDGMENTS:
+    if reader not in JUDGMENTS and not foreign.named(reader):
         raise HarnessError(f"{where}: reader {reader!r} is unknown; {suggestion(reader, JUDGMENTS)}")
     place = {key: value for key, value in entry.items() if key != "reader"} if isinstance(entry, Mapping) else entry
     return catalogue.resource(place, where, folder), reader
@@ -147,7 +148,7 @@ def _part(name: str, entry: Mapping[str, Any], where: str) -> Part:
     how: dict[str, Any] = {key: str(entry[key]) for key in (*required, *optional) if key in entry}
     if name == "topics":
         how.setdefault("language", "eng")
-        if (reader := how.get("reader")) is not None and reader not in TOPICS:
+        if (reader := how.get("reader")) is not None and reader not in TOPICS and not foreign.named(reader):
             faults.append(f"{here}: reader {reader!r} is unknown; {suggestion(reader, TOPICS)}")
     if name == "attributes":
         how["columns"] = entry.get("columns")

@@ -112,7 +112,7 @@ def folder(extension: Extension) -> Path:
 
 
 def load(name: str, what: str) -> Any:  # noqa: ANN401  (whatever the package has there)
-    """The object that `module:name` names, imported.
+    """The object that `module:name` (or `module`) names, imported.
 
     Raises
     ------
@@ -120,14 +120,14 @@ def load(name: str, what: str) -> Any:  # noqa: ANN401  (whatever the package ha
         One line that begins with `what`: the module or name is not there, or the import raises something.
     """
     module, _, attribute = name.partition(":")
-    with guarded(f"{what}: {name}"):
+    with guarded(what):
         try:
             found = importlib.import_module(module)
         except ModuleNotFoundError as error:
-            raise HarnessError(f"{what}: {name}: module {error.name!r} is not installed") from error
-    if not hasattr(found, attribute):
-        raise HarnessError(f"{what}: {name}: {module} has no {attribute!r}")
-    return getattr(found, attribute)
+            raise HarnessError(f"{what}: module {error.name!r} is not installed") from error
+    if attribute and not hasattr(found, attribute):
+        raise HarnessError(f"{what}: {module} has no {attribute!r}")
+    return getattr(found, attribute) if attribute else found
 
 
 @contextlib.contextmanager

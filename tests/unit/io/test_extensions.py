@@ -125,6 +125,7 @@ def test_what_is_loaded(site: Path) -> None:
         site, "theirs", {}, {"theirs_load/__init__.py": "", "theirs_load/inner.py": "import os\nvalue = [os.sep]\n"}
     )
     assert extensions.load("theirs_load.inner:value", "x") == ["/"]
+    assert extensions.load("theirs_load.inner", "x").value == ["/"]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,7 @@ def test_what_is_loaded(site: Path) -> None:
 def test_what_cannot_be_loaded(site: Path, name: str, text: str, fault: str) -> None:
     path = site / name.partition(":")[0].partition(".")[0] / "__init__.py"
     install(site, "theirs", {}, {str(path): text})
-    assert message(lambda: extensions.load(name, "x")) == fault.replace("PATH", str(path))
+    assert message(lambda: extensions.load(name, f"x: {name}")) == fault.replace("PATH", str(path))
 
 
 def test_errors_of_others_become_one_line_and_ours_stay() -> None:
