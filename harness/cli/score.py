@@ -252,7 +252,7 @@ def _find_readers(collection: Collection, corpus: str | None) -> None:
 
     readers = [edition.reader for edition in collection.editions.values()]
     readers += [part.how.get("reader", "") for part in collection.parts.values()]
-    for name in {corpus, collection.config.get("corpus")} & config.names("corpus").keys():
+    for name in config.names("corpus").keys() & {corpus, collection.config.get("corpus")}:
         with suppress(HarnessError):  # a fault is reported by who needs the corpus
             readers.append(load_corpus(name).reader.name)
     if any(foreign.named(reader) for reader in readers):

@@ -6,11 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from tools import Place
+from tools import Place, commands_in
 
 DOCS = Path(__file__).parents[2] / "docs"
 FILE = re.compile(r"^`(\S+)`:\n\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("path", sorted(DOCS.glob("collections.md")), ids=lambda path: path.stem)
@@ -20,11 +19,10 @@ def test_examples(tmp_path: Path, path: Path) -> None:
     assert len(files) == text.count("`:\n\n```") > 0
     for name, content in files:
         place.write(name, content)
-    commands = [part for block in CONSOLE.findall(text) for part in re.split(r"^\$ harness ", block, flags=re.M)[1:]]
+    commands = commands_in(text)
     assert len(commands) > 1
-    for command in commands:
-        arguments, _, expected = command.partition("\n")
-        printed = place.good(*arguments.split())
+    for arguments, expected in commands:
+        printed = place.good(*arguments)
         assert expected in ("", printed)
 
 
