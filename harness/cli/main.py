@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.added import Commands
 from harness.cli.fetch import fetch
 from harness.cli.list import doctor, list_
 from harness.cli.score import ScoreCommand, compare, score
@@ -19,6 +20,7 @@ from harness.io.console import leave_pipe, out, say, tell
 from harness.version import __version__
 
 app = typer.Typer(
+    cls=Commands,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,7 @@ from harness.errors import HarnessError
 from harness.io.console import hide_progress, out, out_table, say
 
 if TYPE_CHECKING:
+    from harness.collections.collection import Collection
     from harness.experiments.evaluate import Evaluation
     from harness.scoring.compare import Comparison
     from harness.scoring.scores import Scores
@@ -216,6 +218,7 @@ def _evaluate(asked: _Asked) -> Evaluation:
             name = made_on(beside(path))
             if name in config.names("corpus") and load_corpus(name).files():
                 asked.note(f"{path}: was made on corpus {name}; --corpus {name} cuts the judgments to what that holds")
+    _find_readers(collection, asked.corpus)
     found = task(
         collection,
         asked.corpus,
@@ -236,6 +239,22 @@ def _evaluate(asked: _Asked) -> Evaluation:
             if unjudged := scores.counts["topics without judgments"]:
                 asked.note(f"{scores.run}: {unjudged} topics have no judgments and do not count")
     return evaluation
+
+
+def _find_readers(collection: Collection, corpus: str | None) -> None:
+    """Let readers that are functions be of the current folder, if the collection, its corpus or that one has any."""
+    from harness.cli.settings import import_from_here
+    from harness.collections import foreign
+    from harness.collections.corpora import load_corpus
+    from harness.io import config
+
+    readers = [edition.reader for edition in collection.editions.values()]
+    readers += [part.how.get("reader", "") for part in collection.parts.values()]
+    for name in config.names("corpus").keys() & {corpus, collection.config.get("corpus")}:
+        with suppress(HarnessError):  # a fault is reported by who needs the corpus
+            readers.append(load_corpus(name).reader.name)
+    if any(foreign.named(reader) for reader in readers):
+        import_from_here()
 
 
 def _labelled(texts: Sequence[str]) -> tuple[list[str], list[Path]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from harness.collections.files import JUDGMENTS, local, read_topics
+from harness.collections.files import local, read_judgments, read_topics
 from harness.collections.keys import read_keys
 from harness.data import topic_files
 from harness.data.topics import Topic, Topics
@@ -125,7 +125,7 @@ class Collection:
         """The judgments of an edition, counted against what the configuration says."""
         chosen = self.edition(edition)
         path = local(chosen.file)
-        qrels = JUDGMENTS[chosen.reader](read_bytes(path), str(path), chosen.name)
+        qrels = read_judgments(path, chosen.reader, chosen.name)
         counted = (chosen.topics or len(qrels.topics), chosen.judgments or len(qrels))
         if (len(qrels.topics), len(qrels)) != counted:
             raise HarnessError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from harness.collections import irds
+from harness.collections import foreign, irds
 from harness.collections.corpus import JSONL, Corpus, Reader, Source
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.io import config
@@ -20,6 +20,8 @@ def reader(name: str) -> Reader:
     """A reader by name; the modules of the other forms are loaded when they are needed."""
     if name == JSONL.name:
         return JSONL
+    if foreign.named(name):
+        return foreign.documents(name)
     from harness.collections.readers import arqmath, mse, ntcir, tangent
 
     readers = (mse.PAGES, mse.FORMULAS, arqmath.POSTS, tangent.FORMULAS, ntcir.FORMULAS)

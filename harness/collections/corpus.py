@@ -11,12 +11,13 @@ from typing import Any
 
 from harness.collections.readers.streams import Place, lines
 from harness.data.topics import Formula
-from harness.errors import format_error
+from harness.errors import HarnessError, format_error
 from harness.io.console import track
 from harness.io.files import sha256, sha256_file
 from harness.io.ids import check_id, check_length
 from harness.sources.fetch import fetch, state
 from harness.sources.resource import Folder, Resource
+from harness.store import code
 
 Source = Resource | Folder | Path
 
@@ -59,12 +60,28 @@ class Reader:
     read : gives each document with its place.
     version : raised whenever the same source gives other documents; 0 if they depend on the configuration alone.
     unique : whether it has made sure that ids come once.
+    module : of a reader that is not ours: its code counts in place of a version.
     """
 
     name: str
     read: Callable[[Corpus, Remarks], Documents]
     version: int = 1
     unique: bool = False
+    module: str = ""
+
+    def stamp(self) -> str:
+        """What changes whenever the same source gives other documents; empty if that never happens.
+
+        Raises
+        ------
+        HarnessError
+            The code of a reader that is not ours cannot be found.
+        """
+        if not self.module:
+            return str(self.version or "")
+        if not code.known(self.module):
+            raise HarnessError(f"reader {self.name}: module {self.module!r} is not installed, or not as files")
+        return code.of(self.module)
 
 
 @dataclass(frozen=True)
@@ -121,7 +138,7 @@ class Corpus:
         return self.paths[0]
 
     def digest(self) -> str:
-        """A SHA-256 of the sources and of the reader's version; the bare one of the file for JSON lines.
+        """A SHA-256 of the sources and of the reader's version or code; the bare one of the file for JSON lines.
 
         It does not cover `fields` and `keep`, which are configuration.
         """
@@ -129,8 +146,8 @@ class Corpus:
             source.sha256 if isinstance(source, Folder) else sha256_file(path)
             for source, path in track(list(zip(self._sources(), self.paths, strict=True)), f"checksums of {self.name}")
         ]
-        reader = self.reader
-        return shas[0] if not reader.version else sha256("\n".join((f"{reader.name} {reader.version}", *shas)).encode())
+        stamp = self.reader.stamp()
+        return sha256("\n".join((f"{self.reader.name} {stamp}", *shas)).encode()) if stamp else shas[0]
 
     def __iter__(self) -> Iterator[Document]:
         return self.documents(Counter())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from harness.collections import foreign
 from harness.collections.readers import leansearch, mathlib, ntcir
 from harness.collections.readers.streams import json_items
 from harness.data import topic_files
@@ -40,7 +41,8 @@ def read_topics(path: Path, reader: str = "", language: str = "eng") -> Topics:
 
     Parameters
     ----------
-    reader : one of `TOPICS`; default: recognised by the beginning of the file.
+    reader : one of `TOPICS`, or the name of a function (see `harness.collections.foreign`); default: recognised by the
+        beginning of the file.
     language : ISO 639-3 code, of topics that do not say theirs.
 
     Raises
@@ -49,7 +51,20 @@ def read_topics(path: Path, reader: str = "", language: str = "eng") -> Topics:
         The file is in none of the forms, or has faults; with its lines.
     """
     data = read_bytes(path)
-    return TOPICS[reader or _topics_form(data, path)](data, str(path), language)
+    read = foreign.topics(reader) if foreign.named(reader) else TOPICS[reader or _topics_form(data, path)]
+    return read(data, str(path), language)
+
+
+def read_judgments(path: Path, reader: str, edition: str) -> Qrels:
+    """The judgments of a file; `reader` is one of `JUDGMENTS`, or names a function (see `harness.collections.foreign`).
+
+    Raises
+    ------
+    HarnessError
+        The file has faults, or the function; a line each.
+    """
+    read = foreign.judgments(reader) if foreign.named(reader) else JUDGMENTS[reader]
+    return read(read_bytes(path), str(path), edition)
 
 
 def _topics_form(data: bytes, path: Path) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from harness.collections import irds
+from harness.collections import foreign, irds
 from harness.collections.collection import AttributeFile, Collection, Edition, KeyFile, TopicFile
 from harness.collections.files import JUDGMENTS, TOPICS
 from harness.errors import HarnessError, gather, refuse, suggestion
@@ -40,7 +40,7 @@ def _link(key: str, value: object) -> str:
 
 
 def _topic_reader(key: str, value: object) -> str:
-    if str(value) not in TOPICS:
+    if str(value) not in TOPICS and not foreign.named(str(value)):
         raise HarnessError(f"{key} {str(value)!r} is unknown; {suggestion(str(value), TOPICS)}")
     return str(value)
 
@@ -180,7 +180,7 @@ def _reader(entry: object, where: str) -> tuple[str, object]:
     if not isinstance(entry, Mapping):
         return "trec", entry
     reader = str(entry.get("reader", "trec"))
-    if reader not in JUDGMENTS:
+    if reader not in JUDGMENTS and not foreign.named(reader):
         raise HarnessError(f"{where}: reader {reader!r} is unknown; {suggestion(reader, JUDGMENTS)}")
     return reader, {key: value for key, value in entry.items() if key != "reader"}
 

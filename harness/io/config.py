@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from harness.errors import HarnessError, format_error, suggestion
+from harness.io import extensions
 from harness.io.files import data_root, read_bytes
 
 _DEEPEST = 50  # levels of a configuration; ours have six
@@ -44,25 +45,34 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def folders() -> tuple[Path, ...]:
-    """The configuration folders: ours, then the user's (`HARNESS_CONF`, else `conf/` below the current folder).
+    """The configuration folders: ours, the user's (`HARNESS_CONF`, else `conf/` below the current folder), packages'.
+
+    Those of packages are named by entry points of the group `mathir_harness.conf`.
 
     Raises
     ------
     HarnessError
-        `HARNESS_CONF` is no folder, or the current folder was deleted.
+        `HARNESS_CONF` is no folder, the current folder was deleted, or a package lacks the folder that it names.
     """
+    return tuple(folder for folder, _ in _folders())
+
+
+def _folders() -> list[tuple[Path, str]]:
+    """The folders, each with whose it is: of the harness, of a distribution; empty for the user's."""
     try:
         here = Path.cwd()
     except OSError:
         raise HarnessError("the current folder is not there any more; go to another one") from None
-    ours = data_root() / "conf"
     named = os.environ.get("HARNESS_CONF")
     if named and not Path(named).is_dir():
         raise HarnessError(f"HARNESS_CONF={named}: no such folder")
     user = Path(named) if named else here / "conf"
-    if not user.is_dir() or user.resolve() == ours.resolve():
-        return (ours,)
-    return (ours, user)
+    found = [(data_root() / "conf", "the harness"), *([(user, "")] if user.is_dir() else [])]
+    found += [(extensions.folder(entry), entry.distribution) for entry in extensions.extensions("conf")]
+    distinct: dict[Path, tuple[Path, str]] = {}
+    for path, owner in found:
+        distinct.setdefault(path.resolve(), (path, owner))
+    return list(distinct.values())
 
 
 def names(group: str) -> dict[str, Path]:
@@ -71,14 +81,21 @@ def names(group: str) -> dict[str, Path]:
     Raises
     ------
     HarnessError
-        A user's file has a name of ours: it would silently change what published numbers mean.
+        A file of the user's or of a package's has a name of ours, or of another package: it would silently change
+        what published numbers mean.
     """
     out: dict[str, Path] = {}
-    for folder in folders():
+    owners: dict[str, str] = {}
+    for folder, owner in _folders():
         for path in sorted((folder / group).glob("*.yaml")):
-            if path.stem in out:
-                raise HarnessError(f"{path}: the harness has a {group} of this name already; choose another file name")
-            out[path.stem] = path
+            name = path.stem
+            if name in out and owner and owners[name]:
+                both = f"{owners[name]} has a {group} of this name already; uninstall one of the two"
+                raise HarnessError(f"{path}: {owner}: {both}")
+            if name in out:
+                mine, theirs = (out[name], owner) if owner else (path, owners[name])
+                raise HarnessError(f"{mine}: {theirs} has a {group} of this name already; choose another file name")
+            out[name], owners[name] = path, owner
     return out
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tools import Place
+from tools import Place, commands_in
 
 DOCS = Path(__file__).parents[2] / "docs"
 FILE = re.compile(r"^`(\S+)`:\n\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize(
@@ -25,16 +23,13 @@ def test_examples(tmp_path: Path, path: Path) -> None:
     assert len(files) == text.count("`:\n\n```") > 0
     for name, content in files:
         place.write(name, content)
-    commands = [part for block in CONSOLE.findall(text) for part in re.split(r"^\$ ", block, flags=re.M)[1:]]
+    commands = commands_in(text)
     assert len(commands) > 1
-    for command in commands:
-        line, _, expected = command.partition("\n")
-        program, *arguments = shlex.split(line)
-        if program == "python":
-            done = [sys.executable, *arguments]
+    for arguments, expected in commands:
+        if arguments[0] == "python":
+            done = [sys.executable, *arguments[1:]]
             printed = subprocess.check_output(done, cwd=place.here, env=place.environment, text=True)
         else:
-            assert program == "harness"
             printed = place.good(*arguments)
         assert expected in ("", printed)
 

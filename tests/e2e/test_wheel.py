@@ -16,7 +16,7 @@ from harness import __version__
 from harness.io.files import data_root
 
 ROOT = Path(__file__).resolve().parents[2]
-DATA = ("conf", "topics", "qrels", "corpora", "runs")
+DATA = ("conf", "topics", "qrels", "corpora", "runs/mini")
 pytestmark = pytest.mark.slow
 
 

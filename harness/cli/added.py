@@ -1,0 +1,92 @@
+"""Commands that other packages add, by entry points of the group `mathir_harness.commands`."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from harness.errors import HarnessError
+from harness.io import extensions
+from harness.io.console import say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.io.extensions import Extension
+
+_LEFT = (typer.TyperException, typer.Exit, typer.Abort, BrokenPipeError)  # which `main` understands
+
+
+class Commands(TyperGroup):
+    """Our commands, then those that others add: these are imported when they are called, or their help is asked."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401  (its type is private to typer)
+        """The names of all commands, ours first."""
+        return [*self.commands, *sorted(_added().keys() - self.commands.keys())]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
+        """The command of a name; None if there is none."""
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
+        found = _added().get(cmd_name)
+        return None if found is None else _Added(cmd_name, found)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
+        """The list of commands in the help; what a package adds under a name of ours is refused here."""
+        for name in sorted(_added().keys() & self.commands.keys()):
+            for entry in _added()[name]:
+                say(f"{entry.distribution}: command {name!r} is one of the harness's own; the package's is left out")
+        super().format_commands(ctx, formatter)
+
+
+class _Added(TyperCommand):
+    """A command of another package, which takes its arguments as they are: Typer reads them once it is imported."""
+
+    def __init__(self, name: str, entries: Sequence[Extension]) -> None:
+        self.entries = entries
+        super().__init__(name, short_help=f"Added by {' and by '.join(entry.distribution for entry in entries)}.")
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:  # noqa: ANN401
+        """A context whose arguments nobody has read."""
+        context = self.context_class(self, info_name=info_name, parent=parent, **extra)
+        context.args = args
+        return context
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
+        """Import the command, and do it."""
+        first, *others = self.entries
+        if others:
+            both = " and by ".join(entry.distribution for entry in self.entries)
+            raise HarnessError(f"command {self.name!r} is added by {both}; uninstall one of the two")
+        what = f"{first.distribution}: command {self.name!r}"
+        command = _command(first, what)
+        with extensions.guarded(what, _LEFT), command.make_context(ctx.info_name, ctx.args, ctx.parent) as context:
+            return command.invoke(context)
+
+
+def _added() -> dict[str, list[Extension]]:
+    """The commands of others by name."""
+    out: dict[str, list[Extension]] = {}
+    for entry in extensions.extensions("commands"):
+        out.setdefault(entry.name, []).append(entry)
+    return out
+
+
+def _command(entry: Extension, what: str) -> Any:  # noqa: ANN401
+    found = extensions.load(entry.value, f"{what}: {entry.value}")
+    if inspect.isfunction(found):
+        app = typer.Typer(add_completion=False, rich_markup_mode=None)
+        app.command(entry.name)(found)
+        found = app
+    if not isinstance(found, typer.Typer):
+        said = f"{entry.value} is of type {type(found).__name__}, expected a typer.Typer or a function"
+        raise HarnessError(f"{what}: {said}")
+    with extensions.guarded(what):
+        command = get_command(found)
+    # It is part of a program, which has no completion to install.
+    command.params = [option for option in command.params if not str(option.name).endswith("_completion")]
+    return command

@@ -1,0 +1,135 @@
+"""Readers of other packages: `reader: package.module:function` of a collection's topics or judgments, or of a corpus.
+
+They are imported when something is read. What they raise, and what they give that is wrong, is one line that names
+them; a `HarnessError` of theirs stays as it is (`harness.errors.format_error` makes one with file and line).
+
+- Topics: `function(data: bytes, path: str, language: str) -> Topics`, or an iterable of `Topic`.
+- Judgments: `function(data: bytes, path: str, edition: str) -> Qrels`, or topic -> document -> grade.
+- A corpus: `function(paths: tuple[Path, ...])`, an iterable of `Document`; a path is a file, or a folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import TypeVar
+
+from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.data import topic_files
+from harness.data.topics import Formula, Topic, Topics
+from harness.data.trec import Qrels
+from harness.errors import FormatError, HarnessError
+from harness.io import extensions
+from harness.io.ids import check_id
+
+Item = TypeVar("Item", Topic, Document)
+
+
+def named(reader: object) -> bool:
+    """Whether a reader is named by its module and function, and so may be anybody's."""
+    return isinstance(reader, str) and bool(extensions.NAME.fullmatch(reader))
+
+
+def topics(reader: str) -> Callable[[bytes, str, str], Topics]:
+    """A reader of topics, by the name of its function."""
+
+    def read(data: bytes, path: str, language: str) -> Topics:
+        what = f"{path}: reader {reader}"
+        function = extensions.load(reader, what)
+        with extensions.guarded(what):
+            found = [(0, topic) for topic in _items(function(data, path, language), Topic, what)]
+            return topic_files.unique(found, what)
+
+    return read
+
+
+def judgments(reader: str) -> Callable[[bytes, str, str], Qrels]:
+    """A reader of judgments, by the name of its function; their checksum is of what it gives, not of the file."""
+
+    def read(data: bytes, path: str, edition: str) -> Qrels:
+        what = f"{path}: reader {reader}"
+        function = extensions.load(reader, what)
+        with extensions.guarded(what):
+            grades = _grades(function(data, path, edition), what)
+            if not any(grades.values()):
+                raise HarnessError(f"{what}: gave no judgments")
+            try:
+                return Qrels.from_dict(edition, grades)  # which checks ids and grades
+            except FormatError as error:
+                raise HarnessError(f"{what}: {error.problems[0].reason}") from None
+
+    return read
+
+
+def documents(reader: str) -> Reader:
+    """A reader of documents, by the name of its function."""
+    return Reader(reader, _Read(reader), unique=True, module=reader.partition(":")[0])
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What reads, by the name of its function; equal to another one of that name."""
+
+    name: str
+
+    def __call__(self, corpus: Corpus, remarks: Remarks) -> Documents:
+        what = f"corpus {corpus.name}: reader {self.name}"
+        function, paths = extensions.load(self.name, what), corpus.paths
+        with extensions.guarded(what):
+            for document in _items(function(paths), Document, what):
+                yield (paths[0], 0), document
+
+
+def _items(given: object, kind: type[Item], what: str) -> Iterator[Item]:
+    """What a reader gives, one by one, each of the right kind and with an id of its own."""
+    if not isinstance(given, Iterable):
+        raise HarnessError(f"{what}: gave {type(given).__name__}, expected an iterable of {kind.__name__}")
+    seen: set[str] = set()
+    for item in given:
+        if not isinstance(item, kind):
+            expected = f"{kind.__module__}.{kind.__name__}"
+            raise HarnessError(f"{what}: gave an item of type {type(item).__name__}, expected {expected}")
+        called = kind.__name__.lower()
+        for field in fields(item):
+            if not _right(field.name, value := getattr(item, field.name)):
+                raise HarnessError(
+                    f"{what}: {called} {item.id!r}: {field.name} is {value!r:.60}, expected {_SAID[field.name]}"
+                )
+        check_id(item.id, called, what, 0)
+        if item.id in seen:
+            raise HarnessError(f"{what}: gave {called} {item.id!r} twice")
+        seen.add(item.id)
+        yield item
+
+
+_SAID = {
+    **dict.fromkeys(("id", "title", "body", "language"), "text"),
+    "tags": "a tuple of texts",
+    "formulas": "a tuple of Formula",
+    **dict.fromkeys(("attributes", "columns"), "names and texts"),
+}
+
+
+def _right(name: str, value: object) -> bool:
+    """Whether a field of a topic or document holds what `_SAID` says."""
+    if name in ("tags", "formulas"):
+        kind = str if name == "tags" else Formula
+        return isinstance(value, tuple) and all(isinstance(part, kind) for part in value)
+    if name in ("attributes", "columns"):
+        return isinstance(value, Mapping) and all(isinstance(part, str) for part in (*value, *value.values()))
+    return isinstance(value, str)
+
+
+def _grades(given: object, what: str) -> Mapping[str, Mapping[str, float]]:
+    """Topic -> document -> grade, of what a reader of judgments gave."""
+    if isinstance(given, Mapping):
+        return given
+    if not isinstance(given, Qrels):
+        expected = "expected a harness.data.trec.Qrels, or topic -> document -> grade"
+        raise HarnessError(f"{what}: gave {type(given).__name__}, {expected}")
+    out: dict[str, dict[str, float]] = {topic: {} for topic in given.topics}
+    for topic, doc, grade in zip(given.topic.tolist(), given.doc.tolist(), given.grade.tolist(), strict=True):
+        if doc.decode() in out[given.topics[topic]]:
+            raise HarnessError(f"{what}: gave document {doc.decode()!r} of topic {given.topics[topic]!r} twice")
+        out[given.topics[topic]][doc.decode()] = grade
+    return out

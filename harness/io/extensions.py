@@ -1,0 +1,166 @@
+"""What other packages add by entry points, and code that is named by `module:function`.
+
+Looking for it reads metadata and folders, and imports nothing; `load` imports.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.io import interrupt
+
+NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")  # module:function
+_FOLDER = re.compile(r"(?P<package>[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?::(?P<folder>[\w-]+(?:[./][\w-]+)*))?")
+_GROUPS = "mathir_harness."
+# Parts of paths: what is called before the code of others is (ours, imports, contexts, the reading of arguments).
+_BEFORE = (f"{Path(__file__).parents[1]}{os.sep}", "<frozen", importlib.__file__, contextlib.__file__, "/typer/")
+
+
+@dataclass(frozen=True)
+class Extension:
+    """One entry point of an installed package.
+
+    Attributes
+    ----------
+    name, value : as the package declares them: `NAME = "VALUE"`.
+    distribution : name and version of the package, such as `mathir-example 0.1`.
+    """
+
+    group: str
+    name: str
+    value: str
+    distribution: str
+
+    def __str__(self) -> str:
+        return f"{self.distribution}: entry point {_GROUPS}{self.group}: {self.name}"
+
+
+def extensions(group: str) -> tuple[Extension, ...]:
+    """The entry points of the group `mathir_harness.GROUP`, by distribution and name; nothing is imported.
+
+    A package that is installed while the process lives is found; so is one that is gone.
+    """
+    return _extensions(group, tuple(_dated()))
+
+
+def _dated() -> Iterator[tuple[str, int]]:
+    """The folders of modules and when each last changed, as it does when something is installed there."""
+    for folder in sys.path:
+        try:
+            yield folder, Path(folder).stat().st_mtime_ns
+        except OSError:
+            continue
+
+
+@lru_cache(8)
+def _extensions(group: str, folders: tuple[tuple[str, int], ...]) -> tuple[Extension, ...]:
+    # Most often there is none, which the text of the few files that could say so tells in no time.
+    texts = (path for folder, _ in folders for path in Path(folder).glob("*.*-info/entry_points.txt"))
+    if not any(f"[{_GROUPS}{group}]".encode() in _content(path) for path in texts):
+        return ()
+    from importlib import metadata  # slow to import
+
+    found = [
+        Extension(group, entry.name, entry.value, f"{entry.dist.name} {entry.dist.version}")
+        for entry in metadata.entry_points(group=f"{_GROUPS}{group}")
+        if entry.dist is not None
+    ]
+    return tuple(sorted(found, key=lambda entry: (entry.distribution, entry.name, entry.value)))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # what is damaged there is not ours
+        return b""
+
+
+def folder(extension: Extension) -> Path:
+    """The folder of an installed package that an entry point names, as `package` or `package:folder`.
+
+    Raises
+    ------
+    HarnessError
+        There is no such package or folder.
+    """
+    match = _FOLDER.fullmatch(extension.value)
+    if match is None:
+        raise HarnessError(f"{extension}: is {extension.value!r}, expected a package, or 'package:folder'")
+    top, *inner = match["package"].split(".")
+    inner += re.split("[./]", match["folder"] or "")
+    try:
+        spec = importlib.util.find_spec(top)  # of a package that is in no other: it is not imported
+    except ValueError:  # of a module that is running and has no file
+        spec = None
+    places = (spec.submodule_search_locations if spec is not None else None) or ()
+    for place in places:
+        if (found := Path(place, *inner)).is_dir():
+            return found
+    raise HarnessError(f"{extension}: {extension.value!r} is no folder of an installed package; install it again")
+
+
+def load(name: str, what: str) -> Any:  # noqa: ANN401  (whatever the package has there)
+    """The object that `module:name` (or `module`) names, imported.
+
+    Raises
+    ------
+    HarnessError
+        One line that begins with `what`: the module or name is not there, or the import raises something.
+    """
+    module, _, attribute = name.partition(":")
+    with guarded(what):
+        try:
+            found = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            raise HarnessError(f"{what}: module {error.name!r} is not installed") from error
+    if attribute and not hasattr(found, attribute):
+        raise HarnessError(f"{what}: {module} has no {attribute!r}")
+    return getattr(found, attribute) if attribute else found
+
+
+@contextlib.contextmanager
+def guarded(what: str, passed: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
+    """Make one line of what code of others raises: `what`, the error, and where in that code it was raised.
+
+    Parameters
+    ----------
+    passed : errors that are left as they are, beside those of ours.
+
+    Raises
+    ------
+    HarnessError
+        With the error as its cause.
+    """
+    try:
+        yield
+    except HarnessError:
+        raise
+    except passed:
+        raise
+    except Exception as error:
+        if interrupt.stopping():  # only what some library made of it
+            raise KeyboardInterrupt from None
+        said = " ".join("".join(traceback.format_exception_only(error)[-1:]).split())
+        raise HarnessError(f"{what}: {said}{_place(error)}") from error
+
+
+def _place(error: Exception) -> str:
+    """Where in the code of others an error was raised: in the folder of the file that was called first."""
+    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    frames = [frame for frame in frames if not any(part in frame[0] for part in _BEFORE)]
+    frames = [frame for frame in frames if Path(frame[0]).is_relative_to(Path(frames[0][0]).parent)]
+    if isinstance(error, SyntaxError) and error.filename:
+        frames.append((error.filename, error.lineno))
+    return f" ({frames[-1][0]}, line {frames[-1][1]})" if frames else ""

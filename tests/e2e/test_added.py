@@ -1,0 +1,156 @@
+"""What installed packages add: configurations and commands, found without running anything of theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from extension_tools import install
+from tools import Place, table
+
+from harness import __version__
+
+COMMANDS = """
+import sys
+import typer
+
+number = 5
+app = typer.Typer(help="Two commands.")
+alone = typer.Typer()
+
+
+def hello(name: str, times: int = 1) -> None:
+    "Say hello."
+    print(*["hello", name] * times)
+
+
+@app.command()
+def leave(code: int) -> None:
+    raise typer.Exit(code)
+
+
+@app.command()
+def fail(kind: str) -> None:
+    from harness.errors import HarnessError
+
+    if kind == "ours":
+        raise HarnessError("file:3: wrong")
+    if kind == "exit":
+        sys.exit(7)
+    raise ValueError(kind)
+
+
+@alone.command()
+def anything(depth: int = 3) -> None:
+    "Print the depth."
+    print(depth)
+"""
+POINTS = {
+    "conf": {"theirs": "theirs:conf"},
+    "commands": {
+        "hello": "theirs.commands:hello",
+        "two": "theirs.commands:app",
+        "alone": "theirs.commands:alone",
+        "number": "theirs.commands:number",
+        "lacking": "theirs.commands:absent",
+        "broken": "theirs.broken:app",
+        "score": "theirs.commands:hello",
+        "both": "theirs.commands:hello",
+    },
+}
+FILES = {
+    "theirs/__init__.py": "",
+    "theirs/commands.py": COMMANDS,
+    "theirs/broken.py": "import nothing_of_the_kind\n",
+    "theirs/conf/system/theirs.yaml": "title: Theirs\n_target_: harness.systems.baselines.Overlap\nname: theirs\n",
+}
+TRAP = "import pathlib\npathlib.Path('imported').touch()\nraise RuntimeError\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path)
+    site = install(tmp_path / "site", "theirs", POINTS, FILES)
+    install(site, "others", {"commands": {"both": "others:hello"}})
+    made.environment["PYTHONPATH"] = f"{made.environment.get('PYTHONPATH', '')}:{site}"
+    return made
+
+
+def test_commands_that_only_look_import_nothing(place: Place, tmp_path: Path) -> None:
+    for name in ("__init__", "commands", "broken"):
+        (tmp_path / "site" / "theirs" / f"{name}.py").write_text(TRAP)
+    assert ["theirs", "Theirs", "here"] in table(place.good("list"))
+    assert str(tmp_path / "site" / "theirs" / "conf") in place.good("doctor")
+    assert "theirs" in place.good("--help")
+    assert place.good("--version") == f"mathir-harness {__version__}\n"
+    assert not (place.here / "imported").exists()
+    assert place.run("hello", "x").code == 2
+    assert (place.here / "imported").exists()
+
+
+def test_a_configuration_of_a_package_is_run(place: Place) -> None:
+    run = ("run", "collection=mini-task1", "corpus=mini-answers", "formats=[json]")
+    place.good(*run, "system=theirs")
+    place.good(*run, "system=overlap")
+    files = [place.here / f"runs/mini-task1/{name}.run" for name in ("theirs", "overlap")]
+    theirs, ours = ([line.split()[:5] for line in path.read_text().splitlines()] for path in files)
+    assert theirs == ours
+
+
+def test_the_help_lists_commands_of_packages(place: Place) -> None:
+    done = place.run("--help")
+    rows = [line.split(maxsplit=1) for line in done.out.partition("Commands:\n")[2].splitlines()]
+    added = {name: said for name, said in rows if said.startswith("Added by")}
+    alone = dict.fromkeys(("alone", "broken", "hello", "lacking", "number", "two"), "Added by theirs 0.1.")
+    assert added == alone | {"both": "Added by others 0.1 and by theirs 0.1."}
+    assert done.err == "theirs 0.1: command 'score' is one of the harness's own; the package's is left out\n"
+    assert done.code == 0
+
+
+def test_commands_of_packages(place: Place) -> None:
+    assert place.good("hello", "you", "--times", "2") == "hello you hello you\n"
+    assert place.good("hello", "--", "--help") == "hello --help\n"
+    assert place.good("alone", "--depth", "5") == "5\n"
+    assert "Usage: harness hello [OPTIONS]" in place.good("hello", "--help")
+    said = place.good("two", "--help")
+    assert "Two commands." in said
+    assert "completion" not in said
+    assert [place.run("two", *given).code for given in (("leave", "0"), ("leave", "3"), ("fail", "exit"))] == [0, 3, 7]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (("two", "fail", "ours"), "file:3: wrong"),
+        (("two", "fail", "x"), "theirs 0.1: command 'two': ValueError: x (SITE/theirs/commands.py, line 28)"),
+        (("hello",), "Missing argument 'name'."),
+        (("hello", "x", "--tims", "2"), "No such option: --tims (Possible options: --times)"),
+        (("two", "nothing"), "No such command 'nothing'."),
+        (("lacking",), "theirs 0.1: command 'lacking': theirs.commands:absent: theirs.commands has no 'absent'"),
+        (("broken",), "theirs 0.1: command 'broken': theirs.broken:app: module 'nothing_of_the_kind' is not installed"),
+        (
+            ("number",),
+            "theirs 0.1: command 'number': theirs.commands:number is of type int, expected a typer.Typer or a function",
+        ),
+        (("both",), "command 'both' is added by others 0.1 and by theirs 0.1; uninstall one of the two"),
+        (("hell",), "No such command 'hell'."),
+    ],
+)
+def test_faults_are_one_line(place: Place, tmp_path: Path, arguments: tuple[str, ...], fault: str) -> None:
+    done = place.run(*arguments)
+    assert (done.code, done.out, done.err) == (2, "", f"harness: {fault.replace('SITE', str(tmp_path / 'site'))}\n")
+
+
+def test_a_command_of_ours_stays(place: Place) -> None:
+    assert "Score run files that anyone made." in place.good("score", "--help")
+    done = place.run("score", "nothing.run", "--collection", "mini-task1")
+    assert (done.code, done.err) == (2, "harness: nothing.run: no such file\n")
+
+
+def test_a_package_whose_configurations_are_gone_is_one_line(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "site" / "theirs" / "conf").rename(tmp_path / "gone")
+    fault = "theirs 0.1: entry point mathir_harness.conf: theirs: 'theirs:conf' is no folder of an installed package"
+    for command in (("list",), ("run", "collection=mini-task1", "system=bm25", "corpus=mini-answers")):
+        done = place.run(*command)
+        assert (done.code, done.err) == (2, f"harness: {fault}; install it again\n")
+    assert "theirs" in place.good("--help")
