@@ -16,7 +16,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from harness.experiments.produce import produce
+from harness.experiments.produce import make
 from harness.experiments.task import Task, task
 from harness.io import config
 from harness.scoring import compare
@@ -40,7 +40,7 @@ def made(year: int, name: str, changes: Mapping[str, Any], runs: Path, *, pool: 
     """A configured system on a year: its scores and its run file."""
     found = year_task(year)
     mapping = {**config.load("system", name)[0], **changes}
-    produced = produce(build_system(mapping, name), found, runs=runs, rerank=pool)
+    produced = make(build_system(mapping, name), found, runs=runs, rerank=pool)
     return found.scorer(produced.run), produced.path
 
 

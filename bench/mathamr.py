@@ -18,7 +18,7 @@ import numpy as np
 
 from bench.answers import TESTED
 from bench.formula_search import baseline
-from harness.experiments.produce import produce
+from harness.experiments.produce import make
 from harness.experiments.task import Task
 from harness.experiments.task import task as task_of
 from harness.io import config
@@ -55,7 +55,7 @@ def system(changes: Mapping[str, Any], name: str) -> MathAMR:
 def scores_of(bed: Task, mapping: Mapping[str, Any], runs: Path) -> Scores:
     """Of the run of a configured system."""
     built = build_system(dict(mapping), str(mapping["name"]))
-    return bed.scorer(produce(built, bed, runs=runs).run)
+    return bed.scorer(make(built, bed, runs=runs).run)
 
 
 def held_out(runs: Path) -> None:

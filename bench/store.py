@@ -22,7 +22,7 @@ from typing import Any
 
 import xxhash
 
-from harness.experiments.produce import produce
+from harness.experiments.produce import make
 from harness.experiments.task import corpus_ids, task
 from harness.store import artefacts, code
 from harness.systems.build import load_system
@@ -59,7 +59,7 @@ def measured(system: str, collection_name: str, corpus_name: str, folder: Path) 
     def run() -> None:
         assert bed.corpus is not None
         corpus_ids(bed.corpus)
-        produce(system, bed, runs=folder, reuse=False)
+        make(system, bed, runs=folder, reuse=False)
 
     run()
     artefacts.damage = checked

@@ -12,8 +12,8 @@ from harness.io.config import names
 from harness.render.write import Report
 from harness.reports.comparison import report
 from harness.scoring.compare import Comparison
-from harness.scoring.measures import Measure
 from harness.scoring.protocol import Protocol, load_protocol
+from harness.scoring.rankings import Measure
 from harness.scoring.scores import Scores
 from harness.systems.base import System
 from harness.systems.build import load_system

@@ -53,7 +53,7 @@ class HarnessError(Exception):
     ...     h.load_collection("mini-task3")
     ... except HarnessError as error:
     ...     print(error.lines[0])
-    collection 'mini-task3' is unknown; did you mean 'mini-task1'?
+    collection 'mini-task3' is unknown; did you mean 'mini-task2'?
     """
 
     def __init__(self, *lines: str) -> None:

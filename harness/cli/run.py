@@ -17,7 +17,7 @@ from harness.collections.load import load_collection
 from harness.data.trec import TAG
 from harness.errors import HarnessError, suggestion
 from harness.experiments.evaluate import cautions, evaluate
-from harness.experiments.produce import Produced, produce
+from harness.experiments.produce import Produced, make
 from harness.experiments.sweep import Point, best_of, read_points, write_point
 from harness.experiments.task import Task, task
 from harness.io import checks, config
@@ -205,7 +205,7 @@ def _name(configuration: Mapping[str, object] | None) -> str:
 
 
 def _produce(settings: RunSettings, system: Built, found: Task, suffix: str) -> Produced:
-    return produce(
+    return make(
         system,
         found,
         runs=Path(settings.runs),

@@ -249,8 +249,8 @@ def _find_readers(collection: Collection, corpus: str | None) -> None:
     from harness.io import config
 
     readers = [edition.reader for edition in collection.editions.values()]
-    readers += [part.how.get("reader", "") for part in collection.parts.values()]
-    for name in config.names("corpus").keys() & {corpus, collection.config.get("corpus")}:
+    readers += [] if collection.topic_file is None else [collection.topic_file.reader]
+    for name in config.names("corpus").keys() & {corpus, collection.corpus}:
         with suppress(HarnessError):  # a fault is reported by who needs the corpus
             readers.append(load_corpus(name).reader.name)
     if any(foreign.named(reader) for reader in readers):

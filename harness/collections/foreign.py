@@ -53,8 +53,9 @@ def judgments(reader: str) -> Callable[[bytes, str, str], Qrels]:
             grades = _grades(function(data, path, edition), what)
             if not any(grades.values()):
                 raise HarnessError(f"{what}: gave no judgments")
+            rows = [(topic, doc, float(grade)) for topic, docs in grades.items() for doc, grade in docs.items()]
             try:
-                return Qrels.from_dict(edition, grades)  # which checks ids and grades
+                return Qrels.from_rows(edition, rows)  # which checks ids and grades
             except FormatError as error:
                 raise HarnessError(f"{what}: {error.problems[0].reason}") from None
 

@@ -82,7 +82,7 @@ class _Keys(_Place):
 
 
 @dataclass(frozen=True)
-class _Collection:
+class CollectionFile:
     """`conf/collection/NAME.yaml`."""
 
     name: Any
@@ -119,7 +119,7 @@ def load_collection(name: str) -> Collection:
     mapping, where = config.read("collection", name)
     faults: list[str] = []
     with gather(faults):
-        found = typed(_Collection, mapping, where)
+        found = typed(CollectionFile, mapping, where)
     if mapping.get("name", name) != name:
         faults.append(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
     files: dict[str, Resource | Path] = {}

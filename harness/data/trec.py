@@ -34,20 +34,32 @@ TAG = re.compile(r"\w[\w.+=,@()~#%-]{0,127}")
 TAG_RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
 
 
-class ScoredDoc(Protocol):
-    """A line of a run, as ir_measures and ir_datasets have it."""
+class Line(Protocol):
+    """What ir_measures and ir_datasets have a line of a run or of judgments by."""
 
-    query_id: str
-    doc_id: str
-    score: float
+    @property
+    def query_id(self) -> str:
+        """The topic."""
+
+    @property
+    def doc_id(self) -> str:
+        """The document."""
 
 
-class Judgment(Protocol):
-    """A judgment, as ir_measures and ir_datasets have it."""
+class ScoredDoc(Line, Protocol):
+    """A line of a run."""
 
-    query_id: str
-    doc_id: str
-    relevance: int
+    @property
+    def score(self) -> float:
+        """Higher is better."""
+
+
+class Judgment(Line, Protocol):
+    """A judgment."""
+
+    @property
+    def relevance(self) -> int:
+        """The grade."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +229,7 @@ class Qrels:
     @staticmethod
     def from_dict(edition: str, judgments: Mapping[str, Mapping[str, float]]) -> Qrels:
         """Judgments from topic -> document -> grade; grades may be any number from 0 up."""
-        return Qrels._from_rows(edition, [(t, d, g) for t, docs in judgments.items() for d, g in docs.items()])
+        return Qrels.from_rows(edition, [(t, d, g) for t, docs in judgments.items() for d, g in docs.items()])
 
     def frame(self) -> DataFrame:
         """`query_id`, `doc_id`, `relevance` (the grade, a float), in the order of the file."""
@@ -227,7 +239,7 @@ class Qrels:
     def from_frame(edition: str, table: DataFrame) -> Qrels:
         """Judgments from the columns `query_id`, `doc_id` and `relevance`; checked as a file is."""
         columns = columns_of(table, ("query_id", "doc_id", "relevance"), f"judgments {edition}")
-        return Qrels._from_rows(edition, list(zip(*columns, strict=True)))
+        return Qrels.from_rows(edition, list(zip(*columns, strict=True)))
 
     def to_ranx(self) -> ranx.Qrels:
         """The judgments as ranx has them; grades must be whole. Needs `pip install 'mathir-harness[ranx]'`."""
@@ -248,10 +260,11 @@ class Qrels:
     @staticmethod
     def from_judgments(edition: str, judgments: Iterable[Judgment]) -> Qrels:
         """Judgments from values with `query_id`, `doc_id` and `relevance`."""
-        return Qrels._from_rows(edition, [(each.query_id, each.doc_id, each.relevance) for each in judgments])
+        return Qrels.from_rows(edition, [(each.query_id, each.doc_id, each.relevance) for each in judgments])
 
     @staticmethod
-    def _from_rows(edition: str, rows: Sequence[tuple[object, object, float]]) -> Qrels:
+    def from_rows(edition: str, rows: Sequence[tuple[object, object, float]]) -> Qrels:
+        """Judgments from (topic, document, grade); checked as a file is."""
         what = f"judgments {edition}"
         _checked(what, lambda: _check_ids(row[:2] for row in rows))
         lines = _checked(what, lambda: [f"{topic}\t0\t{doc}\t{float(grade)!r}" for topic, doc, grade in rows])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.collections.load import load_collection
 from harness.data.trec import Run
-from harness.experiments.produce import Produced, Say, produce, quiet
+from harness.experiments.produce import Produced, Say, make, quiet
 from harness.experiments.task import Task, task
 from harness.io import config
 from harness.systems.build import build_system
@@ -43,7 +43,7 @@ def demonstrate(output: Path, say: Say = quiet) -> Iterator[Demonstration]:
                 settings["runs"] = [str(made[run].path) for run in read]
             begin = time.process_time()
             built = build_system(settings, f"{where}: {name}: {system}")
-            made[system] = produce(built, searched, runs=output, reuse=False, say=say)
+            made[system] = make(built, searched, runs=output, reuse=False, say=say)
             seconds[system] = time.process_time() - begin + sum(seconds[run] for run in read)
         runs = {str(produced.path): produced.run for produced in made.values()}
         a_topic = {produced.run.name: seconds[at] / len(produced.run.topics) for at, produced in made.items()}

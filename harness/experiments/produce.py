@@ -47,7 +47,29 @@ def produce(
     system: System | str,
     task: Task,
     *,
-    runs: Path = Path("runs"),
+    runs: Path | str = Path("runs"),
+    reuse: bool = True,
+    training: Sequence[str] = (),
+    rerank: bool = False,
+) -> Run:
+    """The run that a system makes for a task; it is kept below `runs`, and not made twice. See `make`.
+
+    Examples
+    --------
+    >>> import harness as h
+    >>> task = h.task("mini-task1", "mini-answers")
+    >>> run = produce(h.load_system("bm25", k1=1.2, name="bm25-k1.2"), task, runs="made")
+    >>> run.name, len(run.topics)
+    ('bm25-k1.2', 42)
+    """
+    return make(system, task, runs=runs, reuse=reuse, training=training, rerank=rerank).run
+
+
+def make(
+    system: System | str,
+    task: Task,
+    *,
+    runs: Path | str = Path("runs"),
     reuse: bool = True,
     training: Sequence[str] | Qrels | None = None,
     rerank: bool = False,
@@ -80,9 +102,11 @@ def produce(
     >>> from harness.experiments.task import task
     >>> from harness.systems.build import load_system
     >>> mini = task("mini-task1", "mini-answers")
-    >>> produce(load_system("bm25", k1=1.2, name="bm25-k1"), mini).path  # doctest: +SKIP
-    PosixPath('runs/mini-task1/bm25-k1.run')
+    >>> made = make(load_system("bm25", k1=1.2, name="bm25-k1"), mini, runs="made")
+    >>> made.path, len(made.run.topics), make(load_system("bm25", k1=1.2, name="bm25-k1"), mini, runs="made").reused
+    (PosixPath('made/mini-task1/bm25-k1.run'), 42, True)
     """
+    runs = Path(runs)
     built = load_system(system) if isinstance(system, str) else system
     built = built if isinstance(built, Built) else Built(built)
     collection = task.collection.name

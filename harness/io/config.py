@@ -83,6 +83,11 @@ def names(group: str) -> dict[str, Path]:
     HarnessError
         A file of the user's or of a package's has a name of ours, or of another package: it would silently change
         what published numbers mean.
+
+    Examples
+    --------
+    >>> [name for name in names("collection") if name.startswith("mini-")]
+    ['mini-task1', 'mini-task2', 'mini-theorems']
     """
     out: dict[str, Path] = {}
     owners: dict[str, str] = {}

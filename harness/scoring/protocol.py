@@ -78,6 +78,11 @@ class Protocol:
     ties_deduplicate : order of tied results when `depth` and `deduplicate` are applied; None: as `ties`.
     topics : whether means are over all topics of the edition (a missing one counts 0) or the answered ones.
     no_relevant : whether a topic without relevant documents counts 0 or is left out, measure by measure.
+
+    Examples
+    --------
+    >>> Protocol("mine", ("AP",), depth=100, prime=True).label("AP")
+    'MAP′'
     """
 
     name: Annotated[str, _named]
@@ -157,6 +162,11 @@ def load_protocol(name: str) -> Protocol:
     ------
     HarnessError
         Unknown name, or a key of its configuration that is unknown, missing or wrong.
+
+    Examples
+    --------
+    >>> load_protocol("crossmath").in_words()[0]
+    "All results count; ties are in trec_eval's order (32-bit score, then document id, both descending)."
     """
     mapping, where = config.load("protocol", name)
     return Protocol.from_config(mapping, where)

@@ -97,6 +97,13 @@ class Measure:
     mean : what papers call its mean (`MAP`); empty: as `name`.
     relevant_from : a relevance threshold of its own; None: the protocol's.
     k : the cut, the first `k` results; None for all of them.
+
+    Examples
+    --------
+    >>> from harness.scoring.measures import parse_measure
+    >>> measure = parse_measure("P@10")
+    >>> measure.name, measure.k, measure.needs_cut, measure.tie_bounds
+    ('P', 10, True, True)
     """
 
     name: str

@@ -105,7 +105,7 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     del rankings["poor"]["M.42"]
     runs = [Run.from_dict(name, ranking) for name, ranking in rankings.items()]
-    evaluation = evaluate(found, runs)
+    evaluation = evaluate(found, *runs)
     comparison = compare(evaluation.scores, "poor", permutations=100)
     report = report_on(evaluation, comparison)
     path = tmp_path_factory.mktemp("mini") / "index.html"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def test_what_the_keys_of_a_collection_are() -> None:
     text = (DOCS / "collections.md").read_text(encoding="utf-8")
     table = text.partition("## Keys of a collection")[2].partition("\n\n")[2].partition("\n\n")[0]
     named = {key for row in table.splitlines()[2:] for key in re.findall(r"`(\w+)`", row.split("|")[1])}
-    known = {*load._KEYS, *load._OPTIONAL} - {"default_edition"}
+    known = {field.name for field in fields(load.CollectionFile)} - {"default_edition"}
     assert named == known
     readers = set(re.findall(r"`([\w-]+)`", next(row for row in table.splitlines() if row.startswith("| `topics`"))))
     assert readers >= set(files.TOPICS)

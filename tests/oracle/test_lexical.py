@@ -14,7 +14,7 @@ import pytest
 from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Topic, Topics
-from harness.experiments.produce import produce
+from harness.experiments.produce import make
 from harness.experiments.task import task
 from harness.systems.base import Request
 from harness.systems.lexical.system import BM25, TfIdf
@@ -102,7 +102,7 @@ def test_shipped_systems_beat_the_shuffle_on_the_embedded_answers(name: str, tmp
     mini = load_collection("mini-task1")
     scorer = mini.scorer()
     bed = task(mini, "mini-answers")
-    run, shuffle = (produce(system, bed, runs=tmp_path).run for system in (name, "shuffle"))
-    assert run.sha256 == produce(name, bed, runs=tmp_path / "again").run.sha256
+    run, shuffle = (make(system, bed, runs=tmp_path).run for system in (name, "shuffle"))
+    assert run.sha256 == make(name, bed, runs=tmp_path / "again").run.sha256
     assert scorer(run).mean("P@10") >= scorer(shuffle).mean("P@10")
     assert scorer(run).mean("Judged@10") > 5 * scorer(shuffle).mean("Judged@10")

@@ -162,7 +162,7 @@ def test_topics_have_attributes(mirror: Path, name: str, labelled: int) -> None:
 def test_the_nine_runs_are_compared(files: dict[str, Path], collection: Collection) -> None:
     runs = read_runs(files.values(), known_topics=collection.topics().ids())
     assert len({run.name for run in runs}) == 9
-    evaluation = evaluate(task(collection), runs)
+    evaluation = evaluate(task(collection), *runs)
     by_name = {scores.run: scores for scores in evaluation.scores}
     baseline = max(by_name, key=lambda run: by_name[run].mean("P@10"))
     comparison = compare(evaluation.scores, baseline, measures=list(MEASURES))

@@ -31,7 +31,7 @@ ONLY: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("scoring", "render"): (),
     ("collections", "render"): (),
     ("systems", "render"): (),
-    ("systems", "scoring"): ("harness.scoring.measures",),
+    ("systems", "scoring"): ("harness.scoring.measures", "harness.scoring.rankings"),
     ("experiments", "render"): (),
     ("papers", "render"): (),
 }

@@ -13,7 +13,8 @@ from harness.data.columns import Bools, Floats, Index
 from harness.data.trec import Qrels, Run, pair_hashes
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
-from harness.scoring.measures import Judged, Ranked, ndcg
+from harness.scoring.measures import ndcg
+from harness.scoring.rankings import Judged, Ranked
 from harness.systems.fusion.candidates import DEPTH, Candidates, gather, positions
 
 NORMALIZATIONS = ("min-max", "z-score", "sum", "none")

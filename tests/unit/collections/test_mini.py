@@ -18,7 +18,7 @@ from latex2mathml.converter import convert
 
 from harness.collections.load import load_collection
 from harness.data.trec import read_qrels, read_run
-from harness.experiments.produce import produce
+from harness.experiments.produce import make
 from harness.experiments.task import task
 from harness.io.files import data_root
 
@@ -422,7 +422,7 @@ def test_example_runs_are_what_their_systems_make(collection: str, tmp_path: Pat
     found = load_collection(collection)
     for name in ("shuffle", "overlap", "overlap-title"):
         shipped = data_root() / "runs" / "mini" / collection / f"{name}.run"
-        made = produce(name, task(found, found.corpus), runs=tmp_path).path
+        made = make(name, task(found, found.corpus), runs=tmp_path).path
         wanted: dict[str, list[str]] = {}
         for line in made.read_text().splitlines():
             wanted.setdefault(line.split("\t")[0], []).append(line)

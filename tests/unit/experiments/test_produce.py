@@ -16,7 +16,7 @@ from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.trec import Qrels, Run, read_run
 from harness.errors import HarnessError
-from harness.experiments.produce import Produced, produce
+from harness.experiments.produce import Produced, make
 from harness.experiments.task import judged_pool, present, task, training_judgments
 from harness.io import config
 from harness.io.files import sha256_file, write_all
@@ -53,13 +53,13 @@ def mini() -> Collection:
 
 def again(name: str, tmp_path: Path, changed: Mapping[str, Any] | None = None, **how: Any) -> Produced:  # noqa: ANN401
     """A configured system on the mini collection."""
-    return produce(load_system(name, **(changed or {})), task("mini-task1", "mini-answers"), runs=tmp_path, **how)
+    return make(load_system(name, **(changed or {})), task("mini-task1", "mini-answers"), runs=tmp_path, **how)
 
 
 def test_a_run_is_written_and_read_back(tmp_path: Path, mini: Collection) -> None:
     system, bed = Recorder(), task(mini, "mini-answers")
     said: list[str] = []
-    made = produce(system, bed, runs=tmp_path, say=said.append)
+    made = make(system, bed, runs=tmp_path, say=said.append)
     assert made.path == tmp_path / "mini-task1" / "recorder.run"
     assert not made.reused
     first = made.path.read_text().splitlines()[0].split("\t")
@@ -77,24 +77,24 @@ def test_a_function_is_a_system_whose_runs_are_made_anew(tmp_path: Path, mini: C
         return Run.from_dict("mine", {topic.id: {"a1007": 1.0} for topic in request.topics})
 
     for _ in range(2):
-        made = produce(first, task(mini), runs=tmp_path)
+        made = make(first, task(mini), runs=tmp_path)
         assert (made.path, made.reused) == (tmp_path / "mini-task1" / "mine.run", False)
-    assert message(lambda: produce(lambda topics, corpus: None, task(mini), runs=tmp_path)).startswith(  # type: ignore[arg-type]
+    assert message(lambda: make(lambda topics, corpus: None, task(mini), runs=tmp_path)).startswith(  # type: ignore[arg-type]
         "got function, which is no system: it cannot be called with one harness.systems.base.Request, but with (topics"
     )
 
 
 def test_a_system_by_name_by_value_and_by_configuration_has_one_run(tmp_path: Path, mini: Collection) -> None:
     bed, mapping = task(mini, "mini-answers"), config.load("system", "overlap")[0]
-    first = produce("overlap", bed, runs=tmp_path)
+    first = make("overlap", bed, runs=tmp_path)
     for again_ in (load_system("overlap"), build_system(mapping, "here"), load_system("overlap", depth=1000)):
-        made = produce(again_, bed, runs=tmp_path)
+        made = make(again_, bed, runs=tmp_path)
         assert (made.reused, made.key) == (True, first.key)
 
 
 def test_a_system_needs_no_corpus(tmp_path: Path, mini: Collection) -> None:
     system = Recorder()
-    produce(system, task(mini), runs=tmp_path)
+    make(system, task(mini), runs=tmp_path)
     assert system.given[0].corpus is None
 
 
@@ -106,7 +106,7 @@ def test_posts_of_formulas_are_kept(tmp_path: Path) -> None:
             path.write_text("".join(f"{topic.id}\t7\t42\t1\t2.5\tf\n" for topic in request.topics))
             return read_run(path, format="arqmath-task2")
 
-    made = produce(Formulas(), task("mini-task2"), runs=tmp_path)
+    made = make(Formulas(), task("mini-task2"), runs=tmp_path)
     assert made.run.context is not None
     assert set(made.run.context.tolist()) == {b"42"}
 
@@ -114,7 +114,7 @@ def test_posts_of_formulas_are_kept(tmp_path: Path) -> None:
 def test_the_pool_holds_the_judged_documents_without_grades(tmp_path: Path, mini: Collection) -> None:
     pool = judged_pool(mini.qrels(), None)
     assert pool == {topic: frozenset(docs) for topic, docs in mini.qrels().to_dict().items()}
-    made = produce("shuffle", task(mini), runs=tmp_path, rerank=True)
+    made = make("shuffle", task(mini), runs=tmp_path, rerank=True)
     scores = mini.scorer(measures=("Judged@10", "RelRet"))(made.run)
     assert scores.mean("Judged@10") == 1.0
     relevant = sum(grade >= 2 for docs in mini.qrels().to_dict().values() for grade in docs.values())
@@ -129,14 +129,14 @@ def test_the_pool_of_formulas_is_that_of_the_judged_visual_ids(tmp_path: Path) -
     assert {topic: {keys[doc] for doc in docs} for topic, docs in pool.items()} == {
         topic: set(docs) & set(keys.values()) for topic, docs in formulas.qrels().to_dict().items()
     }
-    scores = formulas.scorer()(produce("shuffle", task(formulas), runs=tmp_path, rerank=True).run)
+    scores = formulas.scorer()(make("shuffle", task(formulas), runs=tmp_path, rerank=True).run)
     assert scores.counts["results without judgment"] == 0
     assert scores.mean("nDCG") > 0.3
 
 
 def test_a_name_that_is_unfit_for_a_file_is_refused(tmp_path: Path, mini: Collection) -> None:
     system = Recorder(name="../escape")
-    found = message(lambda: produce(system, task(mini), runs=tmp_path / "out"))
+    found = message(lambda: make(system, task(mini), runs=tmp_path / "out"))
     assert "run tag '../escape' does not fit a file name" in found
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
@@ -234,7 +234,7 @@ def test_whatever_decides_a_run_is_in_its_key(tmp_path: Path, mini: Collection) 
         again("overlap", tmp_path, {"depth": 5}),
         again("overlap", tmp_path, suffix="-x"),
         again("overlap", tmp_path, rerank=True),
-        produce("overlap", replace(bed, scorer=fewer), runs=tmp_path, rerank=True),
+        make("overlap", replace(bed, scorer=fewer), runs=tmp_path, rerank=True),
         again("overlap", tmp_path, training=Qrels.from_dict("q", {"other": {"a1007": 1.0}})),
     ]
     assert not any(made.reused for made in others)
@@ -276,7 +276,7 @@ def test_files_that_a_configuration_names_are_in_the_key_of_a_system_of_others(
     mapping = {"name": "table", "table": str(table), "nested": {"files": [str(table)]} if key == "nested" else None}
 
     def made() -> Produced:
-        return produce(Built(Table(str(table)), mapping), task(mini), runs=tmp_path)
+        return make(Built(Table(str(table)), mapping), task(mini), runs=tmp_path)
 
     table.write_text("d1")
     assert (made().reused, made().reused) == (False, True)
@@ -294,7 +294,7 @@ def test_the_run_is_that_of_this_system_whatever_another_process_writes_meanwhil
         path.write_text(path.read_text().replace("d1", "d2"))
 
     monkeypatch.setattr("harness.experiments.produce.write_all", overwritten)
-    made = produce(Recorder(), task(mini), runs=tmp_path)
+    made = make(Recorder(), task(mini), runs=tmp_path)
     assert set(made.run.doc.tolist()) == {b"d1"}
 
 
@@ -366,11 +366,11 @@ def test_training_judgments_by_name_are_those_of_the_collections(tmp_path: Path)
     corpus, qrels = load_corpus("mini-answers"), load_collection("mini-task1").qrels()
     beyond = Qrels.from_dict("q", {"other": {"a1007": 1.0, "elsewhere": 2.0}})
     bed, seen = task("mini-theorems", corpus=None), Recorder()
-    produce(seen, bed, runs=tmp_path, training=["mini-task1"])
-    produce(seen, bed, runs=tmp_path, training=qrels)
-    produce(seen, bed, runs=tmp_path, training=beyond)
-    produce(seen, task("mini-task1", corpus), runs=tmp_path, training=beyond)
-    produce(seen, bed, runs=tmp_path, training=[])
+    make(seen, bed, runs=tmp_path, training=["mini-task1"])
+    make(seen, bed, runs=tmp_path, training=qrels)
+    make(seen, bed, runs=tmp_path, training=beyond)
+    make(seen, task("mini-task1", corpus), runs=tmp_path, training=beyond)
+    make(seen, bed, runs=tmp_path, training=[])
     found = [None if request.training is None else request.training.to_dict() for request in seen.given]
     assert found == [qrels.to_dict(), qrels.to_dict(), beyond.to_dict(), {"other": {"a1007": 1.0}}, None]
 

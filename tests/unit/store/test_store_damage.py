@@ -20,7 +20,7 @@ import yaml
 from process_tools import same_paths
 
 from harness.errors import HarnessError
-from harness.experiments.produce import Produced, produce
+from harness.experiments.produce import Produced, make
 from harness.experiments.task import task
 from harness.store import artefacts, provenance, sidecar
 from harness.store.cost import Meter
@@ -67,7 +67,7 @@ FAULTS: tuple[Callable[[Path], None], ...] = (flip, cut, Path.unlink, append, em
 
 
 def run(name: str, where: Path, **how: Any) -> Produced:  # noqa: ANN401
-    return produce(name, task(*TASKS[name]), runs=where, **how)
+    return make(name, task(*TASKS[name]), runs=where, **how)
 
 
 def content(folder: Path) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ import pytest
 
 from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.experiments.produce import check_untrained, produce
+from harness.experiments.produce import check_untrained, make
 from harness.experiments.task import task
 from harness.systems import rerank
 from harness.systems.base import Request, System
@@ -36,7 +36,7 @@ def test_a_system_that_does_not_leave_out_the_collection_is_not_called(tmp_path:
     bed = task("mini-task1", "mini-answers")
     system = Learner(frozenset({"arqmath-1-task1"}))
     with pytest.raises(HarnessError, match="system learner: trains on posts, and those judged in mini-task1") as error:
-        produce(system, bed, runs=tmp_path)
+        make(system, bed, runs=tmp_path)
     assert "'system.leave_out=[arqmath-1-task1,mini-task1]'" in str(error.value)
     assert "\n" not in str(error.value)
     assert not system.calls
@@ -45,7 +45,7 @@ def test_a_system_that_does_not_leave_out_the_collection_is_not_called(tmp_path:
 
 def test_one_that_does_is(tmp_path: Path) -> None:
     system = Learner(frozenset({"mini-task1"}))
-    produced = produce(system, task("mini-task1", "mini-answers"), runs=tmp_path)
+    produced = make(system, task("mini-task1", "mini-answers"), runs=tmp_path)
     assert produced.path.exists()
     assert system.calls == ["called"]
 
