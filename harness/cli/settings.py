@@ -47,19 +47,23 @@ def _collections(key: str, value: object) -> tuple[str, ...] | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReproduceSettings:
-    """What the command `reproduce` was composed of: the keys of `conf/reproduce.yaml`."""
-
-    paper: Mapping[str, object]
-    output: Annotated[str, _folder]
-    runs: Annotated[str, _folder]
+class _Settings:
     formats: Annotated[tuple[str, ...], _formats]
-    alpha: Annotated[float, _alpha]
-    seed: int
+    output: Annotated[str, _folder] = "reports"
+    runs: Annotated[str, _folder] = "runs"
+    alpha: Annotated[float, _alpha] = 0.05
+    seed: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunSettings:
+class ReproduceSettings(_Settings):
+    """What the command `reproduce` was composed of: the keys of `conf/reproduce.yaml`."""
+
+    paper: Mapping[str, object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(_Settings):
     """What the command `run` was composed of: the keys of `conf/run.yaml`, and of each group the whole configuration.
 
     Attributes
@@ -71,17 +75,12 @@ class RunSettings:
     corpus: Mapping[str, object] | None = None
     system: Mapping[str, object] | None = None
     protocol: Mapping[str, object] | None = None
-    edition: Words | None
-    rerank: bool
-    training: Annotated[tuple[str, ...] | None, _collections]
-    allow_test_judgments: bool
-    tune: Annotated[tuple[str, ...] | None, _collections]
-    reuse: bool
-    output: Annotated[str, _folder]
-    runs: Annotated[str, _folder]
-    formats: Annotated[tuple[str, ...], _formats]
-    alpha: Annotated[float, _alpha]
-    seed: int
+    edition: Words | None = None
+    rerank: bool = False
+    training: Annotated[tuple[str, ...] | None, _collections] = None
+    allow_test_judgments: bool = False
+    tune: Annotated[tuple[str, ...] | None, _collections] = None
+    reuse: bool = True
 
 
 def import_from_here() -> None:

@@ -19,10 +19,10 @@ T = TypeVar("T")
 def typed(cls: type[T], mapping: object, where: str) -> T:
     """A frozen dataclass from the keys and values of a configuration, every one checked.
 
-    Fields without a default are keys that must be there. A value must be what its field's type says: `str`, `int`,
-    `float`, `bool`, a `Literal`, `tuple[X, ...]` (a list), `Mapping[str, X]` (not empty), a dataclass of its own,
-    `X | None`, anything (`Any`); that of `Annotated[X, check]` is what `check(key, value)` makes of it, such as
-    `partial(whole, low=1)`.
+    Fields without a default are keys that must be there, and not null. A value must be what its field's type says:
+    `str`, `int`, `float`, `bool`, a `Literal`, `tuple[X, ...]` (a list), `Mapping[str, X]` (not empty), a dataclass of
+    its own, `X | None`, anything (`Any`); that of `Annotated[X, check]` is what `check(key, value)` makes of it, such
+    as `partial(whole, low=1)`.
 
     Parameters
     ----------
