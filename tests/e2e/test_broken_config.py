@@ -148,8 +148,8 @@ SYSTEMS: dict[str, tuple[str, str, str]] = {
         "run: system: key '_target_' is 'Overlap', expected a class such as harness.systems.baselines.Overlap",
     ),
     "unknown class": (
-        "simple.Overlap",
-        "simple.Overlpa",
+        "baselines.Overlap",
+        "baselines.Overlpa",
         "run: system: key '_target_': harness.systems.baselines has no 'Overlpa'",
     ),
     "unknown module": (
