@@ -67,7 +67,9 @@ class Hits:
         place : shape (documents,). See `harness.systems.ranking.places`.
         """
         some = scores > -np.inf
-        return Hits(*top(rows[some], scores[some].astype(np.float32), place, k))
+        if not some.all():
+            rows, scores = rows[some], scores[some]
+        return Hits(*top(rows, scores.astype(np.float32, copy=False), place, k))
 
 
 class Index(Protocol):
