@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # Anserini's jar, which the package pyserini carries; no other part of pyserini is used.
 JAR = $(BIN)/python -m pip install --quiet --no-deps pyserini==1.6.0
 
-.PHONY: demo test fuzz check anserini lock clean
+.PHONY: demo reports test fuzz check anserini lock clean
 
 # The environment is made anew whenever what it is made from changes.
 $(VENV)/core.done: pyproject.toml requirements.lock
@@ -27,6 +27,12 @@ demo: $(VENV)/core.done
 		echo "so the small collections of this repository instead"; \
 		$(BIN)/harness reproduce; \
 	fi
+
+# The reports that the repository keeps: CrossMath and the demonstration, without what differs between machines.
+reports: $(VENV)/core.done
+	rm -rf reports/reference
+	$(BIN)/harness reproduce reference=true formats=[md] output=reports/reference runs=build/runs
+	$(BIN)/harness reproduce paper=crossmath reference=true formats=[md] output=reports/reference
 
 test: $(VENV)/dev.done
 	$(BIN)/python -m pytest

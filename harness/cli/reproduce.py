@@ -34,7 +34,8 @@ def reproduce(cfg: DictConfig) -> None:
     for key in paper.paper_names() if paper_key == "all" else [str(paper_key)]:
         reproduction = recompute(paper.load_paper(key), say, track)
         files = {file.name: file.sha256 for file in reproduction.paper.files()}
-        report = paper_report(reproduction, provenance(files), settings.alpha, settings.seed)
+        made_by = provenance(files).reference() if settings.reference else provenance(files)
+        report = paper_report(reproduction, made_by, settings.alpha, settings.seed)
         written = report.write(output / key, settings.formats)
         out(reproduction.line)
         if paper_key != "all":
@@ -45,16 +46,20 @@ def reproduce(cfg: DictConfig) -> None:
 
 def _demonstrate(settings: ReproduceSettings, output: Path) -> None:
     from harness.experiments.demo import demonstrate
-    from harness.experiments.evaluate import compare, evaluate
+    from harness.experiments.evaluate import compare, evaluate, inputs
     from harness.render.write import first_page
     from harness.reports.comparison import headline, report
 
     for made in demonstrate(Path(settings.runs), say):
-        evaluation = replace(evaluate(made.task, *made.runs.values()), seconds=made.seconds)
+        evaluation = evaluate(made.task, *made.runs.values())
+        made_by = inputs(evaluation).reference() if settings.reference else inputs(evaluation)
+        if not settings.reference:
+            evaluation = replace(evaluation, seconds=made.seconds)
         comparison = compare(evaluation, made.baseline, alpha=settings.alpha, seed=settings.seed)
         out(headline(evaluation))
         _out_means(evaluation.scores, comparison)
-        written = report(evaluation, comparison).write(output / evaluation.task.collection.name, settings.formats)
+        page = report(evaluation, comparison, provenance=made_by)
+        written = page.write(output / evaluation.task.collection.name, settings.formats)
         out(f"report: {first_page(written)}\n")
 
 

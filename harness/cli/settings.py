@@ -60,6 +60,7 @@ class ReproduceSettings(_Settings):
     """What the command `reproduce` was composed of: the keys of `conf/reproduce.yaml`."""
 
     paper: Mapping[str, object]
+    reference: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,13 +49,8 @@ def per_topic_table(name: str, runs: Mapping[str, Scores], topics: Mapping[str, 
 
 def provenance_section(provenance: Provenance) -> Section:
     """Versions, machine, command and checksums."""
-    facts = Facts(
-        (
-            ("command", provenance.command),
-            *provenance.versions.items(),
-            ("machine", provenance.machine),
-        )
-    )
+    said = (("command", provenance.command), *provenance.versions.items(), ("machine", provenance.machine))
+    facts = Facts(tuple((name, value) for name, value in said if value))
     files = Table(
         "checksums",
         "Input files",

@@ -32,6 +32,11 @@ class Provenance:
     machine: str
     files: Mapping[str, str] = field(default_factory=dict)
 
+    def reference(self) -> Provenance:
+        """What holds on every machine: the checksums of what nobody's machine made."""
+        made = (".run",)
+        return Provenance("", {}, "", {name: sha for name, sha in self.files.items() if not name.endswith(made)})
+
 
 def provenance(files: Mapping[str, str], command: list[str] | None = None) -> Provenance:
     """The provenance of a result made by this process; `command` defaults to the process's own."""
