@@ -35,7 +35,7 @@ def reproduce(cfg: DictConfig) -> None:
         reproduction = recompute(paper.load_paper(key), say, track)
         files = {file.name: file.sha256 for file in reproduction.paper.files()}
         made_by = provenance(files).reference() if settings.reference else provenance(files)
-        report = paper_report(reproduction, made_by, settings.alpha, settings.seed)
+        report = paper_report(reproduction, made_by, settings.alpha, settings.seed, titles=not settings.reference)
         written = report.write(output / key, settings.formats)
         out(reproduction.line)
         if paper_key != "all":

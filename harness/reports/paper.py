@@ -35,8 +35,10 @@ METRICS = {
 }
 
 
-def paper_report(reproduction: Reproduction, provenance: Provenance, alpha: float = 0.05, seed: int = 0) -> Report:
-    """The whole report of one paper."""
+def paper_report(
+    reproduction: Reproduction, provenance: Provenance, alpha: float = 0.05, seed: int = 0, *, titles: bool = True
+) -> Report:
+    """The whole report of one paper. `titles` of topics are others' text, which may not go everywhere."""
     claims = check_claims(reproduction, alpha, seed)
     labels = {m: s.protocol.label(m) for s in reproduction.scores.values() for m in s.measures}
     sections = [
@@ -48,7 +50,7 @@ def paper_report(reproduction: Reproduction, provenance: Provenance, alpha: floa
         _translations(reproduction),
         _breakdown(reproduction),
         *_also(reproduction),
-        _per_topic(reproduction),
+        _per_topic(reproduction, titles),
         _trust(reproduction),
         provenance_section(provenance),
     ]
@@ -423,7 +425,7 @@ def _also(reproduction: Reproduction) -> list[Section]:
     return out
 
 
-def _per_topic(reproduction: Reproduction) -> Section | None:
+def _per_topic(reproduction: Reproduction, titles: bool) -> Section | None:
     pages, tables = [], []
     for name, scorer in reproduction.scorers.items():
         found = {run: scores for (collection, run), scores in reproduction.scores.items() if collection == name}
@@ -432,7 +434,7 @@ def _per_topic(reproduction: Reproduction) -> Section | None:
         collection = load_collection(scorer.collection)
         values = list(found.values())
         pages.append(topic_pages(name, collection.title, topics, scorer, values, rankings, collection.link))
-        tables.append(per_topic_table(name, found, topics.by_id()))
+        tables.append(per_topic_table(name, found, topics.by_id() if titles else {}))
     baseline = next(iter(reproduction.paper.config.baselines.values()), "")
     return Section("Topic by topic", (explorer(pages, baseline=baseline, tables=tables),)) if pages else None
 

@@ -32,7 +32,7 @@ def protocol_text(protocol: Protocol) -> Text:
 
 
 def per_topic_table(name: str, runs: Mapping[str, Scores], topics: Mapping[str, Topic]) -> Table:
-    """The first measure of every run on every topic."""
+    """The first measure of every run on every topic; without `topics` there is no column of titles."""
     first = next(iter(runs.values()))
     measure = first.measures[0]
     rows = []
@@ -41,8 +41,9 @@ def per_topic_table(name: str, runs: Mapping[str, Scores], topics: Mapping[str, 
         values = [float(scores.column(measure)[index]) for scores in runs.values()]
         top = max((v for v in values if not math.isnan(v)), default=math.nan) if len(values) > 1 else math.nan
         cells = tuple(number_cell(v, 3, ("best",) if v == top and v > 0 else ()) for v in values)
-        rows.append((Cell(topic), Cell(title if len(title) <= 90 else title[:89] + "…"), *cells))
-    columns = (Column("topic"), Column("title"), *(Column(run, kind="number") for run in runs))
+        shown = (Cell(title if len(title) <= 90 else title[:89] + "…"),) if topics else ()
+        rows.append((Cell(topic), *shown, *cells))
+    columns = (Column("topic"), *((Column("title"),) if topics else ()), *(Column(run, kind="number") for run in runs))
     caption = f"{first.protocol.label(measure)} by topic, {name} (edition {first.edition})"
     return Table(f"topics-{slug(name)}", caption, columns, tuple(rows), row_headers=1, collapsed=True)
 

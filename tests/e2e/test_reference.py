@@ -19,7 +19,9 @@ def compare(made: Path) -> None:
     wanted, found = files(REFERENCE / made.name), files(made)
     assert found.keys() == wanted.keys()
     for name, content in found.items():
-        assert content == wanted[name], f"{made.name}/{name} is not what 'make reports' made; run it and look at the diff"
+        assert content == wanted[name], (
+            f"{made.name}/{name} is not what 'make reports' made; run it and look at the diff"
+        )
 
 
 def test_the_demonstration(tmp_path: Path) -> None:
