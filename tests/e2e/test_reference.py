@@ -20,7 +20,7 @@ def compare(made: Path) -> None:
     assert found.keys() == wanted.keys()
     for name, content in found.items():
         assert content == wanted[name], (
-            f"{made.name}/{name} is not what 'make reports' made; run it and look at the diff"
+            f"{made.name}/{name} differs; run make reports, look at the diff"
         )
 
 
