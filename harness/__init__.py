@@ -1,9 +1,9 @@
 """A reproducible shared-task evaluation harness for mathematical information retrieval.
 
-    import harness as h
-    task = h.task("arqmath-3-task1", "mse-pages")
-    runs = [h.produce(h.load_system("bm25", k1=k1, name=f"bm25-{k1}"), task) for k1 in (0.9, 1.2)]
-    h.compare(h.evaluate(task, *runs), "bm25-0.9").frame()
+    >>> import harness as h
+    >>> task = h.task("arqmath-3-task1", "mse-pages")
+    >>> runs = [h.produce(h.load_system("bm25", k1=k1, name=f"bm25-{k1}"), task) for k1 in (0.9, 1.2)]
+    >>> h.compare(h.evaluate(task, *runs), "bm25-0.9").frame()
 
 A name is loaded when it is first used; `__init__.pyi` says the same to type checkers.
 """

@@ -19,9 +19,7 @@ def compare(made: Path) -> None:
     wanted, found = files(REFERENCE / made.name), files(made)
     assert found.keys() == wanted.keys()
     for name, content in found.items():
-        assert content == wanted[name], (
-            f"{made.name}/{name} differs; run make reports, look at the diff"
-        )
+        assert content == wanted[name], f"{made.name}/{name} differs; run make reports, look at the diff"
 
 
 def test_the_demonstration(tmp_path: Path) -> None:

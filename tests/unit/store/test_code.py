@@ -118,8 +118,9 @@ def test_imports_are_those_of_pythons_parser_on_all_our_modules(monkeypatch: pyt
         parses.append(text)
         return parse(text)
 
-    monkeypatch.setattr(ast, "parse", counted)
-    found = {path: code.imports(text) for path, text in (texts | tests).items()}
+    with monkeypatch.context() as patch:
+        patch.setattr(ast, "parse", counted)
+        found = {path: code.imports(text) for path, text in (texts | tests).items()}
     for path in texts:
         assert found[path] == expected[path], path
     for path in tests:  # code inside a string, as tests have it, may be taken for more than it is
