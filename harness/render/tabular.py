@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from harness.errors import HarnessError
 from harness.render.model import Block, Cell, Content, Explorer, Facts, Figure, Table, Text, visible
 
-SCHEMA = "mathir-harness/reports"
+SCHEMA = "mathir-harness/report"
 SCHEMA_VERSION = 1
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
@@ -27,7 +27,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def render_json(report: Content) -> str:
-    """The report as a JSON document (schema `mathir-harness/reports`, version 1): all blocks, marks and `data`.
+    """The report as a JSON document (schema `mathir-harness/report`, version 1): all blocks, marks and `data`.
 
     Numbers stand at full precision; what is not finite becomes null, so that every JSON reader takes it.
 

@@ -160,7 +160,7 @@ def test_json_names_its_schema_and_holds_every_block() -> None:
     table = Table("means", "Means", COLUMNS, ((Cell("psu"), cell),), ("n = 77",), row_headers=1)
     blocks = (Text(("one", "two")), Facts((("k", "v"),)), table, figure)
     document = strict(render_json(Report("T", "H", (Section("S", blocks, 3),), "cs", {"n": 1})))
-    assert (document["schema"], document["version"], document["language"]) == ("mathir-harness/reports", 1, "cs")
+    assert (document["schema"], document["version"], document["language"]) == ("mathir-harness/report", 1, "cs")
     assert document["data"] == {"n": 1}
     (section,) = document["sections"]
     assert (section["id"], section["level"], section["title"]) == ("s", 3, "S")
