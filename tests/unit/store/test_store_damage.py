@@ -292,7 +292,9 @@ def sealed(tmp_path: Path) -> Iterator[list[str]]:
 PROGRAM = """
 import sys
 from pathlib import Path
+from harness.io import console
 from test_store_damage import run
+console.QUIET = 1e9  # whether there is progress to show depends on how busy the machine is
 for name in ("bm25", "tangent"):
     print(run(name, Path(sys.argv[1])).path.read_text())
 """
