@@ -16,10 +16,9 @@ import numpy as np
 
 from harness.data.columns import Floats, Index
 from harness.errors import HarnessError, suggestion
+from harness.io import extensions
 from harness.scoring import ir_measures as library
 from harness.scoring.rankings import Judged, Measure, Ranked
-
-GROUP = "mathir_harness.measures"  # of entry points: modules that register measures, or functions that do
 
 
 def discounts(n: int) -> Floats:
@@ -173,19 +172,13 @@ def _origin(measure: Measure) -> str:
 
 
 @cache
-def _register_installed() -> None:
+def _register_all(entries: tuple[extensions.Extension, ...]) -> None:
     """Have the measures of installed packages registered, once."""
-    from importlib.metadata import entry_points
-
-    for entry in entry_points(group=GROUP):
-        try:
-            found = entry.load()
-            if callable(found):
+    for entry in entries:
+        found = extensions.load(entry.value, str(entry))
+        if callable(found):
+            with extensions.guarded(str(entry)):
                 found()
-        except Exception as error:  # whatever a package of others raises
-            what = str(error) if isinstance(error, HarnessError) else f"{type(error).__name__}: {error}"
-            where = f"distribution {entry.dist.name if entry.dist else '?'}: entry point {entry.name} = {entry.value}"
-            raise HarnessError(f"{where} of {GROUP}: {what.splitlines()[0]}") from error
 
 
 def parse_measure(text: str) -> Measure:
@@ -203,7 +196,7 @@ def parse_measure(text: str) -> Measure:
     """
     match = re.fullmatch(r"([A-Za-z][A-Za-z0-9_]*)(?:@([0-9]{1,9}))?", text)
     if match is not None and match[1] not in MEASURES:
-        _register_installed()
+        _register_all(extensions.extensions("measures"))
     if match is not None and match[1] in MEASURES:
         return _with_cut(MEASURES[match[1]], text, match[2])
     name = re.split("[@(]", text)[0]
