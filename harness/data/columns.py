@@ -7,7 +7,7 @@ little-endian 64-bit words, so that identifiers compare, hash and parse as whole
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +17,12 @@ Words = npt.NDArray[np.uint64]
 Index = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Ids = npt.NDArray[np.bytes_]
 
 BOM = b"\xef\xbb\xbf"
 CACHED = 1 << 16  # bytes that stay in the cache nearest to the processor
 BLOCK = 1 << 18  # bytes worked on at a time
+ROWS = 1 << 14  # lines worked on at a time, few enough to stay in the cache
 PADDING = 32  # bytes after the text, so that a word can be read from any of its positions
 _U = np.uint64
 _ZEROS = _U(0x3030303030303030)
@@ -205,6 +207,34 @@ def hashes(values: Words, topic: npt.NDArray[np.integer]) -> Words:
         mixed = (out ^ column) * _U(0xFF51AFD7ED558CCD)
         mixed ^= mixed >> _U(32)
         out = mixed if k == 0 else np.where(column == 0, out, mixed)
+    return out
+
+
+def pair_hashes(topics: Sequence[str], topic: npt.NDArray[np.int32], doc: Ids) -> Words:
+    """A 64-bit hash of each (topic, document), shape of `topic`."""
+    if not topics:
+        return np.zeros(0, dtype=np.uint64)
+    names = np.array([name.encode() for name in topics], dtype=np.bytes_)
+    of_topic = hashes(words(names), np.zeros(names.size, dtype=np.uint64))
+    out = np.empty(topic.size, dtype=np.uint64)
+    for at in range(0, topic.size, ROWS):  # a stretch at a time, whose intermediate results stay small
+        part = slice(at, at + ROWS)
+        out[part] = hashes(words(doc[part]), of_topic[topic[part]])
+    return out
+
+
+def duplicates(key: npt.NDArray[np.uint64], topic: npt.NDArray[np.int32], doc: Ids) -> dict[int, int]:
+    """Row of each repeated (topic, document) -> row where the pair stands first."""
+    ordered = np.sort(key)
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    if not repeated.size:
+        return {}
+    seen: dict[tuple[int, bytes], int] = {}
+    out = {}
+    for row in np.flatnonzero(np.isin(key, repeated)).tolist():
+        first = seen.setdefault((int(topic[row]), doc[row]), row)
+        if first != row:
+            out[row] = first
     return out
 
 

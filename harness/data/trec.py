@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.columns import Floats, Index, Words, hashes, line_ends, strings
-from harness.data.columns import words as as_words
+from harness.data.columns import Floats, Ids, Index, Words, duplicates, line_ends, pair_hashes, strings
 from harness.data.frames import columns_of, frame
 from harness.data.layouts import FORMATS, read_columns, run_format
 from harness.data.tables import Faults, Groups, IdColumn, LineNumbers, Table, check_text, tables
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
     import ranx
     from pandas import DataFrame
 
-Ids = npt.NDArray[np.bytes_]
 T = TypeVar("T")
-ROWS = 1 << 14  # lines worked on at a time, few enough to stay in the cache
 LARGEST_GRADE = 1 << 53  # whole numbers are exact up to here, and no sum of gains is infinite
 TAG = re.compile(r"\w[\w.+=,@()~#%-]{0,127}")
 TAG_RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
@@ -327,34 +324,6 @@ def _checked(what: str, make: Callable[[], T]) -> T:
         raise HarnessError(f"{what}: {error}") from None
 
 
-def pair_hashes(topics: Sequence[str], topic: npt.NDArray[np.int32], doc: Ids) -> Words:
-    """A 64-bit hash of each (topic, document), shape of `topic`."""
-    if not topics:
-        return np.zeros(0, dtype=np.uint64)
-    names = np.array([name.encode() for name in topics], dtype=np.bytes_)
-    of_topic = hashes(as_words(names), np.zeros(names.size, dtype=np.uint64))
-    out = np.empty(topic.size, dtype=np.uint64)
-    for at in range(0, topic.size, ROWS):  # a stretch at a time, whose intermediate results stay small
-        part = slice(at, at + ROWS)
-        out[part] = hashes(as_words(doc[part]), of_topic[topic[part]])
-    return out
-
-
-def _duplicates(key: npt.NDArray[np.uint64], topic: npt.NDArray[np.int32], doc: Ids) -> dict[int, int]:
-    """Row of each repeated (topic, document) -> row where the pair stands first."""
-    ordered = np.sort(key)
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-    if not repeated.size:
-        return {}
-    seen: dict[tuple[int, bytes], int] = {}
-    out = {}
-    for row in np.flatnonzero(np.isin(key, repeated)).tolist():
-        first = seen.setdefault((int(topic[row]), doc[row]), row)
-        if first != row:
-            out[row] = first
-    return out
-
-
 def parse_run(
     data: bytes,
     path: str,
@@ -422,7 +391,7 @@ def parse_run(
 def _report_duplicates(
     faults: Faults, key: npt.NDArray[np.uint64], table: Run | Qrels, line: LineNumbers, verb: str
 ) -> None:
-    for row, first in _duplicates(key, table.topic, table.doc).items():
+    for row, first in duplicates(key, table.topic, table.doc).items():
         what = f"document {table.doc[row].decode('utf-8', 'replace')!r} of topic {table.topics[table.topic[row]]!r}"
         faults.add(line[row], f"{what} {verb} on line {line[first]} already")
 

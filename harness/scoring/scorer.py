@@ -14,8 +14,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.columns import Bools, Floats, Index
-from harness.data.trec import Ids, Qrels, Run
+from harness.data.columns import Bools, Floats, Ids, Index
+from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError, system_raised
 from harness.scoring.lookup import Lookup
 from harness.scoring.measures import parse_measures

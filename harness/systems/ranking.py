@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.columns import Floats, Index
+from harness.data.columns import Floats, Ids, Index
 from harness.data.topics import Topic
-from harness.data.trec import Ids, Run
+from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.store.cost import queries
 from harness.systems.base import Pool, Request

@@ -4,7 +4,7 @@ From loose to tight: formulas between punctuation or relations between formulas 
 expressions (sums of terms); terms (products of factors, seen or unseen); factors. Brackets are no matter here: what
 stands in them is one item. So a row is flat but for bars, and is read once from left to right; a function or a sum
 takes the factors that follow it, which is a stack of open products and no recursion. Names of roles are those of
-`Role`; `taker` is a function without brackets behind it, a sum, an integral or a differential (see `_TAKES`).
+`Role`; `taker` is a function without brackets behind it, a sum, an integral or a differential (see `TAKES`).
 
     formulas   = formula {PUNCTUATION formula} | formula {META formula}
     formula    = listed {RELATION expression}
@@ -19,26 +19,13 @@ side by side take all arguments at once, `a/bc` is `(a/b)c`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from harness.formulas.opt.nodes import ABSENT, apply, error, listed, relations, scripted, sequence, unscripted
-from harness.formulas.opt.tables import Item, Node, Role, Rows, leaf
+from harness.formulas.opt.tables import TAKERS, TAKES, Item, Node, Role, Rows, leaf
 
 _TIMES = leaf("U!" + "times")  # its own object: two dots or crosses are other operators than an invisible one
 _CONDITIONAL = leaf("O!" + "conditional")
 _DIFFERENTIALS = ("V!𝑑", "V!d")
 _BARS = 3  # bars within bars
-_FACTORS = frozenset(range(Role.FLOAT + 1)) - {Role.ARGUMENTS.value}  # what may begin a factor
-_TAKERS = frozenset(range(Role.FUNCTION, Role.DIFFERENTIAL + 1))
-# What may begin a factor of what a function takes without brackets; -1: of a term.
-_ARGUMENT = _FACTORS & {Role.ATOM, Role.NUMBER, Role.FUNCTION, Role.TRIGONOMETRIC, Role.BAR, Role.FLOAT}
-_TAKES: Mapping[int, frozenset[int]] = {
-    -1: _FACTORS,
-    **dict.fromkeys((Role.BIG, Role.INTEGRAL, Role.DIFFERENTIAL), _FACTORS),
-    **dict.fromkeys((Role.FUNCTION, Role.OPERATOR), _ARGUMENT),
-    Role.TRIGONOMETRIC: _ARGUMENT - {Role.TRIGONOMETRIC},
-}
-
 UNREAD = "a part that does not fit"
 
 
@@ -335,7 +322,7 @@ class Grammar:
             role, node = items[self.at]
             if self._begins(self.at, product.taker):
                 self.at += 1
-                if role in _TAKERS and not self._is_called(role):
+                if role in TAKERS and not self._is_called(role):
                     product = _Product(role, node, product)
                     continue
                 product.multiply(self._factor(role, node, product.taker))
@@ -362,7 +349,7 @@ class Grammar:
         if place >= self.end:
             return False
         role = self.items[place][0]
-        return role in _TAKES[taker] and (role != Role.BAR or self._opens(place))
+        return role in TAKES[taker] and (role != Role.BAR or self._opens(place))
 
     def _opens(self, place: int) -> bool:
         if self.bars is None:
@@ -375,7 +362,7 @@ class Grammar:
 
     def _factor(self, role: int, node: Node, taker: int) -> Node:
         """The factor that begins with an item, which has been taken, among those that `taker` takes."""
-        if role in _TAKERS:
+        if role in TAKERS:
             return self._called(node)
         if role == Role.BAR:
             return self._between_bars(self.at - 1)

@@ -48,6 +48,18 @@ class Role(IntEnum):
     OVER = 24  # what stood before `\over`
 
 
+FACTORS = frozenset(range(Role.FLOAT + 1)) - {Role.ARGUMENTS.value}  # what may begin a factor
+TAKERS = frozenset(range(Role.FUNCTION, Role.DIFFERENTIAL + 1))
+# What may begin a factor of what a function takes without brackets; -1: of a term.
+ARGUMENT = FACTORS & {Role.ATOM, Role.NUMBER, Role.FUNCTION, Role.TRIGONOMETRIC, Role.BAR, Role.FLOAT}
+TAKES: Mapping[int, frozenset[int]] = {
+    -1: FACTORS,
+    **dict.fromkeys((Role.BIG, Role.INTEGRAL, Role.DIFFERENTIAL), FACTORS),
+    **dict.fromkeys((Role.FUNCTION, Role.OPERATOR), ARGUMENT),
+    Role.TRIGONOMETRIC: ARGUMENT - {Role.TRIGONOMETRIC},
+}
+
+
 _SYMBOLS: Mapping[Role, str] = {
     Role.ATOM: """
         Gamma Γ Delta Δ Theta Θ Lambda Λ Xi Ξ Pi Π Sigma Σ Upsilon Υ Phi Φ Psi Ψ Omega Ω

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.trec import Ids
+from harness.data.columns import Ids
 from harness.errors import HarnessError
 from harness.io.checks import choice
 from harness.systems.dense.ragged import blocks, finite, padded, queries_of, spans

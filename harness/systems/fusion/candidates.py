@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.columns import Floats, Index
-from harness.data.trec import Ids, Qrels, Run
+from harness.data.columns import Floats, Ids, Index
+from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
 
 DEPTH = 1000

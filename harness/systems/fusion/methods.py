@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.data.columns import Bools, Floats, Index
-from harness.data.trec import Qrels, Run, pair_hashes
+from harness.data.columns import Bools, Floats, Index, pair_hashes
+from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
 from harness.scoring.measures import ndcg

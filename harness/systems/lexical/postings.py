@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.collections.corpus import Corpus, Document
-from harness.data.columns import Floats
-from harness.data.trec import Ids
+from harness.data.columns import Floats, Ids
 from harness.errors import HarnessError, suggestion
 from harness.systems.lexical.text import Tokenise
 from harness.systems.ranking import Scored

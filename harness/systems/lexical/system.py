@@ -16,8 +16,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from harness.collections.corpus import Corpus
+from harness.data.columns import Ids
 from harness.data.topics import Topic
-from harness.data.trec import Ids, Run
+from harness.data.trec import Run
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
 from harness.store import artefacts, code

@@ -12,8 +12,7 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.columns import Floats
-from harness.data.trec import Ids
+from harness.data.columns import Floats, Ids
 from harness.errors import HarnessError
 from harness.systems.lexical.postings import Bag, Field, Numbers, Postings, Tokens, count
 from harness.systems.ranking import Scored

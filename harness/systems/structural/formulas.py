@@ -22,9 +22,9 @@ import numpy as np
 
 from harness.collections.corpus import Corpus, Document
 from harness.collections.readers import tangent
-from harness.data.columns import Floats
+from harness.data.columns import Floats, Ids
 from harness.data.topics import Topic, Topics
-from harness.data.trec import Ids, Run
+from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.formulas.mathml import latexml
 from harness.formulas.opt import read as operators
