@@ -50,7 +50,8 @@ def dataset(name: str, *needed: str) -> Any:  # noqa: ANN401  (a class that ir_d
 def files(name: str) -> tuple[Path, Path | None, int]:
     """Judgments (TREC) and topics (JSON lines, if there are any) as files, and how many grades were below 0.
 
-    trec_eval counts such grades as not relevant; they are written as 0.
+    Such grades are written as 0, judged as not relevant. To trec_eval they are not relevant either, but for Bpref such
+    documents are not judged at all.
     """
     found = dataset(name, "qrels")
     judged = list(_read(name, found.qrels_iter()))

@@ -119,8 +119,10 @@ class Run:
     @staticmethod
     def from_dict(name: str, rankings: Mapping[str, Mapping[str, float]]) -> Run:
         """A run from topic -> document -> score, checked as a file is (errors name the line it would have)."""
-        lines = [f"{t}\tQ0\t{d}\t0\t{float(s)!r}\t{name}" for t, docs in rankings.items() for d, s in docs.items()]
-        return parse_run("\n".join(lines).encode(), f"run {name}", format="trec")
+        what, rows = f"run {name}", [(t, d, s) for t, docs in rankings.items() for d, s in docs.items()]
+        _checked(what, lambda: _check_ids([rankings, *rankings.values()]))
+        lines = _checked(what, lambda: [f"{t}\tQ0\t{d}\t0\t{float(s)!r}\t{name}" for t, d, s in rows])
+        return parse_run("\n".join(lines).encode(), what, format="trec")
 
     def rank(self) -> Index:
         """The rank of each line in its topic, from 1: by score, equal scores in the order of the file."""

@@ -134,13 +134,15 @@ def make(
     name = f"{run.name.removesuffix(MARK)}{suffix}{MARK if shared or marked else ''}"
     layout = "trec" if run.context is None else "arqmath-task2"
     content = run_text(replace(run, name=name), format=layout)
-    made = sidecar.Made(key, spec, meter, provenance.provenance({}))
     path = runs / collection / f"{name}.run"
+    # Of the text, not of the file, which another process may have replaced; and first, so that a run that is none
+    # replaces nothing.
+    read = parse_run(content.encode(), str(path), format=layout)
+    made = sidecar.Made(key, spec, meter, provenance.provenance({}))
     checksum = sha256(content.encode())
     side = sidecar.text(made, name=name, sha256=checksum, layout=layout, collection=collection)
     write_all({path: content, sidecar.beside(path): side})
-    # Of the text, not of the file: another process may have put a run of the same name there meanwhile.
-    return Produced(parse_run(content.encode(), str(path), format=layout), path, key, reused=False, basis=basis)
+    return Produced(read, path, key, reused=False, basis=basis)
 
 
 def _judgments(training: Sequence[str] | Qrels | None, task: Task) -> Qrels | None:

@@ -81,8 +81,8 @@ def names(group: str) -> dict[str, Path]:
     Raises
     ------
     HarnessError
-        A file of the user's or of a package's has a name of ours, or of another package: it would silently change
-        what published numbers mean.
+        There is no such group; or a file of the user's or of a package's has a name of ours, or of another package: it
+        would silently change what published numbers mean.
 
     Examples
     --------
@@ -91,6 +91,9 @@ def names(group: str) -> dict[str, Path]:
     """
     out: dict[str, Path] = {}
     owners: dict[str, str] = {}
+    known = [path.name for path in (data_root() / "conf").iterdir() if path.is_dir()]
+    if group not in known:
+        raise HarnessError(f"configuration group {group!r} is unknown; {suggestion(group, known)}")
     for folder, owner in _folders():
         for path in sorted((folder / group).glob("*.yaml")):
             name = path.stem

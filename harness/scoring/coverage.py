@@ -56,13 +56,16 @@ class Coverage:
         ----------
         notes : what the corpus says of how its documents were chosen.
         """
-        kinds: dict[bool, list[str]] = {}
+        kinds: dict[float, list[str]] = {}  # relevance threshold, 0 for measures that are made from gains
         for measure in protocol.measures:
             parsed = parse_measure(measure)
             if not parsed.diagnostic:
-                kinds.setdefault(parsed.graded, []).append(protocol.label(measure))
-        counts = {True: self.with_gain(protocol), False: self.relevant_from(protocol.relevant_from)}
-        parts = [f"{counts[graded]} for {_listed(names)}" for graded, names in sorted(kinds.items(), reverse=True)]
+                level = 0 if parsed.graded else parsed.relevant_from or protocol.relevant_from
+                kinds.setdefault(level, []).append(protocol.label(measure))
+        parts = [
+            f"{self.relevant_from(level) if level else self.with_gain(protocol)} for {_listed(names)}"
+            for level, names in sorted(kinds.items())
+        ]
         if parts:
             first, *others = parts
             parts = [first.replace(" for ", " topics with a relevant document for ", 1), *others]

@@ -176,6 +176,7 @@ class Scorer:
                 else:
                     columns[measure] = self._with_threshold(level, measure)._score(run, order).values[:, 0]
         answered = frozenset(run.topics)
+        stacked = [columns[measure] for measure in wanted]
         return Scores(
             run.name,
             self.collection,
@@ -183,7 +184,7 @@ class Scorer:
             self.protocol,
             tuple(str(measure) for measure in wanted),
             self.qrels.topics,
-            np.stack([columns[measure] for measure in wanted], axis=1),
+            np.stack(stacked, axis=1) if stacked else np.empty((len(self.qrels.topics), 0)),
             self.qrels.sha256,
             run.sha256,
             counts,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import doctest
-import inspect
 import re
 import subprocess
 import sys
@@ -17,6 +16,10 @@ from process_tools import same_paths
 import harness as h
 
 ROOT = Path(h.__file__).parents[1]
+# But for the face itself, whose example is of data that is fetched.
+WITH_EXAMPLES = [
+    path for path in sorted((ROOT / "harness").rglob("*/*.py")) if ">>> " in path.read_text(encoding="utf-8")
+]
 STUB = ast.parse((ROOT / "harness" / "__init__.pyi").read_text(encoding="utf-8"))
 
 
@@ -31,6 +34,22 @@ def test_the_names_are_those_of_the_readme_and_of_the_stub() -> None:
     said = next(node.value for node in STUB.body if isinstance(node, ast.Assign))
     assert sorted(ast.literal_eval(said)) == sorted([*h.__all__, "__version__"])
     assert dir(h) == h.__all__
+
+
+def test_the_readmes_program_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "mini").symlink_to(ROOT / "runs" / "mini")
+    monkeypatch.chdir(tmp_path)
+    program = (ROOT / "README.md").read_text(encoding="utf-8").split("## From Python")[1].split("```")[1]
+    exec(program.removeprefix("python"), {})  # noqa: S102  (that of the README)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split() == ["a", "measure", "n", "difference", "p_bonferroni"]
+    assert [line.split()[:3] for line in printed[1:]] == [
+        [run, measure, "42"] for run in ("bm25-0.9", "bm25-1.2") for measure in ("nDCG", "AP")
+    ]
+    assert (tmp_path / "reports" / "bm25" / "index.html").is_file()
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -51,22 +70,20 @@ def test_a_function_is_not_shadowed_by_a_folder_of_its_name() -> None:
 
 
 @pytest.mark.parametrize("name", h.__all__)
-def test_every_public_name_says_what_it_does_by_an_example(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    value = getattr(h, name)
+def test_every_public_name_says_what_it_does_by_an_example(name: str) -> None:
+    found = doctest.DocTestFinder().find(getattr(h, name), name)
+    assert any(test.examples for test in found)
+
+
+@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_example_in_a_docstring_holds(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("runs", "qrels"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)
-    module = import_module(value.__module__)
-    own = [
-        test
-        for test in doctest.DocTestFinder(recurse=True).find(value, name, module)
-        if inspect.getmodule(value) is module
-    ]
-    assert any(test.examples for test in own), f"{name} has no example"
+    module = import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE, verbose=False)
     said: list[str] = []
-    for test in own:
+    for test in doctest.DocTestFinder().find(module):
         runner.run(test, out=said.append)
+    assert runner.tries > 0
     assert not said, "".join(said)

@@ -89,6 +89,8 @@ def faults() -> list[str]:
                 found.append(f"{where}:{line}: {mine} imports {other}, which is no lower")
             elif (mine, theirs) in ONLY and other not in ONLY[mine, theirs]:
                 found.append(f"{where}:{line}: {mine} imports {other}, which it may not")
+            if mine != "cli" and other == "harness.io.console" and name.startswith("out"):
+                found.append(f"{where}:{line}: {mine} prints results, as commands alone may")
     return found
 
 

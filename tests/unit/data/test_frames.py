@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -79,6 +80,19 @@ def test_judgments_come_back_and_numbers_become_ids() -> None:
 )
 def test_what_is_no_run_is_refused(columns: dict[str, list[object]], fault: str) -> None:
     assert fault in message(lambda: h.Run.from_frame("r", pd.DataFrame(columns)))
+
+
+@pytest.mark.parametrize(
+    "rankings",
+    [{"a b": {"": 1.0}}, {"a": {"b\t0\t1\tmine\nc\tQ0\td": 1.0}}, {"": {"a": 1.0}}, {"a": {"b c": 1.0}}],
+)
+def test_ids_of_a_dictionary_cannot_be_columns_or_lines(rankings: dict[str, dict[str, float]]) -> None:
+    assert message(lambda: h.Run.from_dict("mine", rankings)) == "run mine: an id is empty or holds blanks"
+
+
+def test_scores_of_a_dictionary_are_numbers() -> None:
+    scores: Any = {"a": {"b": "high"}}
+    assert message(lambda: h.Run.from_dict("mine", scores)).startswith("run mine: could not convert string to float")
 
 
 def test_pytrec_eval_and_grades_that_are_not_whole() -> None:

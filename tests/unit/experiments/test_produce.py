@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -139,6 +140,18 @@ def test_a_name_that_is_unfit_for_a_file_is_refused(tmp_path: Path, mini: Collec
     found = message(lambda: make(system, task(mini), runs=tmp_path / "out"))
     assert "run tag '../escape' does not fit a file name" in found
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(("name", "docs"), [("../escape", [b"a"]), ("a b", [b"a"]), ("mine", [b"a", b"a"])])
+def test_a_run_that_is_none_is_not_written(tmp_path: Path, mini: Collection, name: str, docs: list[bytes]) -> None:
+    """Values that nothing has checked: their class takes any columns."""
+    before = make(Recorder("mine"), task(mini), runs=tmp_path / "out").path.read_bytes()
+    run = Run(name, ("M.1",), np.zeros(len(docs), np.int32), np.array(docs), np.ones(len(docs)))
+    with pytest.raises(HarnessError):
+        make(lambda _: run, task(mini), runs=tmp_path / "out")
+    kept = tmp_path / "out" / "mini-task1" / "mine.run"
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == {kept, beside(kept)}
+    assert kept.read_bytes() == before
 
 
 # The side file

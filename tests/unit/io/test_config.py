@@ -83,12 +83,16 @@ def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
 def test_an_unknown_name_without_a_near_one_is_answered_with_all() -> None:
     fault = message(lambda: config.load("system", "xyzzy"))
     assert fault == f"system 'xyzzy' is unknown; {suggestion('xyzzy', config.names('system'))}"
-    assert message(lambda: config.load("nothing", "x")) == "nothing 'x' is unknown; there is none"
+
+
+def test_an_unknown_group_is_an_error() -> None:
+    for ask in (lambda: config.names("colection"), lambda: config.load("colection", "mini-task1")):
+        assert message(ask) == "configuration group 'colection' is unknown; did you mean 'collection'?"
 
 
 def test_a_name_that_is_no_text_is_unknown() -> None:
     broken: Any = 5
-    assert message(lambda: config.load("nothing", broken)) == "nothing 5 is unknown; there is none"
+    assert message(lambda: config.load("sweep", broken)).startswith("sweep 5 is unknown; ")
 
 
 def test_a_missing_folder_of_the_user_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -181,6 +181,8 @@ def test_tie_bounds_are_said_to_be_unknown() -> None:
     assert without_diagnostics(scorer.measures) == ["AP", "RBP(p=0.5)"]
     alone = Scorer(scorer.qrels, PLAIN, measures=("RBP(p=0.5)",))
     assert alone.tie_spans(run_of({"t": [("a", 1.0), ("b", 1.0)]}), tied) == {}
+    worst, best = alone.tie_bounds(run_of({"t": [("a", 1.0), ("b", 1.0)]}))
+    assert (worst.measures, worst.values.shape) == (best.measures, best.values.shape) == ((), (1, 0))
 
 
 # Names.

@@ -46,6 +46,15 @@ def test_a_corpus_that_holds_everything_changes_nothing() -> None:
     )
 
 
+def test_a_measure_with_a_threshold_of_its_own_is_counted_by_it() -> None:
+    pytest.importorskip("ir_measures", reason="in the extra 'measures'")
+    _, coverage = restrict(QRELS, "abcde")
+    assert coverage.sentence(Protocol("p", ("AP(rel=3)", "AP", "nDCG", "P@5"), relevant_from=2)) == (
+        "judged and present: 8 of 8 pairs; 4 topics with a relevant document for nDCG, 3 for MAP and P@5, "
+        "2 for MAP(rel=3)"
+    )
+
+
 def test_a_corpus_that_holds_nothing() -> None:
     qrels, coverage = restrict(QRELS, [])
     assert (len(qrels), qrels.topics, coverage.present, coverage.judged) == (0, (), 0, {})
