@@ -100,6 +100,15 @@ def format_error(path: object, line: int, reason: str) -> FormatError:
     return FormatError([Problem(str(path), line, reason)])
 
 
+def several(names: Iterable[str]) -> tuple[str, ...]:
+    """Names as a tuple; a text is one name, whose letters are none.
+
+    >>> several("AP"), several(["AP", "P@5"])
+    (('AP',), ('AP', 'P@5'))
+    """
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
 @contextmanager
 def gather(faults: list[str]) -> Iterator[None]:
     """Keep the lines of a `HarnessError` instead of stopping at it, so that all faults of a file come together."""

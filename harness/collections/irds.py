@@ -48,14 +48,13 @@ def dataset(name: str, *needed: str) -> Any:  # noqa: ANN401  (a class that ir_d
 
 
 def files(name: str) -> tuple[Path, Path | None, int]:
-    """Judgments (TREC) and topics (JSON lines, if there are any) as files, and how many grades were below 0.
+    """Judgments (TREC) and topics (JSON lines, if there are any) as files, and how many have a grade below 0.
 
-    Such grades are written as 0, judged as not relevant. To trec_eval they are not relevant either, but for Bpref such
-    documents are not judged at all.
+    These are left out: a grade below 0 says that a document was seen and not judged, and trec_eval takes it so.
     """
     found = dataset(name, "qrels")
     judged = list(_read(name, found.qrels_iter()))
-    lines = [f"{row.query_id}\t0\t{row.doc_id}\t{max(0, row.relevance)}\n" for row in judged]
+    lines = [f"{row.query_id}\t0\t{row.doc_id}\t{row.relevance}\n" for row in judged if row.relevance >= 0]
     topics = None
     if found.has_queries():
         queries = ({"id": row.query_id, "title": _text(row)} for row in _read(name, found.queries_iter()))

@@ -159,7 +159,11 @@ def load_collection(name: str) -> Collection:
 
 def _of_ir_datasets(name: str) -> Collection:
     qrels, topics, below = irds.files(name)
-    note = (f"{below:,} judgments have a grade below 0, which counts as 0.",) if below else ()
+    note = (
+        (f"{below:,} judgments have a grade below 0 and are left out: such documents count as not judged.",)
+        if below
+        else ()
+    )
     return replace(local_collection(qrels, topics), name=irds.label(name), title=name, notes=note, where=name)
 
 

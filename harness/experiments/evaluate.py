@@ -16,7 +16,7 @@ from harness.io.console import track
 from harness.io.display import table_html
 from harness.scoring import compare as stats
 from harness.scoring.compare import Comparison
-from harness.scoring.measures import without_diagnostics
+from harness.scoring.measures import distributions, without_diagnostics
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance, provenance
 
@@ -250,4 +250,4 @@ def inputs(evaluation: Evaluation) -> Provenance:
     files |= {run.source or run.name: run.sha256 for run in evaluation.runs}
     if task.corpus is not None:
         files[f"corpus {task.corpus.name}"] = task.corpus.digest()
-    return provenance(files)
+    return provenance(files, libraries=distributions(task.scorer.measures))

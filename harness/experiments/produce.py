@@ -12,7 +12,7 @@ from harness.collections.corpus import Corpus
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run, parse_run
 from harness.data.written import run_text
-from harness.errors import HarnessError
+from harness.errors import HarnessError, several
 from harness.experiments.task import Task, judged_pool, present, training_judgments
 from harness.io.files import sha256, sha256_file, write_all
 from harness.store import artefacts, code, provenance, sidecar
@@ -148,7 +148,7 @@ def make(
 def _judgments(training: Sequence[str] | Qrels | None, task: Task) -> Qrels | None:
     """The training judgments, cut to what the corpus holds."""
     if training is not None and not isinstance(training, Qrels):
-        training = training_judgments(training) if training else None
+        training = training_judgments(several(training)) if training else None
     if training is None or task.corpus is None:
         return training
     cut, _ = present(training, task.corpus, task.keys)

@@ -14,7 +14,7 @@ from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Topics
 from harness.data.trec import Qrels
-from harness.errors import HarnessError
+from harness.errors import HarnessError, several
 from harness.io.files import sha256
 from harness.scoring.coverage import Coverage, restrict
 from harness.scoring.protocol import Protocol, load_protocol
@@ -91,7 +91,7 @@ def task(
     ids_are_keys = ids_are_keys or (corpus is not None and corpus.ids_are_keys)
     if deduplicate and keys is None and not ids_are_keys:
         keys = collection.keys() if own is None else own
-    wanted = tuple(measures) if measures else None
+    wanted = several(measures) or None
     scorer = collection.scorer(edition, chosen, measures=wanted, keys=keys, ids_are_keys=ids_are_keys)
     topics = collection.topics()
     if strange := set(scorer.qrels.topics) - topics.ids():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, several, suggestion
 from harness.io.files import write_all
 from harness.render import svg
 from harness.render.html import render_html
@@ -97,7 +97,7 @@ class Report(Content):
             A format is unknown, a value cannot be drawn, or the folder cannot be written to.
         """
         folder = Path(folder)
-        wanted = list(dict.fromkeys(formats))
+        wanted = list(dict.fromkeys(several(formats)))
         for name in wanted:
             if name not in FORMATS:
                 raise HarnessError(f"report format {name!r} is unknown; {suggestion(name, FORMATS)}")

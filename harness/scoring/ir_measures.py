@@ -28,6 +28,7 @@ Theirs = Any  # a measure or a provider of the library, which has no types
 MISSING = "ir_measures is not installed (pip install 'mathir-harness[measures]')"
 # Not pyndeval, whose measures need judgments of subtopics, nor accuracy, which divides by 0, nor ranx, which adds none.
 PROVIDERS = ("pytrec_eval", "cwl_eval", "compat", "msmarco", "gdeval")
+DISTRIBUTIONS = ("ir-measures", "pytrec-eval-terrier", "cwl-eval")  # whose versions belong to a value
 MOST = {"gdeval": 4}  # the largest gain that a provider takes
 LARGEST_GAIN = 1000  # for the others: trec_eval counts the documents of every gain up to the largest
 MEANS = {"AP": "MAP", "RR": "MRR"}

@@ -247,6 +247,12 @@ def without_diagnostics(names: Iterable[str]) -> list[str]:
     return [name for name in names if not parse_measure(name).diagnostic]
 
 
+def distributions(names: Iterable[str]) -> tuple[str, ...]:
+    """The distributions that compute those of the measures that are ir_measures'; none if there are none."""
+    theirs = any(parse_measure(name).function.__module__ == library.__name__ for name in names)
+    return library.DISTRIBUTIONS if theirs else ()
+
+
 def unbounded(names: Iterable[str]) -> list[str]:
     """Of those measures, the ones whose extremes over the orders of tied results are not known."""
     return [name for name in without_diagnostics(names) if not parse_measure(name).tie_bounds]

@@ -6,7 +6,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 
@@ -38,12 +38,15 @@ class Provenance:
         return Provenance("", {}, "", {name: sha for name, sha in self.files.items() if not name.endswith(made)})
 
 
-def provenance(files: Mapping[str, str], command: list[str] | None = None) -> Provenance:
-    """The provenance of a result made by this process; `command` defaults to the process's own."""
+def provenance(files: Mapping[str, str], command: list[str] | None = None, libraries: Iterable[str] = ()) -> Provenance:
+    """The provenance of a result made by this process; `command` defaults to the process's own.
+
+    `libraries` : distributions that had a part in this result, besides those that compute every one.
+    """
     # Hydra's commands set the program's name to `harness COMMAND`.
     name = sys.argv[0].split() if sys.argv[0].startswith("harness ") else ["harness"]
     arguments = command if command is not None else [*name, *sys.argv[1:]]
     versions = {"mathir-harness": __version__, "Python": platform.python_version()}
-    versions |= {name: metadata.version(name) for name in _LIBRARIES}
+    versions |= {name: metadata.version(name) for name in (*_LIBRARIES, *libraries)}
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     return Provenance(shlex.join(arguments), versions, machine, dict(files))

@@ -14,6 +14,7 @@ import pytest
 from process_tools import same_paths
 
 import harness as h
+from harness.experiments.evaluate import inputs
 
 ROOT = Path(h.__file__).parents[1]
 # But for the face itself, whose example is of data that is fetched.
@@ -50,6 +51,22 @@ def test_the_readmes_program_runs(
         [run, measure, "42"] for run in ("bm25-0.9", "bm25-1.2") for measure in ("nDCG", "AP")
     ]
     assert (tmp_path / "reports" / "bm25" / "index.html").is_file()
+
+
+def test_one_measure_or_format_may_stand_for_itself(tmp_path: Path) -> None:
+    evaluation = h.evaluate(h.task("mini-task1", measures="P@5"), ROOT / "runs/mini/mini-task1/overlap.run")
+    assert evaluation.scores[0].measures == ("P@5",)
+    assert sorted(h.report(evaluation).write(tmp_path, formats="md")) == ["md"]
+
+
+def test_measures_of_ir_measures_say_what_computed_them() -> None:
+    run = ROOT / "runs/mini/mini-task1/overlap.run"
+    versions = {
+        name: dict(inputs(h.evaluate(h.task("mini-task1", measures=name), run)).versions)
+        for name in ("AP", "RBP(p=0.8)")
+    }
+    added = versions["RBP(p=0.8)"].keys() - versions["AP"].keys()
+    assert added == {"ir-measures", "pytrec-eval-terrier", "cwl-eval"}
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
