@@ -24,12 +24,16 @@ def columns_of(table: DataFrame, names: Sequence[str], what: str) -> list[list[A
     Raises
     ------
     HarnessError
-        A column is missing, or a value of one is (NaN, None).
+        It is no frame, a column is missing or there twice, or a value of one is missing (NaN, None).
     """
+    if not hasattr(table, "columns"):
+        raise HarnessError(f"{what}: is a {type(table).__name__}, expected a pandas DataFrame")
     if lacking := [name for name in names if name not in table.columns]:
         known = [str(name) for name in table.columns]
         raise HarnessError(f"{what}: the frame has no column {lacking[0]!r}; {suggestion(lacking[0], known)}")
     for name in names:
+        if list(table.columns).count(name) > 1:
+            raise HarnessError(f"{what}: the frame has several columns {name!r}")
         missing = table[name].isna().to_numpy()
         if missing.any():
             raise HarnessError(f"{what}: column {name!r} has no value in row {int(missing.argmax())}")

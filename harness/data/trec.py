@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -30,6 +31,7 @@ Ids = npt.NDArray[np.bytes_]
 T = TypeVar("T")
 ROWS = 1 << 14  # lines worked on at a time, few enough to stay in the cache
 LARGEST_GRADE = 1 << 53  # whole numbers are exact up to here, and no sum of gains is infinite
+BLANK = re.compile("[\t-\r ]")  # what separates the columns of a file; a no-break space does not
 TAG = re.compile(r"\w[\w.+=,@()~#%-]{0,127}")
 TAG_RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
 
@@ -122,8 +124,7 @@ class Run:
     @staticmethod
     def from_dict(name: str, rankings: Mapping[str, Mapping[str, float]]) -> Run:
         """A run from topic -> document -> score, checked as a file is (errors name the line it would have)."""
-        lines = [f"{t}\tQ0\t{d}\t0\t{float(s)!r}\t{name}" for t, docs in rankings.items() for d, s in docs.items()]
-        return parse_run("\n".join(lines).encode(), f"run {name}", format="trec")
+        return _of_rows(name, lambda: _flat(rankings))
 
     def rank(self) -> Index:
         """The rank of each line in its topic, from 1: by score, equal scores in the order of the file."""
@@ -140,9 +141,10 @@ class Run:
     @staticmethod
     def from_frame(name: str, table: DataFrame) -> Run:
         """A run from the columns `query_id`, `doc_id`, `score` and, of formulas, `context`; checked as a file is."""
-        names = ["query_id", "doc_id", "score", *(["context"] if "context" in table.columns else [])]
-        columns = columns_of(table, names, f"run {name}")
-        return _checked(f"run {name}", lambda: run_from_columns(name, *columns))
+        what = f"run {name}"
+        names = ["query_id", "doc_id", "score", *(["context"] if "context" in getattr(table, "columns", ()) else [])]
+        columns = columns_of(table, names, what)
+        return _checked(what, lambda: run_from_columns(name, *columns, path=what))
 
     def to_ranx(self) -> ranx.Run:
         """The run as ranx has it. Needs `pip install 'mathir-harness[ranx]'`."""
@@ -162,9 +164,7 @@ class Run:
     @staticmethod
     def from_scored_docs(name: str, docs: Iterable[ScoredDoc]) -> Run:
         """A run from values with `query_id`, `doc_id` and `score`."""
-        rows = [(each.query_id, each.doc_id, each.score) for each in docs]
-        columns = list(zip(*rows, strict=True)) if rows else [(), (), ()]
-        return _checked(f"run {name}", lambda: run_from_columns(name, *columns))
+        return _of_rows(name, lambda: ((each.query_id, each.doc_id, each.score) for each in docs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +229,7 @@ class Qrels:
     @staticmethod
     def from_dict(edition: str, judgments: Mapping[str, Mapping[str, float]]) -> Qrels:
         """Judgments from topic -> document -> grade; grades may be any number from 0 up."""
-        return Qrels.from_rows(edition, [(t, d, g) for t, docs in judgments.items() for d, g in docs.items()])
+        return Qrels.from_rows(edition, _checked(f"judgments {edition}", lambda: list(_flat(judgments))))
 
     def frame(self) -> DataFrame:
         """`query_id`, `doc_id`, `relevance` (the grade, a float), in the order of the file."""
@@ -260,7 +260,9 @@ class Qrels:
     @staticmethod
     def from_judgments(edition: str, judgments: Iterable[Judgment]) -> Qrels:
         """Judgments from values with `query_id`, `doc_id` and `relevance`."""
-        return Qrels.from_rows(edition, [(each.query_id, each.doc_id, each.relevance) for each in judgments])
+        what = f"judgments {edition}"
+        rows = _checked(what, lambda: [(each.query_id, each.doc_id, each.relevance) for each in judgments])
+        return Qrels.from_rows(edition, rows)
 
     @staticmethod
     def from_rows(edition: str, rows: Sequence[tuple[object, object, float]]) -> Qrels:
@@ -268,7 +270,7 @@ class Qrels:
         what = f"judgments {edition}"
         _checked(what, lambda: _check_ids(row[:2] for row in rows))
         lines = _checked(what, lambda: [f"{topic}\t0\t{doc}\t{float(grade)!r}" for topic, doc, grade in rows])
-        return parse_qrels("\n".join(lines).encode(), what, edition=edition, whole=False)
+        return parse_qrels(_checked(what, "\n".join(lines).encode), what, edition=edition, whole=False)
 
 
 def _pairs(lines: Run | Qrels) -> dict[str, Any]:
@@ -287,11 +289,26 @@ def _library(name: str, extra: str) -> Any:  # noqa: ANN401  (a module)
         raise HarnessError(f"{name} is not installed; install it with: pip install 'mathir-harness[{extra}]'") from None
 
 
+def _flat(rows: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, str, float]]:
+    return ((topic, doc, value) for topic, docs in rows.items() for doc, value in docs.items())
+
+
+def _of_rows(name: str, rows: Callable[[], Iterable[tuple[object, object, float]]]) -> Run:
+    def make() -> Run:
+        columns: list[Any] = list(zip(*rows(), strict=True)) or [(), (), ()]
+        return run_from_columns(name, *columns, path=f"run {name}")
+
+    return _checked(f"run {name}", make)
+
+
 def _check_ids(columns: Iterable[Iterable[object]]) -> None:
     for column in columns:
         for field in column:
-            if isinstance(field, str) and (not field or field.split() != [field]):
-                raise ValueError("an id is empty or holds blanks")
+            if isinstance(field, str):
+                if BLANK.search(field) or not field or field.startswith("\ufeff"):
+                    raise ValueError("an id is empty or holds blanks")
+            elif isinstance(field, bool) or not isinstance(field, Integral):  # 1.0 or None would be other names
+                raise ValueError(f"an id is {field!r}, expected text or a whole number")
 
 
 def run_from_columns(
@@ -300,30 +317,43 @@ def run_from_columns(
     docs: Iterable[object],
     scores: Iterable[float],
     context: Iterable[object] | None = None,
+    *,
+    path: str = "run",
 ) -> Run:
     """A run from columns of one length, checked as a run file is (errors name the line that a row would have).
+
+    Parameters
+    ----------
+    path : what messages call it.
 
     Raises
     ------
     TypeError, ValueError
-        The columns are of unequal length, an id is empty or holds blanks, a score is no number.
+        The columns are of unequal length, an id is empty, holds blanks or is neither text nor a whole number, a score
+        is no number.
     FormatError
         As `parse_run`.
     """
-    third = docs if context is None else context
-    columns = [list(column) for column in (topics, docs, third)]
+    if not isinstance(name, str):
+        raise TypeError(f"the name is {name!r}, expected text")
+    columns = [list(column) for column in ((topics, docs) if context is None else (topics, docs, context))]
     _check_ids(columns)
-    rows = zip(*columns, scores, strict=True)
-    lines = [f"{topic}\t{doc}\t{post}\t0\t{float(score)!r}\t{name}" for topic, doc, post, score in rows]
-    run = parse_run("\n".join(lines).encode(), "run", name=name, format="arqmath-task2")
-    return run if context is not None else replace(run, context=None)
+    values = [float(score) for score in scores]
+    if context is None:
+        rows = zip(*columns, values, strict=True)
+        lines = [f"{topic}\tQ0\t{doc}\t0\t{score!r}\t-" for topic, doc, score in rows]
+    else:
+        with_posts = zip(*columns, values, strict=True)
+        lines = [f"{topic}\t{doc}\t{post}\t0\t{score!r}\t-" for topic, doc, post, score in with_posts]
+    layout = "trec" if context is None else "arqmath-task2"
+    return parse_run("\n".join(lines).encode(), path, name=name, format=layout)
 
 
 def _checked(what: str, make: Callable[[], T]) -> T:
     """What `make` gives; values that cannot be a run or judgments are an error that says `what` they are of."""
     try:
         return make()
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise HarnessError(f"{what}: {error}") from None
 
 
