@@ -81,6 +81,8 @@ def task(
     >>> found.scorer.measures, found.coverage.complete
     (('nDCG@10', 'AP'), True)
     """
+    if isinstance(measures, str):
+        raise HarnessError(f"measures: got the text {measures!r}, expected a list such as ['nDCG', 'P@10']")
     collection = load_collection(collection) if isinstance(collection, str) else collection
     corpus = load_corpus(corpus) if isinstance(corpus, str) else corpus
     chosen = protocol if isinstance(protocol, Protocol) else load_protocol(protocol or collection.protocol)
