@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from harness.io.extensions import Extension
 
-_LEFT = (typer.TyperException, typer.Exit, typer.Abort, BrokenPipeError)  # which `main` understands
+_LEFT = (typer.TyperException, typer.Exit, typer.Abort, BrokenPipeError, SystemExit)  # which `main` understands
 
 
 class Commands(TyperGroup):

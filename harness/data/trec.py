@@ -6,15 +6,14 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.data.columns import Floats, Ids, Index, Words, duplicates, line_ends, pair_hashes, strings
-from harness.data.frames import columns_of, frame
+from harness.data.frames import Judgment, ScoredDoc, check_ids, checked, columns_of, flat, frame, library
 from harness.data.layouts import FORMATS, read_columns, run_format
 from harness.data.tables import Faults, Groups, IdColumn, LineNumbers, Table, check_text, tables
 from harness.errors import HarnessError, Problem
@@ -25,38 +24,9 @@ if TYPE_CHECKING:
     import ranx
     from pandas import DataFrame
 
-T = TypeVar("T")
 LARGEST_GRADE = 1 << 53  # whole numbers are exact up to here, and no sum of gains is infinite
 TAG = re.compile(r"\w[\w.+=,@()~#%-]{0,127}")
 TAG_RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
-
-
-class Line(Protocol):
-    """What ir_measures and ir_datasets have a line of a run or of judgments by."""
-
-    @property
-    def query_id(self) -> str:
-        """The topic."""
-
-    @property
-    def doc_id(self) -> str:
-        """The document."""
-
-
-class ScoredDoc(Line, Protocol):
-    """A line of a run."""
-
-    @property
-    def score(self) -> float:
-        """Higher is better."""
-
-
-class Judgment(Line, Protocol):
-    """A judgment."""
-
-    @property
-    def relevance(self) -> int:
-        """The grade."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +89,7 @@ class Run:
     @staticmethod
     def from_dict(name: str, rankings: Mapping[str, Mapping[str, float]]) -> Run:
         """A run from topic -> document -> score, checked as a file is (errors name the line it would have)."""
-        what, rows = f"run {name}", [(t, d, s) for t, docs in rankings.items() for d, s in docs.items()]
-        _checked(what, lambda: _check_ids([rankings, *rankings.values()]))
-        lines = _checked(what, lambda: [f"{t}\tQ0\t{d}\t0\t{float(s)!r}\t{name}" for t, d, s in rows])
-        return parse_run("\n".join(lines).encode(), what, format="trec")
+        return _of_rows(name, lambda: flat(rankings))
 
     def rank(self) -> Index:
         """The rank of each line in its topic, from 1: by score, equal scores in the order of the file."""
@@ -139,13 +106,14 @@ class Run:
     @staticmethod
     def from_frame(name: str, table: DataFrame) -> Run:
         """A run from the columns `query_id`, `doc_id`, `score` and, of formulas, `context`; checked as a file is."""
-        names = ["query_id", "doc_id", "score", *(["context"] if "context" in table.columns else [])]
-        columns = columns_of(table, names, f"run {name}")
-        return _checked(f"run {name}", lambda: run_from_columns(name, *columns))
+        what = f"run {name}"
+        names = ["query_id", "doc_id", "score", *(["context"] if "context" in getattr(table, "columns", ()) else [])]
+        columns = columns_of(table, names, what)
+        return checked(what, lambda: run_from_columns(name, *columns, path=what))
 
     def to_ranx(self) -> ranx.Run:
         """The run as ranx has it. Needs `pip install 'mathir-harness[ranx]'`."""
-        return _library("ranx", "ranx").Run(self.to_dict(), name=self.name)
+        return library("ranx", "ranx").Run(self.to_dict(), name=self.name)
 
     @staticmethod
     def from_ranx(run: ranx.Run, name: str | None = None) -> Run:
@@ -154,16 +122,14 @@ class Run:
 
     def scored_docs(self) -> Iterator[ir_measures.ScoredDoc]:
         """The lines as ir_measures (and ir_datasets) have them. Needs `pip install 'mathir-harness[measures]'`."""
-        kind = _library("ir_measures", "measures").ScoredDoc
+        kind = library("ir_measures", "measures").ScoredDoc
         for topic, doc, score in zip(self.topic.tolist(), self.doc.tolist(), self.score.tolist(), strict=True):
             yield kind(self.topics[topic], doc.decode(), score)
 
     @staticmethod
     def from_scored_docs(name: str, docs: Iterable[ScoredDoc]) -> Run:
         """A run from values with `query_id`, `doc_id` and `score`."""
-        rows = [(each.query_id, each.doc_id, each.score) for each in docs]
-        columns = list(zip(*rows, strict=True)) if rows else [(), (), ()]
-        return _checked(f"run {name}", lambda: run_from_columns(name, *columns))
+        return _of_rows(name, lambda: ((each.query_id, each.doc_id, each.score) for each in docs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +194,7 @@ class Qrels:
     @staticmethod
     def from_dict(edition: str, judgments: Mapping[str, Mapping[str, float]]) -> Qrels:
         """Judgments from topic -> document -> grade; grades may be any number from 0 up."""
-        return Qrels.from_rows(edition, [(t, d, g) for t, docs in judgments.items() for d, g in docs.items()])
+        return Qrels.from_rows(edition, checked(f"judgments {edition}", lambda: list(flat(judgments))))
 
     def frame(self) -> DataFrame:
         """`query_id`, `doc_id`, `relevance` (the grade, a float), in the order of the file."""
@@ -242,7 +208,7 @@ class Qrels:
 
     def to_ranx(self) -> ranx.Qrels:
         """The judgments as ranx has them; grades must be whole. Needs `pip install 'mathir-harness[ranx]'`."""
-        return _library("ranx", "ranx").Qrels(self.to_dict())
+        return library("ranx", "ranx").Qrels(self.to_dict())
 
     @staticmethod
     def from_ranx(edition: str, qrels: ranx.Qrels) -> Qrels:
@@ -251,7 +217,7 @@ class Qrels:
 
     def judgments(self) -> Iterator[ir_measures.Qrel]:
         """The judgments as ir_measures (and ir_datasets) have them; grades must be whole."""
-        kind = _library("ir_measures", "measures").Qrel
+        kind = library("ir_measures", "measures").Qrel
         for topic, docs in self.to_dict().items():
             for doc, grade in docs.items():
                 yield kind(topic, doc, grade)
@@ -259,15 +225,17 @@ class Qrels:
     @staticmethod
     def from_judgments(edition: str, judgments: Iterable[Judgment]) -> Qrels:
         """Judgments from values with `query_id`, `doc_id` and `relevance`."""
-        return Qrels.from_rows(edition, [(each.query_id, each.doc_id, each.relevance) for each in judgments])
+        what = f"judgments {edition}"
+        rows = checked(what, lambda: [(each.query_id, each.doc_id, each.relevance) for each in judgments])
+        return Qrels.from_rows(edition, rows)
 
     @staticmethod
     def from_rows(edition: str, rows: Sequence[tuple[object, object, float]]) -> Qrels:
         """Judgments from (topic, document, grade); checked as a file is."""
         what = f"judgments {edition}"
-        _checked(what, lambda: _check_ids(row[:2] for row in rows))
-        lines = _checked(what, lambda: [f"{topic}\t0\t{doc}\t{float(grade)!r}" for topic, doc, grade in rows])
-        return parse_qrels("\n".join(lines).encode(), what, edition=edition, whole=False)
+        checked(what, lambda: check_ids(row[:2] for row in rows))
+        lines = checked(what, lambda: [f"{topic}\t0\t{doc}\t{float(grade)!r}" for topic, doc, grade in rows])
+        return parse_qrels(checked(what, "\n".join(lines).encode), what, edition=edition, whole=False)
 
 
 def _pairs(lines: Run | Qrels) -> dict[str, Any]:
@@ -279,18 +247,12 @@ def _decoded(ids: Ids) -> list[str]:
     return [name.decode() for name in ids.tolist()]
 
 
-def _library(name: str, extra: str) -> Any:  # noqa: ANN401  (a module)
-    try:
-        return import_module(name)
-    except ModuleNotFoundError:
-        raise HarnessError(f"{name} is not installed; install it with: pip install 'mathir-harness[{extra}]'") from None
+def _of_rows(name: str, rows: Callable[[], Iterable[tuple[object, object, float]]]) -> Run:
+    def make() -> Run:
+        columns: list[Any] = list(zip(*rows(), strict=True)) or [(), (), ()]
+        return run_from_columns(name, *columns, path=f"run {name}")
 
-
-def _check_ids(columns: Iterable[Iterable[object]]) -> None:
-    for column in columns:
-        for field in column:
-            if isinstance(field, str) and (not field or field.split() != [field]):
-                raise ValueError("an id is empty or holds blanks")
+    return checked(f"run {name}", make)
 
 
 def run_from_columns(
@@ -299,31 +261,36 @@ def run_from_columns(
     docs: Iterable[object],
     scores: Iterable[float],
     context: Iterable[object] | None = None,
+    *,
+    path: str = "run",
 ) -> Run:
     """A run from columns of one length, checked as a run file is (errors name the line that a row would have).
+
+    Parameters
+    ----------
+    path : what messages call it.
 
     Raises
     ------
     TypeError, ValueError
-        The columns are of unequal length, an id is empty or holds blanks, a score is no number.
+        The columns are of unequal length, an id is empty, holds blanks or is neither text nor a whole number, a score
+        is no number.
     FormatError
         As `parse_run`.
     """
-    third = docs if context is None else context
-    columns = [list(column) for column in (topics, docs, third)]
-    _check_ids(columns)
-    rows = zip(*columns, scores, strict=True)
-    lines = [f"{topic}\t{doc}\t{post}\t0\t{float(score)!r}\t{name}" for topic, doc, post, score in rows]
-    run = parse_run("\n".join(lines).encode(), "run", name=name, format="arqmath-task2")
-    return run if context is not None else replace(run, context=None)
-
-
-def _checked(what: str, make: Callable[[], T]) -> T:
-    """What `make` gives; values that cannot be a run or judgments are an error that says `what` they are of."""
-    try:
-        return make()
-    except (TypeError, ValueError) as error:
-        raise HarnessError(f"{what}: {error}") from None
+    if not isinstance(name, str):
+        raise TypeError(f"the name is {name!r}, expected text")
+    columns = [list(column) for column in ((topics, docs) if context is None else (topics, docs, context))]
+    check_ids(columns)
+    values = [float(score) for score in scores]
+    if context is None:
+        rows = zip(*columns, values, strict=True)
+        lines = [f"{topic}\tQ0\t{doc}\t0\t{score!r}\t-" for topic, doc, score in rows]
+    else:
+        with_posts = zip(*columns, values, strict=True)
+        lines = [f"{topic}\t{doc}\t{post}\t0\t{score!r}\t-" for topic, doc, post, score in with_posts]
+    layout = "trec" if context is None else "arqmath-task2"
+    return parse_run("\n".join(lines).encode(), path, name=name, format=layout)
 
 
 def parse_run(

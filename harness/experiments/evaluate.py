@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.data.frames import frame, joined
 from harness.data.trec import TAG, TAG_RULE, Run, read_run
-from harness.errors import FormatError, HarnessError, Problem
+from harness.errors import FormatError, HarnessError, Problem, several
 from harness.experiments.task import Task
 from harness.io.console import track
 from harness.io.display import table_html
@@ -141,7 +141,7 @@ def evaluate(task: Task, *runs: Run | str | Path) -> Evaluation:
     FormatError
         With the problems of all files together.
     HarnessError
-        There are no runs, or two of one name.
+        There are no runs, two of one name, or one that answers a topic that the collection lacks.
 
     Examples
     --------
@@ -150,12 +150,21 @@ def evaluate(task: Task, *runs: Run | str | Path) -> Evaluation:
     >>> h.evaluate(h.task("mini-task1"), run).scores[0].n("nDCG")
     42
     """
+    if not isinstance(task, Task):
+        raise HarnessError(f"evaluate: got {task!r:.60}, expected what harness.task gives")
+    for run in runs:
+        if not isinstance(run, Run | str | Path):
+            raise HarnessError(f"evaluate: got a {type(run).__name__}, expected runs, each a Run or the path of a file")
     files = [Path(run) for run in runs if not isinstance(run, Run)]
-    read = iter(read_runs(files, known_topics=task.collection.known_topics()) if files else ())
+    known = task.collection.known_topics()
+    read = iter(read_runs(files, known_topics=known) if files else ())
     values = tuple(run if isinstance(run, Run) else next(read) for run in runs)
     if not values:
         raise HarnessError("evaluate: needs a run or more")
     check_names(values)
+    for run in values:  # as of the files
+        if known is not None and (strange := [topic for topic in run.topics if topic not in known]):
+            raise HarnessError(f"run {run.name}: topic {strange[0]!r} is not among the collection's topics")
     scorer = task.scorer
     scores = tuple(scorer(run) for run in track(values, "scoring runs"))
     pairs = list(zip(values, scores, strict=True))
@@ -205,7 +214,7 @@ def compare(
     found = stats.compare(
         independent(evaluation),
         baseline,
-        measures=measures or without_diagnostics(evaluation.scores[0].measures),
+        measures=several(measures) or without_diagnostics(evaluation.scores[0].measures),
         alpha=alpha,
         family=family,
         test=test,

@@ -18,7 +18,7 @@ from harness.io.files import sha256, sha256_file, write_all
 from harness.store import artefacts, code, provenance, sidecar
 from harness.store.cost import measuring
 from harness.systems.base import MARK, Pool, Request, System
-from harness.systems.build import Built, load_system
+from harness.systems.build import Built, guarded, load_system
 
 Say = Callable[[str], None]
 
@@ -133,16 +133,17 @@ def make(
     marked = run.name.endswith(MARK)
     name = f"{run.name.removesuffix(MARK)}{suffix}{MARK if shared or marked else ''}"
     layout = "trec" if run.context is None else "arqmath-task2"
-    content = run_text(replace(run, name=name), format=layout)
+    # As it is read back, before anything is written: what is no run must not take the place of one.
     path = runs / collection / f"{name}.run"
-    # Of the text, not of the file, which another process may have replaced; and first, so that a run that is none
-    # replaces nothing.
-    read = parse_run(content.encode(), str(path), format=layout)
+    content = guarded(f"system {built.name}", lambda: run_text(replace(run, name=name), format=layout))
+    read_back = parse_run(content.encode(), str(path), format=layout)
+    if len(read_back) != len(run) or set(read_back.doc.tolist()) != set(run.doc.tolist()):
+        raise HarnessError(f"system {built.name}: an id of its run is empty or holds blanks")
     made = sidecar.Made(key, spec, meter, provenance.provenance({}))
-    checksum = sha256(content.encode())
-    side = sidecar.text(made, name=name, sha256=checksum, layout=layout, collection=collection)
+    side = sidecar.text(made, name=name, sha256=read_back.sha256, layout=layout, collection=collection)
     write_all({path: content, sidecar.beside(path): side})
-    return Produced(read, path, key, reused=False, basis=basis)
+    # Not read from the file: another process may have put a run of the same name there meanwhile.
+    return Produced(read_back, path, key, reused=False, basis=basis)
 
 
 def _judgments(training: Sequence[str] | Qrels | None, task: Task) -> Qrels | None:

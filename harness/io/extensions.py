@@ -20,6 +20,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.io import interrupt
+from harness.io.console import NO_READER
 
 NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")  # module:function
 _FOLDER = re.compile(r"(?P<package>[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?::(?P<folder>[\w-]+(?:[./][\w-]+)*))?")
@@ -149,14 +150,16 @@ def guarded(what: str, passed: tuple[type[BaseException], ...] = ()) -> Iterator
         raise
     except passed:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # what reads or is imported does not end the program
+        if isinstance(error, SystemExit) and error.code == NO_READER:
+            raise
         if interrupt.stopping():  # only what some library made of it
             raise KeyboardInterrupt from None
         said = " ".join("".join(traceback.format_exception_only(error)[-1:]).split())
         raise HarnessError(f"{what}: {said}{_place(error)}") from error
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """Where in the code of others an error was raised: in the folder of the file that was called first."""
     frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     frames = [frame for frame in frames if not any(part in frame[0] for part in _BEFORE)]

@@ -16,13 +16,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from harness.data.columns import Floats
 from harness.errors import HarnessError, suggestion
-from harness.scoring.rankings import Function, Judged, Measure, Ranked
+from harness.scoring.rankings import Judged, Measure, Ranked
 
 Theirs = Any  # a measure or a provider of the library, which has no types
 MISSING = "ir_measures is not installed (pip install 'mathir-harness[measures]')"
@@ -100,7 +101,7 @@ def find(text: str) -> Measure | str:
     measure = type(registered)(**given, **({"rel": 1} if binary else {}))
     return Measure(
         full,
-        _function(spelling, measure, *_provider(text, measure), binary),
+        _Computed(spelling, measure, _provider(text, measure), binary),
         graded=not binary,
         needs_relevant=name not in COUNTS,
         primed=name != "Bpref",
@@ -156,13 +157,13 @@ def _checked(text: str, given: Mapping[str, Any], registered: Theirs) -> dict[st
     return out
 
 
-def _provider(text: str, measure: Theirs) -> tuple[str, Theirs]:
-    """The name and the provider by which the library computes a measure here."""
+def _provider(text: str, measure: Theirs) -> str:
+    """The name of the provider by which the library computes a measure here."""
     lacking = []
     for name, provider in _providers():
         if provider.supports(measure):
             if provider.is_available():
-                return name, provider
+                return name
             lacking.append(f"{name} ({provider.install_instructions()})")
     if lacking:
         raise HarnessError(f"measure {text!r}: ir_measures computes it by {' or '.join(lacking)}, which is not here")
@@ -175,10 +176,26 @@ def _provider(text: str, measure: Theirs) -> tuple[str, Theirs]:
     raise HarnessError(f"measure {text!r}: ir_measures computes it, if at all, by none of {', '.join(PROVIDERS)}")
 
 
-def _function(name: str, measure: Theirs, provider_name: str, provider: Theirs, binary: bool) -> Function:
-    most = MOST.get(provider_name, LARGEST_GAIN)
+@dataclass(frozen=True)
+class _Computed:
+    """The function of a measure of the library: a value, so that scores can be pickled.
 
-    def function(ranked: Ranked, judged: Judged, k: int | None) -> Floats:  # the cut is the measure's own already
+    Attributes
+    ----------
+    name, measure : how it is spelt, and the library's own.
+    provider : the name of the library's provider that computes it.
+    binary : whether its judgments are 0 and 1.
+    """
+
+    name: str
+    measure: Theirs
+    provider: str
+    binary: bool
+
+    def __call__(self, ranked: Ranked, judged: Judged, k: int | None) -> Floats:  # the cut is the measure's own already
+        import ir_measures
+
+        name, binary, most = self.name, self.binary, MOST.get(self.provider, LARGEST_GAIN)
         values = np.zeros(ranked.topics)
         if not ranked.topic.size:
             return values
@@ -186,17 +203,15 @@ def _function(name: str, measure: Theirs, provider_name: str, provider: Theirs, 
         if not binary and (wrong := gains[(gains != np.floor(gains)) | (gains > most) | (gains < 0)]).size:
             raise HarnessError(
                 f"measure {name}: a gain is {wrong[0]:g}, "
-                f"ir_measures ({provider_name}) takes whole numbers up to {most}"
+                f"ir_measures ({self.provider}) takes whole numbers up to {most}"
             )
         qrels, run = _prepared(ranked, judged, binary)
         try:
-            for found in provider.evaluator([measure], qrels).iter_calc(run):
+            for found in ir_measures.providers.registry[self.provider].evaluator([self.measure], qrels).iter_calc(run):
                 values[int(found.query_id)] = found.value
         except Exception as error:  # whatever the library and its providers raise
-            raise HarnessError(f"measure {name}: ir_measures ({provider_name}) raises {error!r}") from error
+            raise HarnessError(f"measure {name}: ir_measures ({self.provider}) raises {error!r}") from error
         return values
-
-    return function
 
 
 def _prepared(

@@ -31,6 +31,11 @@ class Ranked:
     judged: Bools
     topics: int
 
+    def __post_init__(self) -> None:
+        # All measures are given the same arrays: one that writes into them would change the others.
+        for values in (self.topic, self.rank, self.gain, self.relevant, self.judged):
+            values.setflags(write=False)
+
     def total(self, values: Floats | Bools, k: int | None = None) -> Floats:
         """Sums over the first k results of each topic, shape (topics,)."""
         head = self.head(k)
@@ -49,14 +54,18 @@ class Ranked:
     @cached_property
     def judged_so_far(self) -> Index:
         """How many judged results stand at or above each result in its topic."""
-        return self.rank + 1 if self.judged.all() else self._running(self.judged)
+        return _fixed(self.rank + 1) if self.judged.all() else self._running(self.judged)
 
     def _running(self, flags: Bools) -> Index:
         count = np.cumsum(flags)
         starts = np.searchsorted(self.topic, np.arange(self.topics))
         before = np.concatenate(([0], count))[starts]
-        out: Index = count - before[self.topic]
-        return out
+        return _fixed(count - before[self.topic])
+
+
+def _fixed(values: Index) -> Index:
+    values.setflags(write=False)
+    return values
 
 
 @dataclass(frozen=True)
@@ -73,6 +82,10 @@ class Judged:
     relevant: Index
     nonrelevant: Index
     ideal: Ranked
+
+    def __post_init__(self) -> None:
+        _fixed(self.relevant)
+        _fixed(self.nonrelevant)
 
 
 Function = Callable[[Ranked, Judged, int | None], Floats]

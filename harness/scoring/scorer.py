@@ -206,11 +206,19 @@ class Scorer:
             values = measure.function(ranked, judged, measure.k)
         except HarnessError:
             raise
-        except Exception as error:  # a measure may be of another package
+        except (Exception, SystemExit) as error:  # a measure may be of another package
             raise system_raised(f"measure {measure}", error) from error
         if np.shape(values) != (ranked.topics,):
             raise HarnessError(f"measure {measure}: values of shape {np.shape(values)}, expected {(ranked.topics,)}")
-        out = np.array(values, dtype=np.float64)
+        wrong = f"measure {measure}: gave a value that is infinite or complex, expected finite numbers"
+        if np.iscomplexobj(values):
+            raise HarnessError(wrong)
+        try:
+            out = np.array(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise HarnessError(f"measure {measure}: values are no numbers") from None
+        if np.isinf(out).any():
+            raise HarnessError(wrong)
         if self.protocol.topics == "answered":
             missing = np.ones(ranked.topics, dtype=bool)
             missing[of_run[of_run >= 0]] = False

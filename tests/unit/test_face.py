@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import pickle
 import re
 import subprocess
 import sys
@@ -104,3 +105,29 @@ def test_every_example_in_a_docstring_holds(path: Path, tmp_path: Path, monkeypa
         runner.run(test, out=said.append)
     assert runner.tries > 0
     assert not said, "".join(said)
+
+
+def test_a_run_of_topics_that_the_collection_lacks_is_refused_as_its_file_is() -> None:
+    run = h.Run.from_dict("mixed", {"M.1": {"a1088": 1.0}, "Z.1": {"q": 1.0}})
+    with pytest.raises(h.HarnessError, match=r"run mixed: topic 'Z\.1' is not among the collection's topics"):
+        h.evaluate(h.task("mini-task1"), run)
+
+
+def test_careless_arguments_are_one_line() -> None:
+    task = h.task("mini-task1")
+    run = h.Run.from_dict("mine", {"M.1": {"a1088": 1.0}})
+    for call, said in (
+        (lambda: h.evaluate("mini-task1", run), "evaluate: got 'mini-task1'"),  # type: ignore[arg-type]
+        (lambda: h.evaluate(task, [run]), "evaluate: got a list"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(h.HarnessError, match=said):
+            call()
+
+
+def test_scores_of_measures_of_ir_measures_can_be_pickled() -> None:
+    pytest.importorskip("ir_measures")
+    run = h.Run.from_dict("mine", {"M.1": {"a1088": 1.0}})
+    found = h.evaluate(h.task("mini-task1", measures=["RBP(p=0.8)", "AP(rel=2)"]), run)
+    again = pickle.loads(pickle.dumps(found))  # noqa: S301
+    assert again.frame().equals(found.frame())
+    assert again.task.scorer(run).values.tolist() == found.scores[0].values.tolist()

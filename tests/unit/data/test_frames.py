@@ -75,7 +75,7 @@ def test_judgments_come_back_and_numbers_become_ids() -> None:
         ({"query_id": ["1", "1"], "doc_id": ["a", "b"], "score": [1, math.nan]}, "'score' has no value in row 1"),
         ({"query_id": ["1"], "doc_id": ["a b"], "score": [1]}, "run r: an id is empty or holds blanks"),
         ({"query_id": ["1", "1"], "doc_id": ["a", "a"], "score": [1, 2]}, "document 'a' of topic '1' is on line 1"),
-        ({"query_id": ["1"], "doc_id": ["a"], "score": [math.inf]}, "run:1: score"),
+        ({"query_id": ["1"], "doc_id": ["a"], "score": [math.inf]}, "run r:1: score"),
     ],
 )
 def test_what_is_no_run_is_refused(columns: dict[str, list[object]], fault: str) -> None:
@@ -161,3 +161,32 @@ def test_a_notebook_shows_the_tables_of_the_report() -> None:
         assert f"{row.difference:.4f}" in tests
     hostile = h.Run.from_dict("a", {"M.1": {"<script>": 1.0}})
     assert "<script>" not in h.evaluate(h.task("mini-task1"), hostile)._repr_html_()
+
+
+WRONG_IDS = ("", "d 1", "d1\t0\t1.0\tm\nB\tQ0\td2", None, b"d", 1.0, True, ("d",), "\ufeffd", "\ud800")
+
+
+@pytest.mark.parametrize("wrong", WRONG_IDS)
+def test_an_id_never_becomes_another_one(wrong: object) -> None:
+    for pair in ((wrong, "d"), ("A", wrong), (wrong, "d 1")):
+        message(lambda pair=pair: h.Run.from_dict("m", {pair[0]: {pair[1]: 1.0}}))
+        message(lambda pair=pair: h.Qrels.from_dict("m", {pair[0]: {pair[1]: 1.0}}))
+
+
+def test_ids_are_text_or_whole_numbers_and_may_hold_a_no_break_space() -> None:
+    assert h.Run.from_dict("m", {1: {np.int64(2): 1.0}}).to_dict() == {"1": {"2": 1.0}}  # type: ignore[dict-item]
+    run = h.Run.from_dict("m", {"A": {"a\u00a0b": 1.0}})
+    assert h.Run.from_frame("m", run.frame()).to_dict() == run.to_dict()
+
+
+@pytest.mark.parametrize("wrong", [None, 5, [1], {"A": ["d"]}, {"A": {"d": None}}, {"A": {"d": 10**400}}])
+def test_what_is_no_dictionary_of_scores_is_one_line(wrong: object) -> None:
+    assert message(lambda: h.Run.from_dict("m", wrong)).startswith("run m: ")  # type: ignore[arg-type]
+    assert message(lambda: h.Qrels.from_dict("m", wrong)).startswith("judgments m: ")  # type: ignore[arg-type]
+    assert message(lambda: h.Run.from_scored_docs("m", [wrong])).startswith("run m: ")  # type: ignore[list-item]
+    assert message(lambda: h.Run.from_frame("m", wrong)).startswith("run m: ")  # type: ignore[arg-type]
+
+
+def test_a_column_that_is_there_twice_is_refused() -> None:
+    table = pd.DataFrame([["A", "d", 1.0, 2.0]], columns=["query_id", "doc_id", "score", "score"])
+    assert message(lambda: h.Run.from_frame("m", table)) == "run m: the frame has several columns 'score'"

@@ -138,7 +138,7 @@ def test_the_pool_of_formulas_is_that_of_the_judged_visual_ids(tmp_path: Path) -
 def test_a_name_that_is_unfit_for_a_file_is_refused(tmp_path: Path, mini: Collection) -> None:
     system = Recorder(name="../escape")
     found = message(lambda: make(system, task(mini), runs=tmp_path / "out"))
-    assert "run tag '../escape' does not fit a file name" in found
+    assert "'../escape' does not fit a file name" in found
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -406,3 +406,35 @@ def test_judgments_are_cut_to_what_the_corpus_holds(conf: Conf, tmp_path: Path) 
     assert message(lambda: present(Qrels.from_dict("q", {"T1": {"z": 1.0}}), corpus, None)) == (
         "corpus docs: holds none of the 1 judged documents (such as 'z'); choose a corpus that the judgments speak of"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "topics", "topic", "docs", "scores"),
+    [
+        ("../../evil", ("M.1",), [0], [b"a1"], [1.0]),
+        ("mine", ("M.1",), [0], [b"a 1"], [1.0]),
+        ("mine", ("M.1",), [0], [b"a\t1\t1.0\tmine\nM.2\tQ0\tb"], [1.0]),  # which would be two lines
+        ("mine", ("M.1",), [0, 0], [b"a1", b"a1"], [1.0, 2.0]),
+        ("mine", ("M.1",), [0], [b"a1"], [float("nan")]),
+        ("mine", ("M.1",), [7], [b"a1"], [1.0]),
+        ("mine", (), [], [], []),
+    ],
+)
+def test_what_is_no_run_is_not_written(
+    tmp_path: Path,
+    mini: Collection,
+    name: str,
+    topics: tuple[str, ...],
+    topic: list[int],
+    docs: list[bytes],
+    scores: list[float],
+) -> None:
+    good = Run.from_dict("mine", {"M.1": {"a1007": 1.0}})
+    before = make(lambda _: good, task(mini), runs=tmp_path / "deep" / "runs").path
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    wrong = Run(
+        name, topics, np.array(topic, dtype=np.int32), np.array(docs, dtype=np.bytes_), np.array(scores, dtype=float)
+    )
+    message(lambda: make(lambda _: wrong, task(mini), runs=tmp_path / "deep" / "runs"))
+    assert files == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert before in files

@@ -162,3 +162,8 @@ def test_errors_of_others_become_one_line_and_ours_stay() -> None:
     assert message(lambda: fails(HarnessError("f:1: wrong"))) == "f:1: wrong"
     with pytest.raises(KeyError):
         fails(KeyError("left"))
+
+
+def test_the_code_of_others_does_not_end_the_program() -> None:
+    with pytest.raises(HarnessError, match="a reader: SystemExit: 3"), extensions.guarded("a reader"):
+        sys.exit(3)

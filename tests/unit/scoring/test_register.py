@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,3 +150,29 @@ def test_the_example_of_register_holds() -> None:
     assert doctest.testmod(m).failed == 0
     with pytest.raises(HarnessError):
         parse_measure("MyERR")
+
+
+def spoils(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
+    ranked.gain[:] = 0
+    return np.zeros(ranked.topics)
+
+
+def ends(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
+    raise SystemExit(0)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (spoils, "measure Mine: ValueError: assignment destination is read-only"),
+        (ends, "measure Mine: SystemExit: 0"),
+        (lambda ranked, *_: np.full(ranked.topics, np.inf), "measure Mine: gave a value that is infinite or complex"),
+        (lambda ranked, *_: np.full(ranked.topics, 1j), "measure Mine: gave a value that is infinite or complex"),
+        (lambda ranked, *_: ["high"] * ranked.topics, "measure Mine: values are no numbers"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_a_measure_spoils_no_other_one_and_gives_numbers(function: Any, said: str) -> None:  # noqa: ANN401
+    register(Measure("Mine", function, graded=True))
+    with pytest.raises(HarnessError, match=said):
+        one("a:2 b:1", {"a": 2, "b": 1}, replace(PLAIN, measures=("Mine", "nDCG")))
