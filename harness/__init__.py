@@ -30,7 +30,7 @@ _PLACES = {
     "scoring.protocol": "Protocol load_protocol",
     "scoring.rankings": "Measure",
     "scoring.scores": "Scores",
-    "systems.base": "System",
+    "systems.base": "Request System",
     "systems.build": "load_system",
 }
 _MODULES = {name: f"{__name__}.{place}" for place, held in _PLACES.items() for name in held.split()}

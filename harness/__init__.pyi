@@ -15,7 +15,7 @@ from harness.scoring.compare import Comparison
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.rankings import Measure
 from harness.scoring.scores import Scores
-from harness.systems.base import System
+from harness.systems.base import Request, System
 from harness.systems.build import load_system
 from harness.version import __version__
 
@@ -30,6 +30,7 @@ __all__ = [
     "Protocol",
     "Qrels",
     "Report",
+    "Request",
     "Run",
     "Scores",
     "System",

@@ -59,8 +59,8 @@ class _Place:
 class _Edition:
     title: Words
     qrels: Any
-    topics: int
-    judgments: int
+    topics: int = 0
+    judgments: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

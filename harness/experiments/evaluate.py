@@ -27,7 +27,7 @@ SCHEMA = "mathir-harness/evaluation"
 VERSION = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """Runs scored by one task, and what came to light on the way.
 
@@ -68,6 +68,11 @@ class Evaluation:
     def frame(self) -> DataFrame:
         """`run`, `query_id`, `measure`, `value`: one row for each; NaN where the protocol leaves a topic out."""
         return frame(joined([scores.columns() for scores in self.scores]))
+
+    def __repr__(self) -> str:
+        first = self.scores[0]
+        runs = ", ".join(scores.run for scores in self.scores)
+        return f"<Evaluation of {runs} on {first.collection} by {', '.join(first.measures)}>"
 
     def _repr_html_(self) -> str:
         return table_html(self)
@@ -193,12 +198,20 @@ def compare(
 ) -> Comparison:
     """Test the runs of an evaluation against a baseline, or all pairs.
 
-    Topics that share their `cluster`, if the collection has one, are averaged first; tests are then of clusters. See
-    `harness.scoring.compare.compare` for the other parameters and what is refused.
+    Topics that share their `cluster`, if the collection has one, are averaged first; tests are then of clusters.
 
     Parameters
     ----------
     measures : those to test; default: all that were scored but diagnostic ones, such as Judged@k.
+    alpha : the level of significance.
+    family : how many tests to correct for; default: those made here (pairs times measures).
+    test : whose p is corrected: the paired t-test, or Fisher's randomization test (`"randomization"`).
+    permutations, seed : sign flips that the randomization test draws where it cannot enumerate them all.
+
+    Raises
+    ------
+    HarnessError
+        There are fewer than two runs, two topics in common, or tests than the family holds; an unknown run or measure.
 
     Examples
     --------

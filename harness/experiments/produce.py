@@ -52,7 +52,19 @@ def produce(
     training: Sequence[str] = (),
     rerank: bool = False,
 ) -> Run:
-    """The run that a system makes for a task; it is kept below `runs`, and not made twice. See `make`.
+    """The run that a system makes for a task; it is kept below `runs`, and not made twice.
+
+    Parameters
+    ----------
+    system : what `load_system` gives, the name of a configuration, or a function of a `Request`.
+    reuse : take the run of the same configuration, data and code that lies there already.
+    training : names of collections whose judgments a system may learn from; they must judge other topics.
+    rerank : give the system the judged documents of each topic to rank, and nothing else.
+
+    Raises
+    ------
+    HarnessError
+        The system fails, may have learnt from what is judged here, or gives no run; the run cannot be written.
 
     Examples
     --------

@@ -90,7 +90,7 @@ class Row:
     significant_holm: bool | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Paired tests between runs that were scored alike, with the family over which they are corrected.
 
@@ -124,6 +124,10 @@ class Comparison:
     def frame(self) -> DataFrame:
         """One row a test: the fields of `Row` as columns; None where a value is undefined."""
         return frame({field.name: [getattr(row, field.name) for row in self.rows] for field in fields(Row)})
+
+    def __repr__(self) -> str:
+        against = f" against {self.baseline}" if self.baseline else ""
+        return f"<Comparison of {len(self.rows)} pairs{against} on {self.collection}: {self.correction}>"
 
     def _repr_html_(self) -> str:
         return table_html(self)
