@@ -274,7 +274,7 @@ def test_a_reader_that_goes_away_is_no_fault(place: Place, arguments: tuple[str,
     # 0 if all was written before the pipe was closed, which is the operating system's to decide.
     assert process.wait(60) in (0, 141)
     assert "Error" not in said
-    progress = re.compile(r"(running |corpus |topics: )|.*( so far|/s|/s, .* left)$")
+    progress = re.compile(r"(running |corpus |topics: )|.*( so far|/s|/s, .* left| in \d+ s)$")
     assert [line for line in said.splitlines() if not progress.match(line)] == []
 
 

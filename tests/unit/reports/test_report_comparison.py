@@ -277,10 +277,12 @@ def test_the_provenance_is_told(make: Make) -> None:
 def test_a_run_without_any_common_topic_is_no_accident(make: Make) -> None:
     make(base=[BAD] * 12)
     other = Run.from_dict("other", {"X1": {"d": 1.0}})
+    with pytest.raises(HarnessError, match="run other: topic 'X1' is not among the collection's topics"):
+        evaluate(task("mine"), other)
     with pytest.raises(
         HarnessError, match=r"run other: none of its topics \(X1, ...\) is judged \(T00, T01, T02, ...\)"
     ):
-        evaluate(task("mine"), other)
+        task("mine").scorer(other)
 
 
 def test_hostile_names_are_shown_and_do_nothing(make: Make, tmp_path: Path) -> None:

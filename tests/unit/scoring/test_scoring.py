@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scoring_tools import ALL, PLAIN, expected, one, random_case, random_protocol, random_ranking, ranking_of, run_of
 
-from harness.data import trec
+from harness.data import columns
 from harness.data.columns import Index, Words
 from harness.data.trec import Qrels
 from harness.errors import HarnessError
@@ -185,7 +185,7 @@ def _last_slots(self: lookup.Lookup, key: Words) -> Index:
 
 @pytest.mark.parametrize(
     ("where", "name", "collide"),
-    [(trec, "hashes", _same_hash), (lookup.Lookup, "_place", _same_slot), (lookup.Lookup, "_place", _last_slots)],
+    [(columns, "hashes", _same_hash), (lookup.Lookup, "_place", _same_slot), (lookup.Lookup, "_place", _last_slots)],
 )
 def test_colliding_hashes_change_nothing(
     monkeypatch: pytest.MonkeyPatch, where: object, name: str, collide: object

@@ -358,4 +358,4 @@ def test_faults_of_a_configuration(how: Mapping[str, object], fault: str) -> Non
 
 def test_a_name_that_fits_no_file_is_refused(files: Mapping[str, str]) -> None:
     system = Fusion([files["good"], files["poor"]], name="../x")
-    assert "run tag '../x' does not fit a file name" in message(lambda: system(Request(TOPICS, None, WORK)))
+    assert "run name '../x' does not fit a file name" in message(lambda: system(Request(TOPICS, None, WORK)))
