@@ -184,7 +184,7 @@ def test_what_is_no_dictionary_of_scores_is_one_line(wrong: object) -> None:
     assert message(lambda: h.Run.from_dict("m", wrong)).startswith("run m: ")  # type: ignore[arg-type]
     assert message(lambda: h.Qrels.from_dict("m", wrong)).startswith("judgments m: ")  # type: ignore[arg-type]
     assert message(lambda: h.Run.from_scored_docs("m", [wrong])).startswith("run m: ")  # type: ignore[list-item]
-    assert message(lambda: h.Run.from_frame("m", wrong)).startswith("run m: ")  # type: ignore[arg-type]
+    assert message(lambda: h.Run.from_frame("m", wrong)).startswith("run m: ")
 
 
 def test_a_column_that_is_there_twice_is_refused() -> None:
