@@ -11,7 +11,6 @@ import importlib.util
 import os
 import re
 import sys
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -68,8 +67,8 @@ def _dated() -> Iterator[tuple[str, int]]:
 @lru_cache(8)
 def _extensions(group: str, folders: tuple[tuple[str, int], ...]) -> tuple[Extension, ...]:
     # Most often there is none, which the text of the few files that could say so tells in no time.
-    texts = (path for folder, _ in folders for path in Path(folder).glob("*.*-info/entry_points.txt"))
-    if not any(f"[{_GROUPS}{group}]".encode() in _content(path) for path in texts):
+    header = f"[{_GROUPS}{group}]".encode()
+    if not any(header in text for folder, _ in folders for text in _declared(folder)):
         return ()
     from importlib import metadata  # slow to import
 
@@ -81,11 +80,20 @@ def _extensions(group: str, folders: tuple[tuple[str, int], ...]) -> tuple[Exten
     return tuple(sorted(found, key=lambda entry: (entry.distribution, entry.name, entry.value)))
 
 
-def _content(path: Path) -> bytes:
+def _declared(folder: str) -> Iterator[bytes]:
+    """What the packages that are installed in a folder of modules declare; what is damaged there is not ours."""
     try:
-        return path.read_bytes()
-    except OSError:  # what is damaged there is not ours
-        return b""
+        names = os.listdir(folder or ".")  # noqa: PTH208  (Path.glob takes several times as long)
+    except OSError:
+        return
+    for name in names:
+        if name.endswith("-info"):
+            try:
+                with open(os.path.join(folder, name, "entry_points.txt"), "rb") as file:  # noqa: PTH118, PTH123
+                    text = file.read()
+            except OSError:
+                continue
+            yield text
 
 
 def folder(extension: Extension) -> Path:
@@ -155,12 +163,16 @@ def guarded(what: str, passed: tuple[type[BaseException], ...] = ()) -> Iterator
             raise
         if interrupt.stopping():  # only what some library made of it
             raise KeyboardInterrupt from None
+        import traceback
+
         said = " ".join("".join(traceback.format_exception_only(error)[-1:]).split())
         raise HarnessError(f"{what}: {said}{_place(error)}") from error
 
 
 def _place(error: BaseException) -> str:
     """Where in the code of others an error was raised: in the folder of the file that was called first."""
+    import traceback
+
     frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     frames = [frame for frame in frames if not any(part in frame[0] for part in _BEFORE)]
     frames = [frame for frame in frames if Path(frame[0]).is_relative_to(Path(frames[0][0]).parent)]
