@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from harness.collections.corpus import Corpus
+from harness.data.frames import library
 from harness.errors import HarnessError
 from harness.io.console import track
 from harness.io.files import cache_root, sha256, write_atomic
@@ -32,13 +32,7 @@ def dataset(name: str, *needed: str) -> Any:  # noqa: ANN401  (a class that ir_d
         ir_datasets is not installed, knows no such id, or the dataset has not what is needed.
     """
     try:
-        library = import_module("ir_datasets")
-    except ModuleNotFoundError:
-        raise HarnessError(
-            f"{name}: ir_datasets is not installed; install it with: pip install 'mathir-harness[ir-datasets]'"
-        ) from None
-    try:
-        found = library.load(name.removeprefix(PREFIX))
+        found = library("ir_datasets", "ir-datasets").load(name.removeprefix(PREFIX))
     except KeyError:
         raise HarnessError(f"{name}: ir_datasets has no such id; its catalogue: https://ir-datasets.com") from None
     for part in needed:
@@ -74,7 +68,7 @@ def corpus(name: str) -> Corpus:
     first = [(row.doc_id, _text(row)) for row in islice(_read(name, found.docs_iter()), FIRST)]
     spec = {
         "id": name,
-        "library": import_module("ir_datasets").__version__,
+        "library": library("ir_datasets", "ir-datasets").__version__,
         "documents": found.docs_count(),
         "first": sha256(repr(first).encode("utf-8", "surrogatepass")),
     }
