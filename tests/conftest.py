@@ -5,6 +5,7 @@ import io
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -74,6 +75,19 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str,
         return path
 
     return write
+
+
+@pytest.fixture
+def importable(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[Path], None]]:
+    """A function that makes the modules of a folder importable, until the test ends; then they are forgotten."""
+    before = set(sys.modules)
+    yield lambda folder: monkeypatch.syspath_prepend(str(folder))
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file is not None and Path(file).is_relative_to(tmp_path_factory.getbasetemp()):
+            del sys.modules[name]
 
 
 @pytest.fixture

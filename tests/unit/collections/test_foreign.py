@@ -79,10 +79,13 @@ MODULE = "readers_of_theirs"
 
 @pytest.fixture
 def theirs(
-    conf: Callable[[str, str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    conf: Callable[[str, str, str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    importable: Callable[[Path], None],
 ) -> Callable[..., Collection]:
     """A function that makes a collection and a corpus with some readers of a module, whose text it takes too."""
-    monkeypatch.syspath_prepend(str(tmp_path))
+    importable(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # which would stay for another text of the same size
 
     def make(

@@ -21,11 +21,11 @@ BROKEN = "raise RuntimeError('imported')\n"
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, importable: Callable[[Path], None]) -> Path:
     """A folder of installed packages, which nothing else is in."""
     folder = tmp_path / "site"
     folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
+    importable(folder)
     monkeypatch.chdir(tmp_path)
     return folder
 

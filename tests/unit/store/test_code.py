@@ -28,11 +28,11 @@ def _forget() -> Iterator[None]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, importable: Callable[[Path], None]) -> Path:
     """A folder whose modules can be imported."""
     folder = tmp_path / "place"
     folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
+    importable(folder)
     return folder
 
 
