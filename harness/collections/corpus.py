@@ -149,6 +149,10 @@ class Corpus:
         stamp = self.reader.stamp()
         return sha256("\n".join((f"{self.reader.name} {stamp}", *shas)).encode()) if stamp else shas[0]
 
+    def identity(self) -> dict[str, Any]:
+        """What decides its documents: its name, its digest, and which columns are read as what."""
+        return {"corpus": self.name, "digest": self.digest(), "columns": [list(self.fields), list(self.keep)]}
+
     def __iter__(self) -> Iterator[Document]:
         return self.documents(Counter())
 

@@ -74,6 +74,11 @@ class Vectors:
         taken: Floats32 = np.asarray(self.values)[rows].astype(np.float32, copy=False)
         return taken if self.scale is None else taken * np.asarray(self.scale)[rows, None]
 
+    def rows(self, names: Iterable[str]) -> Rows:
+        """Which of the documents have these ids, ascending."""
+        wanted = np.array(sorted(name.encode() for name in names), dtype=np.bytes_)
+        return np.flatnonzero(np.isin(self.ids, wanted)) if len(wanted) else np.empty(0, np.int64)
+
     def owner(self, rows: Rows) -> Rows:
         """The documents that rows of `values` belong to, in the shape of `rows`."""
         owner: Rows = np.searchsorted(self.start, rows, side="right") - 1

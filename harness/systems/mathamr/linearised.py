@@ -6,8 +6,9 @@ The thesis' most important comparison: the same graphs, read by an encoder of te
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,11 @@ from harness.io import checks
 from harness.io.console import say
 from harness.store import artefacts, code
 from harness.store.cost import phase, queries
+from harness.systems import hardware
 from harness.systems.base import Request
-from harness.systems.dense import sentences
-from harness.systems.dense.maxsim import Vectors, stack
+from harness.systems.dense import encoder, vectors
+from harness.systems.dense.encoder import Encoder
+from harness.systems.dense.maxsim import Vectors
 from harness.systems.dense.search import Query, as_run, best_among, search
 from harness.systems.mathamr.graphs import data, parsers
 from harness.systems.mathamr.graphs.build import read_graphs
@@ -34,7 +37,7 @@ from harness.systems.mathamr.graphs.graph import FORMULA, MODES, ROOT, TEXT, Gra
 
 def missing() -> list[str]:
     """What is not installed, one line each; for the key `needs` of a configuration."""
-    return [*sentences.missing(), *parsers.missing()]
+    return [*encoder.missing(), *parsers.missing()]
 
 
 def linearise(graph: Graph) -> str:
@@ -104,13 +107,13 @@ class Linearised:
     column : of the questions in `posts`.
     parser : of sentences: see `parsers.load`.
     formulas : which trees are in the graphs: see `graph.MODES`; DPRL had operator trees.
-    model : of sentences: see `sentences.load`. Texts longer than it reads are cut, and counted.
+    model : of sentences: see `harness.systems.dense.models.find`. Texts longer than it reads are cut, and counted.
     """
 
     name: str
     parser: str = "dependency"
     formulas: str = "opt"
-    model: str = sentences.MINILM
+    model: str = "all-minilm-l6-v2"
     task: str = "posts"
     posts: str = ""
     column: str = "question"
@@ -121,7 +124,7 @@ class Linearised:
     def __post_init__(self) -> None:
         checks.choice("formulas", self.formulas, MODES)
         data.check_task(self.task, self.posts, self.formulas)
-        checks.choice("device", self.device, parsers.DEVICES)
+        checks.choice("device", self.device, hardware.DEVICES)
         checks.whole("depth", self.depth, low=1)
         checks.whole("workers", self.workers, low=1)
 
@@ -129,9 +132,9 @@ class Linearised:
         """What decides vectors besides the corpus and the code: parser, weights, device, and the posts of formulas."""
         return {
             "parser": dict(parsers.load(self.parser).identity),
-            "model": sentences.identity(self.model),
-            "arithmetic": parsers.arithmetic(parsers.device(self.device)),
-            "posts": data.identity(load_corpus(self.posts)) if self.task == "formulas" else None,
+            "model": encoder.identity(self.model, encoder.Settings()),
+            "arithmetic": hardware.arithmetic(hardware.device(self.device)),
+            "posts": load_corpus(self.posts).identity() if self.task == "formulas" else None,
         }
 
     def __call__(self, request: Request) -> Run:
@@ -142,46 +145,54 @@ class Linearised:
         corpus = request.corpus_for(self.name)
         if lines := missing():  # rather than after the graphs have been made
             raise HarnessError("; ".join(lines))
-        parsers.device(self.device)
+        hardware.device(self.device)
         parser = parsers.load(self.parser)
         request.workspace.mkdir(parents=True, exist_ok=True)
         with phase("index"):
-            vectors = self._vectors(corpus, parser, request.workspace)
+            documents = self._vectors(corpus, parser, request.workspace)
         with phase("search"):
             graphs = data.graphs_of([data.asked(topic, self.task) for topic in request.topics], parser)
             texts = _worded(self._asked(topic, graphs[topic.id]) for topic in request.topics if topic.id in graphs)
             asked = [topic for topic in request.topics if topic.id in texts]
-            rows = self._encode([texts[topic.id] for topic in asked])
+            rows = self._encoder.encode([texts[topic.id] for topic in asked], "query")
             found = []
             for topic, row in zip(queries(asked), rows, strict=True):
                 pool = request.allowed(topic)
-                among = None if pool is None else data.rows_of(vectors, pool)
+                among = None if pool is None else documents.rows(pool)
                 query = Query(row[None], 0)
                 if among is None:
-                    found += search([query], vectors, "single", k=self.depth)
+                    found += search([query], documents, "single", k=self.depth)
                 else:
-                    found.append(best_among(query, vectors, among, self.depth, "single"))
-        return as_run(self.name, [topic.id for topic in asked], found, vectors)
+                    found.append(best_among(query, documents, among, self.depth, "single"))
+        return as_run(self.name, [topic.id for topic in asked], found, documents)
 
     def _vectors(self, corpus: Corpus, parser: Parser, workspace: Path) -> Vectors:
         spec = {
-            "corpus": data.identity(corpus),
+            "corpus": corpus.identity(),
             "parser": dict(parser.identity),
             "formulas": self.formulas,
             "task": self.task,
-            "posts": [data.identity(load_corpus(self.posts)), self.column] if self.task == "formulas" else None,
-            "model": sentences.identity(self.model),
-            "versions": [code.of(__name__), data.made_by(parser), parsers.torch_version()],
-            "arithmetic": parsers.arithmetic(parsers.device(self.device)),
+            "posts": [load_corpus(self.posts).identity(), self.column] if self.task == "formulas" else None,
+            "model": encoder.identity(self.model, encoder.Settings()),
+            "versions": [code.of(__name__), data.made_by(parser), hardware.torch_version()],
+            "arithmetic": hardware.arithmetic(hardware.device(self.device)),
         }
 
-        def make(folder: Path) -> None:
-            texts, post = self._documents(corpus, parser, workspace)
-            rows = self._encode(list(texts.values()))
-            context = [post[name] for name in texts] if post else None
-            stack(((name, row[None], 0) for name, row in zip(texts, rows, strict=True)), context).save(folder)
+        posts: dict[str, str] = {}
 
-        return Vectors.load(artefacts.get_or_build("linearised-vectors", spec, make))
+        def documents() -> Iterator[tuple[str, str]]:
+            found, of = self._documents(corpus, parser, workspace)
+            posts.update(of)
+            return iter(found.items())
+
+        return vectors.made(
+            documents,
+            lambda texts: self._encoder.encoded(texts, "document"),
+            spec,
+            workspace,
+            kind="linearised-vectors",
+            context=(lambda ids: [posts[name] for name in ids]) if self.task == "formulas" else None,
+        ).vectors
 
     def _documents(self, corpus: Corpus, parser: Parser, workspace: Path) -> tuple[dict[str, str], dict[str, str]]:
         """The text of each document, and the post that it stands in if it is a formula."""
@@ -207,12 +218,9 @@ class Linearised:
         places = [i for i, formula in enumerate(cut.formulas) if topic.formulas and formula.id == topic.formulas[0].id]
         return topic.id, linearise_formula(cut, places[0]) if places else ""
 
-    def _encode(self, texts: list[str]) -> sentences.Matrix:
-        if not texts:
-            return np.empty((0, 0), np.float32)
-        encoder = sentences.load(self.model, device=parsers.device(self.device))
-        say(f"{encoder.cut(texts):,} of {len(texts):,} linearised graphs are longer than the model reads")
-        return encoder.encode(texts)
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return encoder.load(self.model, device=hardware.device(self.device))
 
 
 def _worded(texts: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -25,6 +25,7 @@ from harness.io import checks, config
 from harness.io.console import say
 from harness.store import artefacts, code
 from harness.store.cost import note, phase, queries
+from harness.systems import hardware
 from harness.systems.base import Request
 from harness.systems.dense import ann as adapters
 from harness.systems.dense import maxsim, search
@@ -114,7 +115,7 @@ class MathAMR:
         data.check_task(self.task, self.posts, self.formulas)
         checks.choice("strategy", self.strategy, search.STRATEGIES)
         checks.choice("precision", self.precision, PRECISIONS)
-        checks.choice("device", self.device, parsers.DEVICES)
+        checks.choice("device", self.device, hardware.DEVICES)
         for key in ("candidates", "ef", "depth", "workers", "least_number", "vocabulary"):
             if key not in ("candidates", "ef") or getattr(self, key) is not None:
                 checks.whole(key, getattr(self, key), low=1)
@@ -171,7 +172,7 @@ class MathAMR:
 
     def reads(self) -> dict[str, Any]:
         """What decides the model, and the posts of formulas."""
-        posts = data.identity(load_corpus(self.posts)) if self.task == "formulas" else None
+        posts = load_corpus(self.posts).identity() if self.task == "formulas" else None
         return {"model": artefacts.key(self._model_spec()), "posts": posts}
 
     def __call__(self, request: Request) -> Run:
@@ -184,7 +185,7 @@ class MathAMR:
         """
         corpus = request.corpus_for(self.name)
         # They fail here rather than after the graphs have been made, or the training.
-        parsers.device(self.device)
+        hardware.device(self.device)
         adapters.check(self.precision)
         request.workspace.mkdir(parents=True, exist_ok=True)
         with phase("training"):
@@ -198,7 +199,7 @@ class MathAMR:
             found = []
             for topic in queries([topic for topic in request.topics if topic.id in asked]):
                 pool = request.allowed(topic)
-                among = None if pool is None else data.rows_of(vectors, pool)
+                among = None if pool is None else vectors.rows(pool)
                 found.append(self._search(asked[topic.id], vectors, index, among))
         if index is not None and request.pool is None:
             self._note_recall([asked[name] for name in ids], found, vectors)
@@ -271,14 +272,14 @@ class MathAMR:
 
     def _model_spec(self) -> dict[str, Any]:
         return {
-            "pairs": [[column, data.identity(load_corpus(name))] for name, column in self._sources.items()],
+            "pairs": [[column, load_corpus(name).identity()] for name, column in self._sources.items()],
             "leave out": self._judged.digest(),
             "parser": dict(self._parser.identity),
             "graphs": [self.formulas, self.structure, self.auxiliary, self.vocabulary, self.least_number],
             "model": dict(self.model),
             "training": None if self.training is None else dict(self.training),
-            "versions": [code.of(__name__), data.made_by(self._parser), parsers.torch_version()],
-            "arithmetic": parsers.arithmetic(self._device, self.training is not None and self._schedule().autocast),
+            "versions": [code.of(__name__), data.made_by(self._parser), hardware.torch_version()],
+            "arithmetic": hardware.arithmetic(self._device, self.training is not None and self._schedule().autocast),
         }
 
     def _settings(self, nodes: int, relations: int = 1) -> Settings:
@@ -304,7 +305,7 @@ class MathAMR:
 
     @cached_property
     def _device(self) -> str:
-        return parsers.device(self.device)
+        return hardware.device(self.device)
 
     # ---- vectors ------------------------------------------------------------------------------------------------
 
@@ -312,11 +313,11 @@ class MathAMR:
         """Where the vectors of the documents are; made if the store has none."""
         spec = {
             "model": trained.digest,
-            "corpus": data.identity(corpus),
-            "posts": data.identity(load_corpus(self.posts)) if self.task == "formulas" else None,
+            "corpus": corpus.identity(),
+            "posts": load_corpus(self.posts).identity() if self.task == "formulas" else None,
             "task": self.task,
             "code": code.of(__name__),
-            "arithmetic": parsers.arithmetic(self._device),
+            "arithmetic": hardware.arithmetic(self._device),
         }
 
         def make(folder: Path) -> None:

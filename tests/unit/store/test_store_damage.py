@@ -24,7 +24,7 @@ from harness.experiments.produce import Produced, make
 from harness.experiments.task import task
 from harness.store import artefacts, provenance, sidecar
 from harness.store.cost import Meter
-from harness.systems.mathamr.graphs import parsers
+from harness.systems import hardware
 
 TASKS = {
     "bm25": ("mini-task1", "mini-answers"),
@@ -254,7 +254,7 @@ def test_the_side_file_names_the_gpus_that_were_used(monkeypatch: pytest.MonkeyP
 
 
 def test_arithmetic_tells_device_and_precision() -> None:
-    kinds = [parsers.arithmetic(device, half) for device in ("cpu", "cuda") for half in (False, True)]
+    kinds = [hardware.arithmetic(device, half) for device in ("cpu", "cuda") for half in (False, True)]
     assert len({artefacts.key({"arithmetic": kind}) for kind in kinds}) == 4
 
 

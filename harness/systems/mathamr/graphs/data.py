@@ -90,11 +90,6 @@ def question_id(document: Document) -> str:
     return document.columns.get("question_id") or f"q{document.id}"
 
 
-def identity(corpus: Corpus) -> dict[str, Any]:
-    """What decides the documents of a corpus: its name, its digest, and which columns are read as what."""
-    return {"corpus": corpus.name, "digest": corpus.digest(), "columns": [list(corpus.fields), list(corpus.keep)]}
-
-
 def graphs(
     corpus: Corpus, part: str, parser: Parser, workspace: Path, column: str = "question", workers: int = 1
 ) -> Path:
@@ -103,7 +98,7 @@ def graphs(
     A build that was stopped goes on where it was: its parts lie in the workspace until all are there.
     """
     spec = {
-        **identity(corpus),
+        **corpus.identity(),
         "part": part,
         "column": column,
         "parser": dict(parser.identity),
@@ -288,9 +283,3 @@ def graphs_of(items: Sequence[Post], parser: Parser) -> dict[str, Graph]:
         else:
             say(f"{name}: no graph: {graph.kind}: {graph.reason}")
     return out
-
-
-def rows_of(vectors: Vectors, names: frozenset[str]) -> Rows:
-    """Which of the documents have these ids, ascending."""
-    wanted = np.array(sorted(name.encode() for name in names), dtype=np.bytes_)
-    return np.flatnonzero(np.isin(vectors.ids, wanted)) if len(wanted) else np.empty(0, np.int64)

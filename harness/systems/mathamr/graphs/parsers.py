@@ -1,4 +1,4 @@
-"""Parsers of sentences by name, the device to compute on, and what is missing for either."""
+"""Parsers of sentences by name, and what is missing for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from harness.errors import HarnessError, suggestion
 from harness.systems.mathamr.graphs import amr, dependency
 from harness.systems.mathamr.graphs.data import Parser
 
-DEVICES = ("auto", "cpu", "cuda")
 NAMES = ("dependency", "transition-amr", "amrlib")
 _NEEDS = ("torch", "spacy", dependency.MODEL)
 
@@ -40,39 +39,3 @@ def load(name: str) -> Parser:
         raise HarnessError("key 'parser' is 'amrlib', expected amrlib:FOLDER with the folder of a model")
     parse = amr.AMRParser(package, model) if model else amr.AMRParser(package)
     return Parser(parse, {"parser": f"{package} {parse.model}"})
-
-
-def device(name: str) -> str:
-    """`cpu` or `cuda`; `auto` is the latter if there is one.
-
-    Raises
-    ------
-    HarnessError
-        There is no GPU, and one was asked for; torch is not installed.
-    """
-    if importlib.util.find_spec("torch") is None:
-        raise HarnessError(missing()[0])
-    import torch
-
-    here = torch.cuda.is_available()
-    if name == "cuda" and not here:
-        raise HarnessError("key 'device' is 'cuda', and torch finds no GPU here; say cpu or auto")
-    return "cuda" if here and name != "cpu" else "cpu"
-
-
-def arithmetic(device: str, half: bool = False) -> list[str]:
-    """What numbers are computed with: the type of the device, and the precision; other ones give other numbers.
-
-    Parameters
-    ----------
-    half : whether bfloat16 is used where torch allows it.
-    """
-    return [device, "bfloat16" if half else "float32"]
-
-
-def torch_version() -> str:
-    """Of the installed torch, without the build's name."""
-    try:
-        return metadata.version("torch").partition("+")[0]
-    except metadata.PackageNotFoundError:
-        return ""

@@ -22,6 +22,7 @@ from harness.systems.base import Request
 from harness.systems.build import build_system
 from harness.systems.dense import sentences
 from harness.systems.dense.sentences import SentenceEncoder
+from harness.systems import hardware
 from harness.systems.mathamr.graphs import parsers
 from harness.systems.mathamr.graphs.graph import FORMULA, MODES, OPT, ROOT, SLT, TEXT, Graph, restrict
 from harness.systems.mathamr.linearised import Linearised, linearise, linearise_formula, word_of
@@ -126,7 +127,7 @@ def words(monkeypatch: pytest.MonkeyPatch) -> Words:
         return encode(texts)
 
     monkeypatch.setattr(parsers, "load", lambda name: parser(found))
-    monkeypatch.setattr(parsers, "device", lambda name: "cpu")
+    monkeypatch.setattr(hardware, "device", lambda name: "cpu")
     monkeypatch.setattr(sentences, "load", lambda model, device: SentenceEncoder(counted, len))
     return found
 
@@ -171,7 +172,7 @@ def test_parser_weights_and_device_decide_a_run(tmp_path: Path, monkeypatch: pyt
     (model / "config.json").write_text("{ }")
     second = system.reads()
     assert second != first
-    monkeypatch.setattr(parsers, "device", lambda name: "cuda")
+    monkeypatch.setattr(hardware, "device", lambda name: "cuda")
     assert system.reads() != second
 
 

@@ -258,6 +258,6 @@ def test_topics_without_a_graph_are_named(capsys: pytest.CaptureFixture[str]) ->
 
 def test_rows_of_names() -> None:
     vectors = stack((name, np.eye(2, dtype=np.float32), 0) for name in ("b", "a", "ccc", "é"))
-    assert data.rows_of(vectors, frozenset({"é", "b", "longer than all", ""})).tolist() == [0, 3]
-    assert data.rows_of(vectors, frozenset()).tolist() == []
-    assert data.rows_of(vectors, frozenset()).dtype == np.int64
+    assert vectors.rows(frozenset({"é", "b", "longer than all", ""})).tolist() == [0, 3]
+    assert vectors.rows(frozenset()).tolist() == []
+    assert vectors.rows(frozenset()).dtype == np.int64

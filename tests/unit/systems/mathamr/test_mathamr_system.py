@@ -35,6 +35,7 @@ from harness.store import artefacts
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts
 from harness.systems.mathamr.encoder.vocabulary import Vocabulary
+from harness.systems import hardware
 from harness.systems.mathamr.graphs import data, parsers
 from harness.systems.mathamr.graphs.build import read_graphs
 from harness.systems.mathamr.graphs.graph import restrict
@@ -299,10 +300,10 @@ def test_vectors_of_other_columns_are_others(place: Place, counted: Counter[str]
 
 def test_the_type_of_the_device_is_part_of_the_keys(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     here = place.system().reads()["model"]
-    monkeypatch.setattr(parsers, "device", lambda name: "cuda")
+    monkeypatch.setattr(hardware, "device", lambda name: "cuda")
     there = place.system().reads()["model"]
     assert there != here
-    monkeypatch.setattr(parsers, "device", lambda name: "cpu")
+    monkeypatch.setattr(hardware, "device", lambda name: "cpu")
     assert place.system().reads()["model"] == here
     half = place.system(training=SHORT | {"autocast": True})
     assert half._model_spec()["arithmetic"] == ["cpu", "bfloat16"]

@@ -1,0 +1,78 @@
+"""What a neural model reads of a document and of a topic: some of their fields, joined, with or without formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.collections.corpus import Document
+from harness.data.topics import Topic
+from harness.errors import HarnessError, suggestion
+from harness.io import checks
+from harness.systems.lexical.text import split_formulas
+
+VIEWS = ("latex", "text")
+TOPIC_FIELDS = ("title", "body", "tags")
+
+
+def check(key: str, fields: object, view: str, known: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The names of fields, checked.
+
+    Raises
+    ------
+    HarnessError
+        They are no list of names, or one is not among `known`; the view is unknown.
+    """
+    checks.choice("view", view, VIEWS)
+    if isinstance(fields, str) or not isinstance(fields, Sequence) or not fields:
+        raise HarnessError(f"key {key!r} is {fields!r}, expected a list of fields, such as [title, body]")
+    for name in fields:
+        if not isinstance(name, str) or (known is not None and name not in known):
+            raise HarnessError(f"key {key!r}: {name!r} is unknown; {suggestion(str(name), known or TOPIC_FIELDS)}")
+    return tuple(fields)
+
+
+def of_document(document: Document, fields: Sequence[str], view: str = "latex") -> str:
+    """The text of a document: fields (title, body, tags, id, columns that its corpus keeps), joined by blanks.
+
+    Parameters
+    ----------
+    view : `latex`: as the fields stand, formulas as LaTeX in dollars. `text`: without formulas.
+
+    Raises
+    ------
+    HarnessError
+        The corpus keeps no such column.
+
+    Examples
+    --------
+    >>> document = Document("d1", "Even numbers", "Let $n$ be even.")
+    >>> of_document(document, ["title", "body"])
+    'Even numbers Let $n$ be even.'
+    >>> of_document(document, ["body"], "text")
+    'Let be even.'
+    """
+    return _joined([_field(document, name) for name in fields], view)
+
+
+def of_topic(topic: Topic, fields: Sequence[str], view: str = "latex") -> str:
+    """The text of a topic: its fields title, body and tags; see `of_document`."""
+    parts = (" ".join(topic.tags) if name == "tags" else str(getattr(topic, name)) for name in fields)
+    return _joined(list(parts), view)
+
+
+def _field(document: Document, name: str) -> str:
+    if name == "tags":
+        return " ".join(document.tags)
+    if name in ("id", "title", "body"):
+        return str(getattr(document, name))
+    if name not in document.columns:
+        known = ("title", "body", "tags", "id", *document.columns)
+        raise HarnessError(f"document {document.id}: has no field {name!r}; {suggestion(name, known)}")
+    return document.columns[name]
+
+
+def _joined(parts: Sequence[str], view: str) -> str:
+    whole = " ".join(part for part in parts if part)
+    if view == "latex":
+        return whole
+    return " ".join(" ".join(prose for prose, _ in split_formulas(whole)).split())
