@@ -11,6 +11,7 @@ NumPy's matrix product may run in threads of its own; with `workers` above 1 set
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -68,6 +69,15 @@ class Vectors:
     def place(self) -> Rows:
         """What ties are ordered by, shape (documents,)."""
         return places(self.ids)
+
+    @cached_property
+    def longest(self) -> float:
+        """At least the length of every document's single vector; 0 if there is none."""
+        single = self.document[self.document >= 0]
+        blocks = (self.take(single[begin : begin + (1 << 14)]) for begin in range(0, single.size, 1 << 14))
+        most = [np.einsum("ij,ij->i", values, values).max() for values in blocks]
+        # Rounded up, also by what squares lose that are too small for float32.
+        return math.sqrt(np.max(most)) * (1 + 1e-3) + 1e-16 if most else 0.0
 
     def take(self, rows: Rows) -> Floats32:
         """Some rows of `values` as float32, shape (rows, dimensions)."""
@@ -252,27 +262,3 @@ def maxsim(query: Floats32, vectors: Vectors, *, mean: bool = False) -> Scores:
     """Exact MaxSim of one query with all documents, shape (documents,); see `scores_many`."""
     scores: Scores = scores_many([query], vectors, mean=mean)[0]
     return scores
-
-
-def single_scores(
-    queries: Floats32, vectors: Vectors, rows: Rows | None = None, dtype: npt.DTypeLike = np.float32
-) -> Scores:
-    """Inner products of queries' and documents' single vectors.
-
-    Parameters
-    ----------
-    queries : shape (queries, dimensions).
-    rows : the documents to score; all by default.
-    dtype : of the inner products.
-
-    Returns
-    -------
-    Of type `dtype`, shape (queries, documents). Minus infinity for documents without a single vector.
-    """
-    single = vectors.document if rows is None else vectors.document[rows]
-    out = np.full((len(queries), len(single)), -np.inf, dtype)
-    there = np.flatnonzero(single >= 0)
-    for begin in range(0, len(there), 1 << 16):
-        part = there[begin : begin + (1 << 16)]
-        out[:, part] = queries.astype(dtype) @ vectors.take(single[part]).astype(dtype, copy=False).T
-    return out

@@ -18,16 +18,19 @@ import numpy.typing as npt
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io.checks import choice, whole
-from harness.systems.dense.maxsim import Floats32, Rows, Scores, Vectors, scores_many, single_scores
+from harness.systems.dense.maxsim import Floats32, Rows, Scores, Vectors, scores_many
 from harness.systems.dense.ragged import queries_of
+from harness.systems.dense.singles import MARGIN, Parts
 from harness.systems.ranking import top
 
 STRATEGIES = ("single", "rerank", "colbert")
 SEARCHES = ("exact", "approximate")
 CANDIDATES = 1000  # of the first stage, at least
 EF = 128  # candidates of an approximate search, at least: what the thesis had
-MARGIN = 2**-23  # times the dimensions: more than float32 can be wrong in an inner product of unit vectors
-QUERIES = 32  # queries that share a pass over the documents
+QUERIES = 32  # queries that share a pass over the documents in exact MaxSim
+TOGETHER = 256  # and in exact search by single vectors
+BLOCK = 4096  # documents of a matrix product with these
+POOL = 1 << 14  # documents of a pool that are scored in float64 at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,54 +140,150 @@ def search(
     if precision == "approximate" and index is None:
         raise HarnessError("key 'precision' is 'approximate': needs an index of the vectors")
     near = index if precision == "approximate" else None
+    if strategy != "colbert":
+        asked, indexes = singles_of(queries, vectors.dimensions), None if near is None else [near]
+        firsts = nearest(asked, [vectors], k=depth if strategy == "rerank" else k, indexes=indexes, ef=ef)
+        if strategy == "single":
+            return firsts
+        pairs = zip(queries, firsts, strict=True)
+        return [best_among(query, vectors, first.rows, k, mean=mean) for query, first in pairs]
     found: list[Hits] = []
     for begin in range(0, len(queries), QUERIES):
         part = queries[begin : begin + QUERIES]
-        if strategy == "colbert" and near is None:
+        if near is None:
             every = scores_many([query.values for query in part], vectors, mean=mean, workers=workers)
             rows = np.arange(len(vectors))
             found += [
-                _settled(query, vectors, rows, scores, k, strategy, mean)
-                for query, scores in zip(part, every, strict=True)
+                _settled(query, vectors, rows, scores, k, mean) for query, scores in zip(part, every, strict=True)
             ]
             continue
-        if strategy == "colbert" and near is not None:
-            candidates = _owners(part, vectors, depth, ef, near)
-        else:
-            firsts = _singles(part, vectors, depth if strategy == "rerank" else k, ef, near)
-            if strategy == "single":
-                found += firsts
-                continue
-            candidates = [first.rows for first in firsts]
+        candidates = _owners(part, vectors, depth, ef, near)
         found += [best_among(query, vectors, rows, k, mean=mean) for query, rows in zip(part, candidates, strict=True)]
     return found
+
+
+def nearest(
+    queries: Floats32,
+    parts: Sequence[Vectors],
+    weights: Sequence[float] | None = None,
+    combine: str = "sum",
+    *,
+    k: int = 1000,
+    rows: Rows | None = None,
+    indexes: Sequence[Index] | None = None,
+    depth: int | None = None,
+    ef: int | None = None,
+) -> list[Hits]:
+    """The documents of the highest inner products of single vectors: of one part, or of several combined.
+
+    Memory grows with the queries of a pass and with k, not with the documents. Vectors need not be of length 1.
+
+    Parameters
+    ----------
+    queries : shape (queries, dimensions).
+    parts : single vectors of the same documents, such as those of answers and those of titles; a document may lack
+        some of them. Without any it is left out.
+    weights : of the parts, not negative; 1 by default. Parts of weight 0 are not looked at.
+    combine : `sum`: of the weighted inner products, to which a part that a document lacks adds nothing. `max`: the
+        highest of those that there are.
+    k : documents of a query.
+    rows : the only documents to look at, distinct; all of them are, whatever the indexes. All by default.
+    indexes : one for each part; each is asked for candidates, and only these are scored.
+    depth, ef : candidates of each index, and those that it holds while it looks for them. By default `depth` is k with
+        one part, and more with several: a document may be first without being among the first k in any part.
+
+    Raises
+    ------
+    HarnessError
+        An argument is out of its range, the parts differ in their documents or dimensions, or vectors are so long that
+        scores do not fit float32.
+
+    Examples
+    --------
+    >>> from harness.systems.dense.maxsim import stack
+    >>> answers = stack([("a", [[1.0, 0.0]], 0), ("b", [[0.0, 1.0]], 0)])
+    >>> titles = stack([("a", [[0.0, 1.0]], -1), ("b", [[1.0, 0.0]], 0)])
+    >>> (hits,) = nearest(np.array([[2.0, 1.0]], np.float32), [answers, titles], [1, 0.25])
+    >>> answers.ids[hits.rows].tolist(), hits.scores.tolist()
+    ([b'a', b'b'], [2.0, 1.5])
+    """
+    for key, value in (("k", k), ("depth", depth), ("ef", ef)):
+        if value is not None:
+            whole(key, value, low=1)
+    chosen, place = Parts.of(parts, weights, combine), parts[0].place
+    queries_of([query[None] for query in queries], chosen.dimensions)
+    queries = np.ascontiguousarray(queries, np.float32)
+    if rows is None and indexes is not None:
+        depth = depth or (k if len(parts) == 1 else max(CANDIDATES, 2 * k))
+        near = np.hstack([index.documents(queries, depth, ef or max(EF, 2 * depth)) for index in indexes])
+        among = [chosen.some(np.unique(found[found >= 0])) for found in near]
+    elif rows is not None and rows.size <= POOL:
+        among = [chosen.some(rows)] * len(queries)
+    else:
+        there = chosen.some(rows)
+        passes = (queries[begin : begin + TOGETHER] for begin in range(0, len(queries), TOGETHER))
+        among = [found for part in passes for found in _candidates(part, chosen, there, place, k)]
+    pairs = zip(queries, among, strict=True)
+    return [Hits.best(found, chosen.exact(query, found), place, k) for query, found in pairs]
+
+
+def _candidates(queries: Floats32, parts: Parts, rows: Rows, place: Rows, k: int) -> list[Rows]:
+    """For each query its first k of some documents, and others where float32 cannot say which these are."""
+    if not len(queries):
+        return []
+    wrong = parts.wrong(queries)
+    floor = np.full((len(queries), 1), -np.inf, np.float32)  # what a rough score must reach
+    held = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))]  # queries, documents, scores
+    limit = 0
+
+    def cut() -> list[Rows]:
+        """Leave out what has fallen behind, and raise the floor; the documents of each query."""
+        asked, found, scores = (np.concatenate(column) for column in zip(*held, strict=True))
+        order = np.argsort(asked, kind="stable")
+        kept = np.split(order, np.searchsorted(asked[order], np.arange(1, len(queries))))
+        for query, every in enumerate(kept):
+            if every.size <= k:
+                continue
+            last = np.partition(scores[every], every.size - k)[every.size - k]
+            floor[query] = max(floor[query, 0], last - 2 * wrong[query])
+            mine = every[scores[every] >= floor[query]]
+            if mine.size > 2 * k + BLOCK:  # many documents that are alike: memory would grow with them
+                exact = parts.exact(queries[query], found[mine])
+                mine = mine[Hits.best(np.arange(mine.size), exact, place[found[mine]], k).rows]
+            kept[query] = mine
+        stay = np.concatenate(kept)
+        held[:] = [(asked[stay], found[stay], scores[stay])]
+        return [found[mine] for mine in kept]
+
+    for begin in range(0, rows.size, BLOCK):
+        block = rows[begin : begin + BLOCK]
+        scores = parts.rough(queries, block)
+        asked, column = np.divmod(np.flatnonzero(scores >= floor), block.size)
+        held.append((asked, block[column], scores[asked, column]))
+        if sum(part[0].size for part in held) > limit:
+            cut()
+            limit = 2 * held[0][0].size + 64 * len(queries)
+    return cut()
 
 
 def best_among(
     query: Query, vectors: Vectors, rows: Rows, k: int, strategy: str = "colbert", *, mean: bool = False
 ) -> Hits:
     """The best of some documents, a pool say: by their single vectors (`single`), else by exact MaxSim."""
-    return _settled(query, vectors, rows, _scores(query, vectors, rows, strategy, mean), k, strategy, mean)
-
-
-def _scores(
-    query: Query, vectors: Vectors, rows: Rows, strategy: str, mean: bool, dtype: npt.DTypeLike = np.float32
-) -> Scores:
     if strategy == "single":
-        scores = single_scores(singles_of([query], vectors.dimensions), vectors, rows, dtype)
-    else:
-        scores = scores_many([query.values], vectors, rows=rows, mean=mean, dtype=dtype)
-    only: Scores = scores[0]
-    return only
+        return nearest(singles_of([query], vectors.dimensions), [vectors], k=k, rows=rows)[0]
+    rough: Scores = scores_many([query.values], vectors, rows=rows, mean=mean)[0]
+    return _settled(query, vectors, rows, rough, k, mean)
 
 
-def _settled(query: Query, vectors: Vectors, rows: Rows, rough: Scores, k: int, strategy: str, mean: bool) -> Hits:
-    """The best of some documents, whose scores in float32 are known, by scores in float64."""
+def _settled(query: Query, vectors: Vectors, rows: Rows, rough: Scores, k: int, mean: bool) -> Hits:
+    """The best of some documents by MaxSim in float64; known are their scores in float32."""
     if rows.size > k:
         last = np.partition(rough, rows.size - k)[rows.size - k]
         margin = MARGIN * vectors.dimensions
-        rows = rows[rough >= last - (margin if mean or strategy == "single" else margin * len(query.values))]
-    return Hits.best(rows, _scores(query, vectors, rows, strategy, mean, np.float64), vectors.place, k)
+        rows = rows[rough >= last - (margin if mean else margin * len(query.values))]
+    scores = scores_many([query.values], vectors, rows=rows, mean=mean, dtype=np.float64)[0]
+    return Hits.best(rows, scores, vectors.place, k)
 
 
 def singles_of(queries: Sequence[Query], dimensions: int) -> Floats32:
@@ -193,21 +292,8 @@ def singles_of(queries: Sequence[Query], dimensions: int) -> Floats32:
     for number, query in enumerate(queries, 1):
         if not 0 <= query.document < len(query.values):
             raise HarnessError(f"query {number} has no vector for the whole query; strategy colbert needs none")
-    return np.array([query.values[query.document] for query in queries], np.float32)
-
-
-def _singles(queries: Sequence[Query], vectors: Vectors, k: int, ef: int, index: Index | None) -> list[Hits]:
-    asked = singles_of(queries, vectors.dimensions)
-    if index is None:
-        every, rows = single_scores(asked, vectors), np.arange(len(vectors))
-        return [
-            _settled(query, vectors, rows, scores, k, "single", mean=False)
-            for query, scores in zip(queries, every, strict=True)
-        ]
-    out = []
-    for query, near in zip(queries, index.documents(asked, k, ef), strict=True):
-        out.append(best_among(query, vectors, np.unique(near[near >= 0]), k, "single"))
-    return out
+    singles = [query.values[query.document] for query in queries]
+    return np.array(singles, np.float32).reshape(len(queries), dimensions)
 
 
 def _owners(queries: Sequence[Query], vectors: Vectors, depth: int, ef: int, index: Index) -> list[Rows]:

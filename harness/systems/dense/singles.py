@@ -1,0 +1,130 @@
+"""Inner products of queries with documents' single vectors, of one part or of several: rough by blocks, and exact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import HarnessError
+from harness.io.checks import choice, number
+from harness.systems.dense.maxsim import Floats32, Rows, Vectors
+
+COMBINE = ("sum", "max")
+MARGIN = 2**-23  # times the dimensions: more than float32 can be wrong in an inner product of unit vectors
+STEP = 4096  # vectors that are held in float64 at one time
+Floats64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Vectors of the same documents, such as those of answers and those of titles, and how they are combined.
+
+    Attributes
+    ----------
+    vectors, weights : at least one, of weights above 0.
+    combine : `sum` of the weighted inner products, to which a part that a document lacks adds nothing, or `max`.
+    """
+
+    vectors: tuple[Vectors, ...]
+    weights: tuple[float, ...]
+    combine: str
+
+    @staticmethod
+    def of(vectors: Sequence[Vectors], weights: Sequence[float] | None, combine: str) -> Parts:
+        """Parts with their weights, 1 by default, without those of weight 0.
+
+        Raises
+        ------
+        HarnessError
+            They are of different documents or dimensions, or weights are negative, too few or too many, or all 0.
+        """
+        choice("combine", combine, COMBINE)
+        given = [1.0] * len(vectors) if weights is None else [number("weights", weight) for weight in weights]
+        if len(given) != len(vectors) or not any(given):
+            raise HarnessError(f"key 'weights' is {given}, expected one for each of {len(vectors)} parts, not all 0")
+        for place, part in enumerate(vectors[1:], 2):
+            if part.dimensions != vectors[0].dimensions:
+                fit = f"{part.dimensions} dimensions, those of part 1 {vectors[0].dimensions}"
+                raise HarnessError(f"vectors of part {place} have {fit}: they are of another model")
+            if part.ids is not vectors[0].ids and not np.array_equal(part.ids, vectors[0].ids):
+                raise HarnessError(f"vectors of part {place} are of other documents than those of part 1")
+        kept = [(part, weight) for part, weight in zip(vectors, given, strict=True) if weight]
+        return Parts(tuple(part for part, _ in kept), tuple(weight for _, weight in kept), combine)
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers of a vector."""
+        return self.vectors[0].dimensions
+
+    def some(self, rows: Rows | None = None) -> Rows:
+        """Those of some documents, by default of all, that have a vector in any part."""
+        chosen = slice(None) if rows is None else rows
+        there = reduce(np.logical_or, (part.document[chosen] >= 0 for part in self.vectors))
+        return np.flatnonzero(there) if rows is None else rows[there]
+
+    def rough(self, queries: Floats32, rows: Rows) -> Floats32:
+        """Scores in float32, shape (queries, rows). Their last bits depend on what else is in the product."""
+        pairs = zip(self.vectors, self.weights, strict=True)
+        if self.combine == "sum" or len(self.vectors) == 1:  # products of the sum of vectors: one for all parts
+            values = [_times(_values(part, rows), weight) for part, weight in pairs]
+            out: Floats32 = queries @ reduce(np.add, values).T
+            return out
+        out = np.full((len(queries), rows.size), -np.inf, np.float32)
+        for part, weight in pairs:
+            products = _times(queries, weight) @ _values(part, rows).T
+            products[:, part.document[rows] < 0] = -np.inf
+            np.maximum(out, products, out=out)
+        return out
+
+    def exact(self, query: Floats32, rows: Rows) -> Floats64:
+        """Scores of one query in float64, shape (rows,), the same in any company and on any processor."""
+        out = np.full(rows.size, 0.0 if self.combine == "sum" else -np.inf)
+        for part, weight in zip(self.vectors, self.weights, strict=True):
+            there = np.flatnonzero(part.document[rows] >= 0)
+            for begin in range(0, there.size, STEP):
+                at = there[begin : begin + STEP]
+                # Each sum by itself: those of a matrix product depend on the block and the library.
+                products = part.take(part.document[rows[at]]) * query.astype(np.float64)
+                scores = weight * products.sum(axis=1)
+                out[at] = out[at] + scores if self.combine == "sum" else np.maximum(out[at], scores)
+        return out
+
+    def wrong(self, queries: Floats32) -> Floats64:
+        """More than a rough score of each query can differ from the exact one, shape (queries,).
+
+        Raises
+        ------
+        HarnessError
+            Vectors are so long, or not numbers, that a score does not fit float32.
+        """
+        lengths = np.linalg.norm(queries.astype(np.float64), axis=1)
+        longest = [part.longest for part in self.vectors]
+        pairs = list(zip(longest, self.weights, strict=True))
+        most = sum(weight * max(length, 1) for length, weight in pairs) * lengths.max(initial=1)
+        limit = np.finfo(np.float32)
+        if not most <= limit.max:
+            raise HarnessError(f"vectors are up to {max(longest):.3g} long: their inner products do not fit 32 bits")
+        reach = sum(weight * length for length, weight in pairs)
+        out: Floats64 = MARGIN * (self.dimensions + 2 * len(pairs)) * reach * lengths
+        return out + self.dimensions * float(limit.tiny)
+
+
+def _values(part: Vectors, rows: Rows) -> Floats32:
+    """Single vectors of some documents, 0 where there is none; not copied where float32 lie below each other."""
+    single = part.document[rows]
+    if part.values.dtype == np.float32 and single.size and (np.diff(single) == 1).all() and single[0] >= 0:
+        view: Floats32 = np.asarray(part.values)[single[0] : single[-1] + 1]
+        return view
+    if (single >= 0).all():
+        return part.take(single)
+    values = np.zeros((rows.size, part.dimensions), np.float32)
+    values[single >= 0] = part.take(single[single >= 0])
+    return values
+
+
+def _times(values: Floats32, weight: float) -> Floats32:
+    return values if weight == 1 else values * np.float32(weight)
