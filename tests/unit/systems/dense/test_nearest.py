@@ -189,8 +189,8 @@ def test_values_on_disk(precision: str, tmp_path: Path) -> None:
 
 
 def test_parts_by_hand() -> None:
-    one = part([[1.0, 0], [0, 1], [3, 4]], [0, 1, -1, 2])
-    two = part([[2.0, 2], [-1, -1]], [-1, 0, -1, 1])
+    one = part([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]], [0, 1, -1, 2])
+    two = part([[2.0, 2.0], [-1.0, -1.0]], [-1, 0, -1, 1])
     query = np.array([[1, 2]], np.float32)
 
     def scores(combine: str, *weights: float) -> dict[str, float]:
