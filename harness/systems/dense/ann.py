@@ -18,6 +18,7 @@ import numpy as np
 
 from harness.errors import HarnessError
 from harness.io.checks import choice, whole
+from harness.store import artefacts
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 from harness.systems.dense.ragged import queries_of
 from harness.systems.dense.search import SEARCHES, STRATEGIES, Hits, Query, first_stage, singles_of
@@ -156,6 +157,22 @@ def faiss_index(
     if document.size == len(vectors.values):  # there are no others
         return Faiss(every, every, document)
     return Faiss(build(vectors.take(vectors.document[document])) if document.size else None, every, document)
+
+
+def kept_index(vectors: Vectors, folder: Path) -> Faiss:
+    """The index of vectors that are an artefact, from the store or made now.
+
+    Parameters
+    ----------
+    folder : the artefact's.
+
+    Raises
+    ------
+    HarnessError
+        FAISS is not installed, or the disk is full.
+    """
+    spec = {"vectors": folder.name, "faiss": version()}
+    return Faiss.load(artefacts.get_or_build("faiss-index", spec, lambda at: faiss_index(vectors).save(at)), vectors)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from harness.systems.ranking import top
 
 STRATEGIES = ("single", "rerank", "colbert")
 SEARCHES = ("exact", "approximate")
+COMBINATIONS = ("sum", "max")  # of a document's inner products
 CANDIDATES = 1000  # of the first stage, at least
 EF = 128  # candidates of an approximate search, at least: what the thesis had
 QUERIES = 32  # queries that share a pass over the documents in exact MaxSim
@@ -210,6 +211,7 @@ def nearest(
     >>> answers.ids[hits.rows].tolist(), hits.scores.tolist()
     ([b'a', b'b'], [2.0, 1.5])
     """
+    choice("combine", combine, COMBINATIONS)
     for key, value in (("k", k), ("depth", depth), ("ef", ef)):
         if value is not None:
             whole(key, value, low=1)
@@ -318,7 +320,7 @@ def recall(found: Sequence[Hits], exact: Sequence[Hits]) -> npt.NDArray[np.float
 
 
 def note_recall(
-    name: str, precision: str, found: Sequence[Hits], exact: Callable[[Sequence[int]], Sequence[Hits]], k: int
+    name: str, precision: str, found: Sequence[Hits], exact: Callable[[list[int]], Sequence[Hits]], k: int
 ) -> None:
     """Say and note how much of what exact search finds an approximate one has found, on a sample of the topics.
 
@@ -329,7 +331,7 @@ def note_recall(
     exact : from numbers of topics to what exact search finds for these.
     """
     with phase("recall"):
-        sample = range(0, len(found), -(-len(found) // SAMPLE) or 1)
+        sample = list(range(0, len(found), -(-len(found) // SAMPLE) or 1))
         shares = recall([found[number] for number in sample], exact(sample))
     if not len(shares):
         return

@@ -408,9 +408,7 @@ class MathAMR:
             return None
         if self.precision == "qdrant":
             return adapters.upload(adapters.connect(), "documents", vectors, formulas=self.task == "formulas")
-        spec = {"vectors": folder.name, "faiss": adapters.version()}
-        made = artefacts.get_or_build("faiss-index", spec, lambda at: adapters.faiss_index(vectors).save(at))
-        return adapters.Faiss.load(made, vectors)
+        return adapters.kept_index(vectors, folder)
 
     def _search(
         self,
