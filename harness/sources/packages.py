@@ -80,19 +80,12 @@ def download(wanted: Sequence[Resource], say: cache.Progress) -> None:
                 shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _pip(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def _pip(*arguments: str) -> subprocess.CompletedProcess[str]:
     # -P: a pip.py in the current folder is none of pip.
     command = [sys.executable, "-P", "-m", "pip", "--no-input", "--disable-pip-version-check", *arguments]
     plain = {**os.environ, "LC_ALL": "C.UTF-8", "PIP_NO_COLOR": "1"}
     return subprocess.run(
-        command,
-        cwd=folder,
-        env=plain,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
+        command, env=plain, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
     )
 
 

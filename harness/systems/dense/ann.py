@@ -18,6 +18,7 @@ import numpy as np
 
 from harness.errors import HarnessError
 from harness.io.checks import choice, whole
+from harness.store import artefacts
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 from harness.systems.dense.ragged import queries_of
 from harness.systems.dense.search import SEARCHES, STRATEGIES, Hits, Query, first_stage, singles_of
@@ -42,6 +43,8 @@ def _library(module: str, package: str) -> Any:  # noqa: ANN401
 @dataclass(frozen=True, eq=False)
 class Faiss:
     """Two indexes by inner product: of documents' single vectors and of all vectors; an `Index` of `search`.
+
+    They are one where documents have no other vectors.
 
     Attributes
     ----------
@@ -71,7 +74,7 @@ class Faiss:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             faiss.write_index(self.every, str(folder / "every.faiss"))
-            if self.single is not None:
+            if self.single is not None and self.single is not self.every:
                 faiss.write_index(self.single, str(folder / "single.faiss"))
         except RuntimeError as error:
             raise HarnessError(f"{folder}: cannot be written: {_first(error)}") from None
@@ -89,7 +92,9 @@ class Faiss:
         document = np.flatnonzero(vectors.document >= 0)
         try:
             every = faiss.read_index(str(folder / "every.faiss"))
-            single = faiss.read_index(str(folder / "single.faiss")) if document.size else None
+            single = every
+            if document.size < len(vectors.values):
+                single = faiss.read_index(str(folder / "single.faiss")) if document.size else None
         except RuntimeError as error:
             remedy = "delete this folder, and it is made anew"
             raise HarnessError(f"{folder}: not an index of vectors: {_first(error)}; {remedy}") from None
@@ -148,8 +153,26 @@ def faiss_index(
         return index
 
     document = np.flatnonzero(vectors.document >= 0)
-    single = build(vectors.take(vectors.document[document])) if document.size else None
-    return Faiss(single, build(vectors.take(np.arange(len(vectors.values)))), document)
+    every = build(vectors.take(np.arange(len(vectors.values))))
+    if document.size == len(vectors.values):  # there are no others
+        return Faiss(every, every, document)
+    return Faiss(build(vectors.take(vectors.document[document])) if document.size else None, every, document)
+
+
+def kept_index(vectors: Vectors, folder: Path) -> Faiss:
+    """The index of vectors that are an artefact, from the store or made now.
+
+    Parameters
+    ----------
+    folder : the artefact's.
+
+    Raises
+    ------
+    HarnessError
+        FAISS is not installed, or the disk is full.
+    """
+    spec = {"vectors": folder.name, "faiss": version()}
+    return Faiss.load(artefacts.get_or_build("faiss-index", spec, lambda at: faiss_index(vectors).save(at)), vectors)
 
 
 @contextmanager

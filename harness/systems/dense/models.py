@@ -173,8 +173,10 @@ def _snapshot(name: str) -> Path | None:
     repository, _, revision = name.partition("@")
     try:
         return Path(snapshot_download(repository, revision=revision or None, local_files_only=True))
-    except (OSError, ValueError):
-        return None
+    except (OSError, ValueError) as error:
+        # Incomplete for the library, as other forms of the weights were left out; what matters is checked here.
+        incomplete = getattr(error, "snapshot_path", None)
+        return Path(incomplete) if incomplete else None
 
 
 def _listed(name: str) -> list[str]:
@@ -248,8 +250,10 @@ def _check_transformer(folder: Path) -> None:
     if not any(path for pattern in _WEIGHTS for path in base.glob(pattern)):
         raise HarnessError(f"{base}: no weights (model.safetensors or pytorch_model.bin)")
     for index in base.glob("*.index.json"):
-        shards = _json(index, dict).get("weight_map", {}).values()
-        for shard in sorted({str(shard) for shard in shards}):
+        shards = _json(index, dict).get("weight_map")
+        if not isinstance(shards, dict):
+            raise HarnessError(f"{index}: key 'weight_map' is missing or names no files")
+        for shard in sorted({str(shard) for shard in shards.values()}):
             if not (base / shard).is_file():
                 raise HarnessError(f"{base / shard}: missing, {index.name} names it")
     for path in sorted(folder.rglob("*.safetensors")):

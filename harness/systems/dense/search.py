@@ -7,7 +7,7 @@ processor or on which queries are asked together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Protocol
@@ -18,6 +18,8 @@ import numpy.typing as npt
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io.checks import choice, whole
+from harness.io.console import say
+from harness.store.cost import note, phase
 from harness.systems.dense.maxsim import Floats32, Rows, Scores, Vectors, scores_many
 from harness.systems.dense.ragged import queries_of
 from harness.systems.dense.singles import MARGIN, Parts
@@ -25,11 +27,13 @@ from harness.systems.ranking import top
 
 STRATEGIES = ("single", "rerank", "colbert")
 SEARCHES = ("exact", "approximate")
+COMBINATIONS = ("sum", "max")  # of a document's inner products
 CANDIDATES = 1000  # of the first stage, at least
 EF = 128  # candidates of an approximate search, at least: what the thesis had
 QUERIES = 32  # queries that share a pass over the documents in exact MaxSim
 TOGETHER = 256  # and in exact search by single vectors
 BLOCK = 4096  # documents of a matrix product with these
+SAMPLE = 20  # topics at most, on which approximate search is compared with exact
 POOL = 1 << 14  # documents of a pool that are scored in float64 at once
 
 
@@ -207,6 +211,7 @@ def nearest(
     >>> answers.ids[hits.rows].tolist(), hits.scores.tolist()
     ([b'a', b'b'], [2.0, 1.5])
     """
+    choice("combine", combine, COMBINATIONS)
     for key, value in (("k", k), ("depth", depth), ("ef", ef)):
         if value is not None:
             whole(key, value, low=1)
@@ -311,6 +316,30 @@ def recall(found: Sequence[Hits], exact: Sequence[Hits]) -> npt.NDArray[np.float
             len(np.intersect1d(ours.rows, best.rows)) / best.rows.size if best.rows.size else 1.0
             for ours, best in zip(found, exact, strict=True)
         ]
+    )
+
+
+def note_recall(
+    name: str, precision: str, found: Sequence[Hits], exact: Callable[[list[int]], Sequence[Hits]], k: int
+) -> None:
+    """Say and note how much of what exact search finds an approximate one has found, on a sample of the topics.
+
+    Parameters
+    ----------
+    name, precision : of the run, and how it was searched.
+    found : the first k of each topic.
+    exact : from numbers of topics to what exact search finds for these.
+    """
+    with phase("recall"):
+        sample = list(range(0, len(found), -(-len(found) // SAMPLE) or 1))
+        shares = recall([found[number] for number in sample], exact(sample))
+    if not len(shares):
+        return
+    numbers = {"mean": round(float(shares.mean()), 4), "least": round(float(shares.min()), 4)}
+    note(f"recall of {name}, {precision} against exact", numbers | {"topics": len(shares), "first documents": k})
+    say(
+        f"{name}: {precision} search found {shares.mean():.4f} of the exact first {k:,} documents "
+        f"({len(shares)} topics, least {shares.min():.4f})"
     )
 
 

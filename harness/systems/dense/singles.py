@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import HarnessError
-from harness.io.checks import choice, number
+from harness.io.checks import number
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 
-COMBINE = ("sum", "max")
 MARGIN = 2**-23  # times the dimensions: more than float32 can be wrong in an inner product of unit vectors
 STEP = 4096  # vectors that are held in float64 at one time
 Floats64 = npt.NDArray[np.float64]
@@ -42,7 +41,6 @@ class Parts:
         HarnessError
             They are of different documents or dimensions, or weights are negative, too few or too many, or all 0.
         """
-        choice("combine", combine, COMBINE)
         given = [1.0] * len(vectors) if weights is None else [number("weights", weight) for weight in weights]
         if len(given) != len(vectors) or not any(given):
             raise HarnessError(f"key 'weights' is {given}, expected one for each of {len(vectors)} parts, not all 0")

@@ -24,7 +24,7 @@ from harness.errors import HarnessError, suggestion
 from harness.io import checks, config
 from harness.io.console import say
 from harness.store import artefacts, code
-from harness.store.cost import note, phase, queries
+from harness.store.cost import phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
 from harness.systems.dense import ann as adapters
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from harness.systems.mathamr.training.trainer import Pairs
 
 PRECISIONS = (*search.SEARCHES, "qdrant")
-SAMPLE = 20  # topics at most, on which approximate search is compared with exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +201,13 @@ class MathAMR:
                 among = None if pool is None else vectors.rows(pool)
                 found.append(self._search(asked[topic.id], vectors, index, among))
         if index is not None and request.pool is None:
-            self._note_recall([asked[name] for name in ids], found, vectors)
+            search.note_recall(
+                self.name,
+                self.precision,
+                found,
+                lambda sample: [self._search(asked[ids[number]], vectors, None) for number in sample],
+                self.depth,
+            )
         return search.as_run(self.name, ids, found, vectors)
 
     # ---- the model ----------------------------------------------------------------------------------------------
@@ -403,9 +408,7 @@ class MathAMR:
             return None
         if self.precision == "qdrant":
             return adapters.upload(adapters.connect(), "documents", vectors, formulas=self.task == "formulas")
-        spec = {"vectors": folder.name, "faiss": adapters.version()}
-        made = artefacts.get_or_build("faiss-index", spec, lambda at: adapters.faiss_index(vectors).save(at))
-        return adapters.Faiss.load(made, vectors)
+        return adapters.kept_index(vectors, folder)
 
     def _search(
         self,
@@ -424,28 +427,6 @@ class MathAMR:
             return adapters.qdrant_search([query], index, strategy, **more)[0]
         precision = "exact" if index is None else "approximate"
         return search.search([query], vectors, strategy, precision, index=index, **more)[0]
-
-    def _note_recall(self, asked: Sequence[Query], found: Sequence[search.Hits], vectors: Vectors) -> None:
-        """Say and note how much of what exact search finds was found, on a sample of the topics."""
-        with phase("recall"):
-            sample = range(0, len(asked), -(-len(asked) // SAMPLE) or 1)
-            exact = [self._search(asked[number], vectors, None) for number in sample]
-            shares = search.recall([found[number] for number in sample], exact)
-        if not len(shares):
-            return
-        note(
-            f"recall of {self.name}, {self.precision} against exact",
-            {
-                "mean": round(float(shares.mean()), 4),
-                "least": round(float(shares.min()), 4),
-                "topics": len(shares),
-                "first documents": self.depth,
-            },
-        )
-        say(
-            f"{self.name}: {self.precision} search found {shares.mean():.4f} of the exact first {self.depth:,} "
-            f"documents ({len(shares)} topics, least {shares.min():.4f})"
-        )
 
 
 def _known(what: str, given: object, known: Iterable[str]) -> None:

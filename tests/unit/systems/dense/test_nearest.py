@@ -189,8 +189,8 @@ def test_values_on_disk(precision: str, tmp_path: Path) -> None:
 
 
 def test_parts_by_hand() -> None:
-    one = part([[1.0, 0], [0, 1], [3, 4]], [0, 1, -1, 2])
-    two = part([[2.0, 2], [-1, -1]], [-1, 0, -1, 1])
+    one = part([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]], [0, 1, -1, 2])
+    two = part([[2.0, 2.0], [-1.0, -1.0]], [-1, 0, -1, 1])
     query = np.array([[1, 2]], np.float32)
 
     def scores(combine: str, *weights: float) -> dict[str, float]:
@@ -309,3 +309,17 @@ def test_faiss_finds_candidates_of_each_part(two: list[Vectors], kind: str, comb
         nearest(queries, two, [1, 0.5], combine, k=20, rows=pool, indexes=indexes),
         nearest(queries, two, [1, 0.5], combine, k=20, rows=pool),
     )
+
+
+def test_an_index_of_documents_of_one_vector_is_one_file(two: list[Vectors], tmp_path: Path) -> None:
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    queries = unit(np.random.default_rng(6), 3, DIMENSIONS)
+    for vectors in two:
+        made = ann.faiss_index(vectors, "flat")
+        made.save(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["every.faiss"]
+        loaded = ann.Faiss.load(tmp_path, vectors)
+        best = nearest(queries, [vectors], k=400)
+        for index in (made, loaded):
+            near = index.documents(queries, 400, 400)
+            assert [set(row[row >= 0].tolist()) for row in near] == [set(hits.rows.tolist()) for hits in best]
