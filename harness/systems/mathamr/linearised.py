@@ -12,8 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic
@@ -21,7 +19,7 @@ from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io import checks
 from harness.io.console import say
-from harness.store import artefacts, code
+from harness.store import code
 from harness.store.cost import phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +24,6 @@ from harness.io import checks, config
 from harness.io.console import say, tell
 from harness.io.files import sha256
 from harness.store import artefacts, code
-from harness.systems.dense.maxsim import Rows, Vectors
 from harness.systems.mathamr.graphs import build
 from harness.systems.mathamr.graphs.build import Parse, read_graphs
 from harness.systems.mathamr.graphs.graph import Graph

@@ -18,11 +18,12 @@ from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.store import artefacts
+from harness.systems import hardware
 from harness.systems.base import Request
 from harness.systems.build import build_system
-from harness.systems.dense import sentences
-from harness.systems.dense.sentences import SentenceEncoder
-from harness.systems import hardware
+from harness.systems.dense import encoder, models
+from harness.systems.dense.encoder import Encoded, Encoder, Matrix
+from harness.systems.dense.models import Model
 from harness.systems.mathamr.graphs import parsers
 from harness.systems.mathamr.graphs.graph import FORMULA, MODES, OPT, ROOT, SLT, TEXT, Graph, restrict
 from harness.systems.mathamr.linearised import Linearised, linearise, linearise_formula, word_of
@@ -106,13 +107,13 @@ def test_a_long_row_does_not_exhaust_the_stack() -> None:
 # ---- runs -----------------------------------------------------------------------------------------------------------
 
 
-def encode(texts: Sequence[str]) -> sentences.Matrix:
+def encode(texts: Sequence[str]) -> Matrix:
     """Words as directions: two texts are the more alike the more words they share."""
     out = np.zeros((len(texts), 64), np.float32)
     for number, text in enumerate(texts):
         for word in text.split():
             out[number, int(hashlib.sha256(word.encode()).hexdigest(), 16) % 64] += 1
-    unit: sentences.Matrix = out / np.linalg.norm(out, axis=1, keepdims=True)
+    unit: Matrix = out / np.linalg.norm(out, axis=1, keepdims=True)
     return unit
 
 
@@ -122,13 +123,15 @@ def words(monkeypatch: pytest.MonkeyPatch) -> Words:
     found = Words()
     encoded: list[Sequence[str]] = []
 
-    def counted(texts: Sequence[str]) -> sentences.Matrix:
+    def counted(texts: Sequence[str]) -> Matrix:
         encoded.append(texts)
         return encode(texts)
 
     monkeypatch.setattr(parsers, "load", lambda name: parser(found))
     monkeypatch.setattr(hardware, "device", lambda name: "cpu")
-    monkeypatch.setattr(sentences, "load", lambda model, device: SentenceEncoder(counted, len))
+    made = Encoder("words", 0, 64, lambda texts, role: Encoded(counted(texts), 0))
+    monkeypatch.setattr(encoder, "load", lambda model, device: made)
+    monkeypatch.setattr(models, "find", lambda name: Model(name, Path(name), "transformers", {"model": name}))
     return found
 
 
@@ -163,13 +166,12 @@ def test_only_the_pool_is_ranked(world: World, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("words")
 def test_parser_weights_and_device_decide_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = tmp_path / "model"
-    model.mkdir()
-    (model / "config.json").write_text("{}")
-    system = Linearised("lin", model=str(model))
+    weights = {"files": "a"}
+    monkeypatch.setattr(models, "find", lambda name: Model(name, tmp_path, "transformers", dict(weights)))
+    system = Linearised("lin", model=str(tmp_path))
     first = system.reads()
     assert system.reads() == first
-    (model / "config.json").write_text("{ }")
+    weights["files"] = "b"
     second = system.reads()
     assert second != first
     monkeypatch.setattr(hardware, "device", lambda name: "cuda")
@@ -258,27 +260,6 @@ def test_parsers_by_name() -> None:
     with pytest.raises(HarnessError) as error:
         parsers.load("amrlib")
     assert message(error).startswith("key 'parser' is 'amrlib', expected amrlib:FOLDER")
-
-
-def test_the_embedded_model(tmp_path: Path) -> None:
-    pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
-    if lines := sentences.missing():
-        pytest.skip(lines[0])
-    encoder = sentences.load(sentences.MINILM)
-    texts = ["a short proof", "word " * 600, "a short proof", ""]
-    vectors = encoder.encode(texts)
-    assert vectors.shape == (4, 384)
-    assert vectors.dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
-    np.testing.assert_allclose(vectors[0], vectors[2], atol=1e-6)
-    assert encoder.cut(texts) == 1
-    assert set(sentences.identity(sentences.MINILM)) == {"model", "files"}
-    assert sentences.identity("some/model") == {"model": "some/model"}
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    with pytest.raises(HarnessError) as error:
-        sentences.load(str(empty))
-    assert message(error).startswith(f"key 'model' is {str(empty)!r}, which cannot be loaded: ")
 
 
 # ---- formulas -------------------------------------------------------------------------------------------------------

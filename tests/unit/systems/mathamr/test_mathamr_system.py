@@ -32,10 +32,10 @@ from harness.data.topics import Topics
 from harness.errors import HarnessError
 from harness.io.files import sha256_file
 from harness.store import artefacts
+from harness.systems import hardware
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts
 from harness.systems.mathamr.encoder.vocabulary import Vocabulary
-from harness.systems import hardware
 from harness.systems.mathamr.graphs import data, parsers
 from harness.systems.mathamr.graphs.build import read_graphs
 from harness.systems.mathamr.graphs.graph import restrict

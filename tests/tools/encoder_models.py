@@ -1,0 +1,78 @@
+"""Tiny random sentence encoders of the real classes, saved as sentence-transformers saves them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+WORDS = 100
+SPECIAL = {"bert": ("[PAD]", "[UNK]", "[CLS]", "[SEP]"), "roberta": ("<s>", "<pad>", "</s>", "<unk>")}
+LENGTH = 16
+
+
+def tokenizer(kind: str) -> Any:  # noqa: ANN401
+    """Splits at blanks; the words w0 to w99 are one piece each, all others are unknown."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    special = SPECIAL[kind]
+    vocabulary = {word: number for number, word in enumerate((*special, *(f"w{n}" for n in range(WORDS))))}
+    begin, end, pad, unknown = (
+        ("[CLS]", "[SEP]", "[PAD]", "[UNK]") if kind == "bert" else ("<s>", "</s>", "<pad>", "<unk>")
+    )
+    made = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    pairs = [(begin, vocabulary[begin]), (end, vocabulary[end])]
+    made.post_processor = processors.TemplateProcessing(
+        single=f"{begin} $A {end}", pair=f"{begin} $A {end} $B {end}", special_tokens=pairs
+    )
+    names = {"cls_token": begin, "sep_token": end, "pad_token": pad, "unk_token": unknown, "eos_token": end}
+    return PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=LENGTH, **names)
+
+
+def save(
+    folder: Path,
+    kind: str = "bert",
+    *,
+    pooling: str = "mean",
+    normalise: bool = True,
+    prompts: dict[str, str] | None = None,
+) -> Path:
+    """A model of 2 layers and 32 dimensions that reads 16 word pieces."""
+    import torch
+    from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
+
+    own = tokenizer(kind)
+    shape = {
+        "vocab_size": WORDS + 4,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "pad_token_id": own.pad_token_id,
+    }
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        model: Any = (
+            BertModel(BertConfig(max_position_embeddings=LENGTH, **shape))
+            if kind == "bert"
+            else RobertaModel(RobertaConfig(max_position_embeddings=LENGTH + 2, **shape))
+        )
+    model.save_pretrained(folder)
+    own.save_pretrained(folder)
+    modes = {"mean": "mean_tokens", "cls": "cls_token", "last": "lasttoken"}
+    flags = {f"pooling_mode_{name}": name == modes[pooling] for name in modes.values()}
+    modules = [("", "Transformer"), ("1_Pooling", "Pooling"), *([("2_Normalize", "Normalize")] if normalise else [])]
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": 32, **flags}))
+    if normalise:
+        (folder / "2_Normalize").mkdir()
+    listed = [
+        {"idx": at, "name": str(at), "path": path, "type": f"sentence_transformers.models.{name}"}
+        for at, (path, name) in enumerate(modules)
+    ]
+    (folder / "modules.json").write_text(json.dumps(listed))
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": LENGTH, "do_lower_case": False}))
+    (folder / "config_sentence_transformers.json").write_text(json.dumps({"prompts": prompts or {}}))
+    return folder

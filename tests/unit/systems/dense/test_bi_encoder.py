@@ -1,0 +1,355 @@
+"""Bi-encoders over tiny models: vectors kept in shards, parts of documents combined, what is left out and said."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from encoder_models import LENGTH, save
+
+from harness.collections.corpus import Corpus, Document
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Run
+from harness.errors import HarnessError
+from harness.store import artefacts
+from harness.store.cost import measuring
+from harness.systems.base import Request
+from harness.systems.build import build_system, load_system
+from harness.systems.dense import encoder, texts, vectors
+from harness.systems.dense.bi_encoder import BiEncoder
+from harness.systems.dense.encoder import Encoded
+
+if lines := encoder.missing():
+    pytest.skip(lines[0], allow_module_level=True)
+
+TOPICS = Topics((Topic("T1", "w1 w2", "w3", ("w90",)), Topic("T2", "w40 w41"), Topic("T3", "", "w7 $w8$")))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(tmp_path_factory.mktemp("model") / "tiny", prompts={"query": "w50 "})
+
+
+def rows(count: int = 60) -> list[dict[str, str]]:
+    rng = np.random.default_rng(1)
+
+    def words(most: int) -> str:
+        return " ".join(f"w{word}" for word in rng.integers(0, 100, rng.integers(1, most)))
+
+    return [
+        {"id": f"d{n}", "title": words(5) if n % 7 else "", "body": words(25), "question": words(12)}
+        for n in range(count)
+    ]
+
+
+def corpus_of(tmp_path: Path, documents: Sequence[Mapping[str, str]], name: str = "made") -> Corpus:
+    path = tmp_path / f"{name}.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in documents))
+    return Corpus(name, "", "", path, (("id", "id"), ("title", "title"), ("body", "body")), ("question",))
+
+
+def run(corpus: Corpus, tmp_path: Path, folder: Path, *, topics: Topics = TOPICS, pool: Any = None, **keys: Any) -> Run:  # noqa: ANN401
+    system = BiEncoder("bi", str(folder), device="cpu", **keys)
+    return system(Request(topics, corpus, tmp_path / "workspace", pool=pool))
+
+
+def by_hand(folder: Path, documents: Sequence[Mapping[str, str]], fields: Sequence[str]) -> np.ndarray[Any, Any]:
+    """Cosines, shape (topics, documents), by the library; NaN for documents without text."""
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(folder), device="cpu")
+    asked = [f"{topic.title} {topic.body}".strip() for topic in TOPICS]
+    whole = [" ".join(row[name] for name in fields if row[name]) for row in documents]
+    out = model.encode(asked, prompt_name="query").astype(np.float64) @ model.encode(whole).astype(np.float64).T
+    out[:, [not text for text in whole]] = np.nan
+    return np.asarray(out)
+
+
+def scores(found: Run, topic: str, documents: Sequence[Mapping[str, str]]) -> np.ndarray[Any, Any]:
+    got = found.to_dict()[topic]
+    return np.array([got.get(row["id"], np.nan) for row in documents])
+
+
+def message(error: pytest.ExceptionInfo[HarnessError]) -> str:
+    (line,) = error.value.lines
+    return line
+
+
+# ---- runs -------------------------------------------------------------------------------------------------------
+
+
+def test_scores_are_cosines(tmp_path: Path, folder: Path) -> None:
+    documents = rows()
+    found = run(corpus_of(tmp_path, documents), tmp_path, folder)
+    expected = by_hand(folder, documents, ["body"])
+    for at, topic in enumerate(TOPICS):
+        np.testing.assert_allclose(scores(found, topic.id, documents), expected[at], atol=1e-5)
+
+
+def test_parts_are_combined(tmp_path: Path, folder: Path) -> None:
+    documents = rows()
+    corpus = corpus_of(tmp_path, documents)
+    parts = {"answer": ["body"], "title": ["title"], "thread": ["title", "question", "body"]}
+    single = {name: by_hand(folder, documents, fields) for name, fields in parts.items()}
+    weights = {"title": 0.25, "thread": 2}
+    summed = run(corpus, tmp_path, folder, parts=parts, weights=weights)
+    highest = run(corpus, tmp_path, folder, parts=parts, weights=weights, combine="max")
+    each = np.array([single["answer"], 0.25 * single["title"], 2 * single["thread"]])
+    for at, topic in enumerate(TOPICS):
+        np.testing.assert_allclose(scores(summed, topic.id, documents), np.nansum(each, axis=0)[at], atol=2e-5)
+        np.testing.assert_allclose(scores(highest, topic.id, documents), np.nanmax(each, axis=0)[at], atol=2e-5)
+
+
+def test_the_first_documents_only_and_equal_ones_by_id(tmp_path: Path, folder: Path) -> None:
+    documents = [*rows(20), *({**row, "id": f"e{row['id']}"} for row in rows(20))]
+    corpus = corpus_of(tmp_path, documents)
+    every, first = run(corpus, tmp_path, folder), run(corpus, tmp_path, folder, depth=5)
+    order = {topic: list(docs) for topic, docs in every.to_dict().items()}
+    for topic, docs in first.to_dict().items():
+        assert list(docs) == order[topic][:5]
+        assert docs == {doc: every.to_dict()[topic][doc] for doc in docs}
+    for topic in order:
+        assert [doc.removeprefix("e") for doc in order[topic][::2]] == order[topic][1::2]
+
+
+def test_only_the_pool_is_ranked(tmp_path: Path, folder: Path) -> None:
+    corpus = corpus_of(tmp_path, rows())
+    pool = {"T1": frozenset({"d3", "d5", "elsewhere"}), "T2": frozenset()}
+    every = run(corpus, tmp_path, folder).to_dict()
+    for search in ("exact", "approximate"):
+        found = run(corpus, tmp_path, folder, pool=pool, search=search).to_dict()
+        assert found == {"T1": {doc: every["T1"][doc] for doc in ("d3", "d5")}}
+
+
+def test_approximate_search_says_its_recall(tmp_path: Path, folder: Path) -> None:
+    pytest.importorskip("faiss", reason="faiss-cpu is not installed")
+    corpus = corpus_of(tmp_path, rows(300))
+    with measuring() as meter:
+        near = run(corpus, tmp_path, folder, search="approximate", depth=10)
+    exact = run(corpus, tmp_path, folder, depth=10)
+    noted: Any = meter.notes["recall of bi, approximate against exact"]
+    shares = [len(near.to_dict()[t].keys() & exact.to_dict()[t].keys()) / 10 for t in exact.to_dict()]
+    assert noted == {"mean": round(np.mean(shares), 4), "least": min(shares), "topics": 3, "first documents": 10}
+
+
+def test_half_as_many_bits(tmp_path: Path, folder: Path) -> None:
+    corpus = corpus_of(tmp_path, rows())
+    whole, half = run(corpus, tmp_path, folder), run(corpus, tmp_path, folder, storage="float16")
+    kept = [np.load(path, mmap_mode="r") for path in artefacts.store_root().glob("vectors/*/values.npy")]
+    assert sorted(values.dtype.name for values in kept) == ["float16", "float32"]
+    for topic, docs in whole.to_dict().items():
+        assert max(abs(half.to_dict()[topic][doc] - score) for doc, score in docs.items()) < 5e-4
+
+
+def test_topics_without_text_are_named_and_left_out(
+    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = corpus_of(tmp_path, rows())
+    found = run(corpus, tmp_path, folder, topics=Topics((*TOPICS, Topic("T4", "", " "))))
+    assert set(found.topics) == {"T1", "T2", "T3"}
+    assert "bi: 1 topics have no text and are left out, such as T4" in capsys.readouterr().err
+    with pytest.raises(HarnessError) as error:
+        run(corpus, tmp_path, folder, topics=Topics((Topic("T4", ""),)))
+    assert message(error) == "system bi: no topic has a text in the fields title, body"
+
+
+def test_cut_texts_are_noted(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long = {"id": "long", "title": "w1", "body": "w5 " * (LENGTH - 1), "question": "w1"}
+    huge = {**long, "id": "huge", "body": "w5 " * 300_000}  # close to a megabyte
+    fits = {**long, "id": "fits", "body": "w5 " * (LENGTH - 2)}
+    corpus = corpus_of(tmp_path, [long, huge, fits])
+    for _ in range(2):  # made, then from the store
+        with measuring() as meter:
+            found = run(corpus, tmp_path, folder)
+        assert meter.notes["bi: texts cut, documents, answer"] == {"cut": 2, "texts": 3, "word pieces": LENGTH}
+        assert meter.notes["bi: texts cut, topics"] == {"cut": 0, "texts": 3, "word pieces": LENGTH}
+        assert "bi: 2 of 3 texts (documents, answer) are longer than the 16 word pieces read" in capsys.readouterr().err
+    assert found.to_dict()["T1"]["long"] == found.to_dict()["T1"]["huge"]
+
+
+def test_views_and_fields(tmp_path: Path, folder: Path) -> None:
+    document = Document("d", "t", "a $x$ b", ("p", "q"), columns={"question": "why $y$?"})
+    assert texts.of_document(document, ["tags", "title", "question", "body"]) == "p q t why $y$? a $x$ b"
+    assert texts.of_document(document, ["question", "body"], "text") == "why ? a b"
+    with pytest.raises(HarnessError) as error:
+        texts.of_document(document, ["html"])
+    assert message(error) == "document d: has no field 'html'; known: body, id, question, tags, title"
+    assert texts.of_topic(Topic("T", "a", "$b$ c", ("d",)), ["body", "tags"], "text") == "c d"
+    with pytest.raises(HarnessError, match="no document has a text to encode"):
+        run(
+            corpus_of(tmp_path, [{"id": "d", "title": "", "body": "$w1$", "question": ""}]),
+            tmp_path,
+            folder,
+            view="text",
+        )
+
+
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        ({"parts": []}, "key 'parts' is [], expected names and lists of fields"),
+        ({"parts": {"a": "body"}}, "key 'parts.a' is 'body', expected a list of fields"),
+        ({"weights": {"b": 1}}, "key 'weights' is 'b'; "),
+        ({"weights": {"answer": -1}}, "key 'weights.answer' is -1, expected"),
+        ({"query": ["titel"]}, "key 'query': 'titel' is unknown; did you mean 'title'?"),
+        ({"combine": "mean"}, "key 'combine' is 'mean'; "),
+        ({"search": "hnsw"}, "key 'search' is 'hnsw'; "),
+        ({"storage": "int8"}, "key 'storage' is 'int8'; "),
+        ({"pooling": "max"}, "key 'pooling' is 'max'; "),
+        ({"depth": 0}, "key 'depth' is 0, expected a whole number from 1 up"),
+    ],
+)
+def test_wrong_keys_are_one_line(keys: dict[str, Any], line: str) -> None:
+    target = "harness.systems.dense.bi_encoder.BiEncoder"
+    with pytest.raises(HarnessError) as error:
+        build_system({"_target_": target, "name": "bi", "model": "all-minilm-l6-v2", **keys}, "here")
+    assert message(error).startswith(f"here: {line}")
+
+
+def test_configurations_name_models_that_are_known() -> None:
+    for name in ("bi-encoder-minilm", "bi-encoder-mpnet", "bi-encoder-e5"):
+        assert load_system(name).name == name
+
+
+# ---- vectors that are kept --------------------------------------------------------------------------------------
+
+
+def counted(calls: list[int]) -> Callable[[Sequence[str]], Encoded]:
+    """Encodes a text as its length and its first character; counts what it is asked."""
+
+    def encode(some: Sequence[str]) -> Encoded:
+        calls.append(len(some))
+        return Encoded(
+            np.array([[len(text), ord(text[0])] for text in some], np.float32), sum(len(t) > 5 for t in some)
+        )
+
+    return encode
+
+
+def items(count: int) -> list[tuple[str, str]]:
+    return [(f"d{n}", "" if n % 10 == 3 else chr(97 + n % 26) * (n % 9 + 1)) for n in range(count)]
+
+
+def test_vectors_stand_beside_their_ids(tmp_path: Path) -> None:
+    calls: list[int] = []
+    some = items(2 * vectors.SHARD + 5)
+    made = vectors.made(lambda: some, counted(calls), {"x": 1}, tmp_path)
+    assert len(calls) == 3
+    assert max(calls) < 300  # of texts that are equal one is encoded
+    assert made.vectors.ids.tolist() == [name.encode() for name, _ in some]
+    for (_, text), row in zip(some, made.vectors.document.tolist(), strict=True):
+        assert (row < 0) == (not text)
+        if text:
+            assert made.vectors.values[row].tolist() == [len(text), ord(text[0])]
+    again = vectors.made(lambda: pytest.fail("asked for texts"), counted(calls), {"x": 1}, tmp_path)
+    assert (len(calls), again.folder, again.cut) == (3, made.folder, made.cut)
+    assert not list(tmp_path.iterdir())
+
+
+def test_finished_shards_survive_a_failure_and_damage_is_made_anew(tmp_path: Path) -> None:
+    some = items(3 * vectors.SHARD)
+    calls: list[int] = []
+
+    def fails(part: Sequence[str]) -> Encoded:
+        if len(calls) == 2:
+            raise HarnessError("no more")
+        return counted(calls)(part)
+
+    with pytest.raises(HarnessError, match="no more"):
+        vectors.made(lambda: some, fails, {"x": 1}, tmp_path)
+    _, second = sorted(tmp_path.glob("*/shard-*"))
+    second.write_bytes(second.read_bytes()[:-40])
+    calls.clear()
+    made = vectors.made(lambda: some, counted(calls), {"x": 1}, tmp_path)
+    assert len(calls) == 2  # the damaged one, and the third
+    whole = vectors.made(lambda: some, counted(calls), {"x": 2}, tmp_path)
+    for name in ("values.npy", "ids.npy", "start.npy", "document.npy", "cut.json"):
+        assert (made.folder / name).read_bytes() == (whole.folder / name).read_bytes()
+    assert made.folder != whole.folder
+
+
+def test_shards_of_other_texts_are_not_taken(tmp_path: Path) -> None:
+    calls: list[int] = []
+    with pytest.raises(HarnessError):
+        vectors.made(lambda: iter(items(vectors.SHARD)), _then_fails(counted(calls)), {"x": 1}, tmp_path)
+    other = [(name, text.upper()) for name, text in items(vectors.SHARD)]
+    made = vectors.made(lambda: other, counted(calls), {"x": 1}, tmp_path)
+    assert made.vectors.values[0].tolist() == [1, ord("A")]
+
+
+def _then_fails(encode: Callable[[Sequence[str]], Encoded]) -> Callable[[Sequence[str]], Encoded]:
+    def once(some: Sequence[str]) -> Encoded:
+        encode(some)
+        raise HarnessError("stopped")
+
+    return once
+
+
+PROGRAM = """
+import sys, time, numpy as np
+from pathlib import Path
+from harness.systems.dense import vectors
+from harness.systems.dense.encoder import Encoded
+
+vectors.SHARD = 50
+
+def encode(some):
+    time.sleep(0.02)
+    return Encoded(np.array([[len(t), hash(t) * 0 + ord(t[0]), 1] for t in some], np.float32), 0)
+
+texts = [(f"d{n}", chr(97 + n % 26) * (1 + n % 40)) for n in range(5000)]
+made = vectors.made(lambda: texts, encode, {"x": 1}, Path(sys.argv[1]))
+print(made.folder)
+"""
+
+
+def test_killed_at_any_moment_the_bytes_are_the_same(tmp_path: Path) -> None:
+    def start(name: str) -> subprocess.Popen[str]:
+        environment = os.environ | {"HARNESS_CACHE": str(tmp_path / f"cache-{name}"), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-c", PROGRAM, str(tmp_path / f"work-{name}")]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    rng = np.random.default_rng(int(time.time()))
+    for _ in range(3):
+        process = start("killed")
+        before = len(list(tmp_path.glob("work-killed/*/shard-*")))
+        while process.poll() is None and len(list(tmp_path.glob("work-killed/*/shard-*"))) < before + 20:
+            time.sleep(0.005)
+        time.sleep(float(rng.random()) * 0.05)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    made = {}
+    for name in ("killed", "whole"):
+        process = start(name)
+        folder = Path(process.communicate()[0].strip())
+        made[name] = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert made["killed"] == made["whole"]
+    assert "values.npy" in made["whole"]
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    some = items(2 * vectors.SHARD)
+    calls: list[int] = []
+    real = vectors.write_atomic
+
+    def full(path: Path, data: bytes) -> None:
+        if "000001" in path.name:
+            raise HarnessError(f"{path}: cannot be written: No space left on device")
+        real(path, data)
+
+    monkeypatch.setattr(vectors, "write_atomic", full)
+    with pytest.raises(HarnessError, match=r"shard-000001.npz: cannot be written: No space left on device"):
+        vectors.made(lambda: some, counted(calls), {"x": 1}, tmp_path)
+    monkeypatch.setattr(vectors, "write_atomic", real)
+    calls.clear()
+    vectors.made(lambda: some, counted(calls), {"x": 1}, tmp_path)
+    assert len(calls) == 1

