@@ -199,9 +199,7 @@ class CrossEncoder:
             lacking = "has nothing to re-rank; give the key 'first', or the pool of judged documents by rerank=true"
             raise HarnessError(f"system {self.name}: {lacking}")
         pool = {topic.id: request.pool.get(topic.id, frozenset()) for topic in request.topics}
-        return Run.from_dict(
-            "the pool", {topic: dict.fromkeys(sorted(docs), 0.0) for topic, docs in pool.items() if docs}
-        )
+        return Run.from_dict("pool", {topic: dict.fromkeys(sorted(docs), 0.0) for topic, docs in pool.items() if docs})
 
     def _read(self, run: Run, corpus: Corpus) -> tuple[Run, dict[bytes, str]]:
         """The part of a run that a corpus holds, and the texts of the documents that are to be scored."""

@@ -214,9 +214,7 @@ def _length(classifier: torch.nn.Module, tokenizer: Any, settings: Settings, nam
     if length > most:
         raise HarnessError(f"key 'length' is {length}, and model {name} reads {most} word pieces at most")
     if length < special + 2:
-        raise HarnessError(
-            f"key 'length' is {length}, and a pair of model {name} has {special + 2} word pieces at least"
-        )
+        raise HarnessError(f"key 'length' is {length}, and a pair of model {name} takes {special + 2} pieces at least")
     return length
 
 
