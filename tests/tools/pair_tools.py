@@ -23,7 +23,8 @@ def save_model(folder: Path, labels: Sequence[str] = ("score",), seed: int = 0, 
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), False, False)
     names = {"bos": "<s>", "cls": "<s>", "eos": "</s>", "sep": "</s>", "pad": "<pad>", "unk": "<unk>"}
-    fast: Any = PreTrainedTokenizerFast(
+    backend: Any = PreTrainedTokenizerFast
+    fast = backend(
         tokenizer_object=tokenizer,
         model_max_length=LENGTH,
         **{f"{name}_token": token for name, token in names.items()},

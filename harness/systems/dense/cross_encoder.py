@@ -32,8 +32,10 @@ from harness.systems.dense import models, pairs, texts
 from harness.systems.ranking import places, within
 from harness.systems.rerank import another, reads_of
 
+KIND = "cross-encoder-scores"
 K = 100
 ACTIVATIONS = ("none", "sigmoid", "softmax")
+_FILE = "scores.json"
 SHARE = 50  # documents of a topic that are scored and kept together; other k and tiers find most of them again
 _LARGEST = 2.0**23  # 32-bit floats hold whole numbers, one below the other, down to twice this
 
@@ -126,8 +128,8 @@ class CrossEncoder:
     def reads(self) -> dict[str, Any]:
         """What decides a run besides the corpus and the code: the model's files, the device, and the first system."""
         if self.first is None or self._first is None:
-            return self._spec()
-        return {**self._spec(), "first": reads_of(self.first, self._first)}
+            return self._spec(model_of(self.model))
+        return {**self._spec(model_of(self.model)), "first": reads_of(self.first, self._first)}
 
     def __call__(self, request: Request) -> Run:
         """Re-rank, or rank each topic's pool; documents of `first` that are not in a pool are left out.
@@ -139,27 +141,31 @@ class CrossEncoder:
             model, a package or a GPU is missing.
         """
         corpus = request.corpus_for(self.name)
-        spec = self._spec()
-        scorer = cache(lambda: pairs.load(model_of(self.model), self._settings, spec["arithmetic"][0], self.tokens))
+        model = model_of(self.model)
+        spec = self._spec(model)
+        scorer = cache(lambda: pairs.load(model, self._settings, spec["arithmetic"][0], self.tokens))
         run = self._ranking(request)
         with phase("read documents"):
             run, text = self._read(run, corpus)
-        score = np.full(len(run), np.nan)
-        scored: list[Kept] = []
-        wordless: list[str] = []
         rows_of = _ranked(run)
+        query = {topic.id: texts.of_topic(topic, self.query, self.view) for topic in request.topics}
+        asked = [topic for topic in request.topics if topic.id in rows_of and query[topic.id].strip()]
+        wordless = [topic.id for topic in request.topics if topic.id in rows_of and not query[topic.id].strip()]
+        self._say_wordless(wordless, len(asked))
+        docs = {topic.id: [text[doc] for doc in run.doc[rows_of[topic.id][: self._depth]].tolist()] for topic in asked}
+        if not all(is_kept(query[topic.id], docs[topic.id], spec) for topic in asked):
+            with phase("load model"):  # which is no part of the first topic's latency
+                scorer()
+        score = np.full(len(run), np.nan)
+        scored = []
         with phase("search"):
-            for topic in queries([topic for topic in request.topics if topic.id in rows_of]):
-                rows = rows_of[topic.id]
-                query = texts.of_topic(topic, self.query, self.view)
-                if query.strip():
-                    docs = [text[doc] for doc in run.doc[rows[: self._depth]].tolist()]
-                    scored.append(kept(query, docs, scorer, spec))
-                    score[rows] = self._scores(scored[-1], len(rows))
-                else:
-                    wordless.append(topic.id)
-                    score[rows] = np.nan if self._first is None else np.arange(len(rows), 0, -1)
-        self._say(scored, wordless)
+            for topic in queries(asked):
+                scored.append(kept(query[topic.id], docs[topic.id], scorer, spec))
+                score[rows_of[topic.id]] = self._scores(scored[-1], len(rows_of[topic.id]))
+        self._say_cut(scored)
+        if self._first is not None:
+            for name in wordless:
+                score[rows_of[name]] = np.arange(len(rows_of[name]), 0, -1)
         run = replace(run, score=score, name=self.name + MARK * run.name.endswith(MARK), sha256="")
         return _only(run, ~np.isnan(score))
 
@@ -167,15 +173,10 @@ class CrossEncoder:
     def _settings(self) -> pairs.Settings:
         return pairs.Settings(self.length, self.truncation, self.precision)
 
-    def _spec(self) -> dict[str, Any]:
+    def _spec(self, model: models.Model) -> dict[str, Any]:
         """What decides logits, besides the texts."""
-        return {
-            "model": pairs.identity(model_of(self.model), self._settings),
-            "arithmetic": [
-                *hardware.arithmetic(hardware.device(self.device), self.precision != "float32"),
-                self.tokens,
-            ],
-        }
+        arithmetic = hardware.arithmetic(hardware.device(self.device), self.precision == "bfloat16")
+        return {"model": pairs.identity(model, self._settings), "arithmetic": [*arithmetic, self.tokens]}
 
     # ---- what is re-ranked --------------------------------------------------------------------------------------
 
@@ -218,8 +219,8 @@ class CrossEncoder:
         if not len(run):
             raise HarnessError(f"system {self.name}: corpus {corpus.name} holds no document of {run.name}")
         if lost := count - len(run):
-            note("results left out", lost)
-            say(f"system {self.name}: left out {lost:,} of {count:,} results, which corpus {corpus.name} does not hold")
+            note(f"{self.name}: results left out", lost)
+            say(f"{self.name}: {lost:,} of {count:,} results are left out; corpus {corpus.name} does not hold them")
         return run, text
 
     def _heads(self, run: Run) -> set[bytes]:
@@ -252,17 +253,22 @@ class CrossEncoder:
             raise HarnessError(f"key 'label' is {self.label!r}, expected a label of model {self.model}: {known}")
         return named.index(str(self.label)) % len(labels)
 
-    def _say(self, scored: Sequence[Kept], wordless: Sequence[str]) -> None:
-        """How much was not read."""
-        if wordless:
-            kept_or_not = "are left out" if self._first is None else "keep the order of the first ranking"
-            say(f"system {self.name}: {len(wordless)} topics without text, such as {wordless[0]}, {kept_or_not}")
-        if not scored:
+    def _say_wordless(self, wordless: Sequence[str], asked: int) -> None:
+        """Say and note how many topics cannot be asked; an error if none can."""
+        if not asked:
             raise HarnessError(f"system {self.name}: no topic has a text; the key 'query' names what is read of topics")
+        if wordless:
+            fate = "they are left out" if self._first is None else "they keep the order of the first ranking"
+            note(f"{self.name}: topics without text", len(wordless))
+            say(f"{self.name}: {len(wordless):,} topics have no text, such as {wordless[0]}; {fate}")
+
+    def _say_cut(self, scored: Sequence[Kept]) -> None:
+        """Say and note how many pairs are longer than the model reads."""
         count, cut = sum(len(found.cut) for found in scored), sum(int(found.cut.sum()) for found in scored)
         length = scored[0].length
-        note("pairs", {"scored": count, "cut": cut, "word pieces read": length})
-        say(f"{cut:,} of {count:,} pairs are longer than the {length} word pieces that the model reads")
+        note(f"{self.name}: texts cut, pairs", {"cut": cut, "texts": count, "word pieces": length})
+        if cut:
+            say(f"{self.name}: {cut:,} of {count:,} texts (pairs) are longer than the {length} word pieces read")
 
 
 # ---- orders -----------------------------------------------------------------------------------------------------
@@ -370,26 +376,40 @@ def kept(query: str, documents: Sequence[str], scorer: Callable[[], pairs.PairSc
     scorer : gives the loaded model; asked only if the store lacks something.
     spec : what decides logits besides the texts and the code.
     """
-    different = list(dict.fromkeys(documents))
-    shares = [_share(query, different[i : i + SHARE], scorer, spec) for i in range(0, len(different), SHARE)]
-    row = {text: number for number, text in enumerate(different)}
+    shares = [_share(query, share, scorer, spec) for share in _shares(documents)]
+    row = {text: number for number, text in enumerate(dict.fromkeys(documents))}
     at = [row[text] for text in documents]
     logits = np.array([values for share in shares for values in share["logits"]], dtype=np.float32)[at]
     cut = np.array([long for share in shares for long in share["cut"]], dtype=bool)[at]
     return Kept(logits, cut, int(shares[0]["length"]), tuple(shares[0]["labels"]))
 
 
+def is_kept(query: str, documents: Sequence[str], spec: Mapping[str, Any]) -> bool:
+    """Whether the store has all that `kept` asks for."""
+    places = (artefacts.store_root() / KIND / artefacts.key(_of(query, share, spec)) for share in _shares(documents))
+    return not any(artefacts.damage(place, KIND) for place in places)
+
+
+def _shares(documents: Sequence[str]) -> list[list[str]]:
+    different = list(dict.fromkeys(documents))
+    return [different[begin : begin + SHARE] for begin in range(0, len(different), SHARE)]
+
+
+def _of(query: str, share: Sequence[str], spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides the logits of a share."""
+    made_by = [code.of(pairs.__name__), hardware.torch_version()]
+    return {**spec, "query": query, "documents": sha256(json.dumps(share).encode()), "versions": made_by}
+
+
 def _share(
-    query: str, documents: Sequence[str], scorer: Callable[[], pairs.PairScorer], spec: Mapping[str, Any]
+    query: str, share: Sequence[str], scorer: Callable[[], pairs.PairScorer], spec: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     def make(folder: Path) -> None:
         loaded = scorer()
-        logits, cut = loaded.scored([query] * len(documents), documents)
+        logits, cut = loaded.scored([query] * len(share), share)
         made = {"length": loaded.length, "labels": loaded.labels, "logits": logits.tolist(), "cut": cut.tolist()}
-        (folder / "scores.json").write_text(json.dumps(made), encoding="utf-8")
+        (folder / _FILE).write_text(json.dumps(made), encoding="utf-8")
 
-    made_of = [code.of(pairs.__name__), hardware.torch_version()]
-    asked = {"query": query, "documents": sha256(json.dumps(documents).encode())}
-    folder = artefacts.get_or_build("cross-encoder-scores", {**spec, **asked, "versions": made_of}, make)
-    read: Mapping[str, Any] = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+    folder = artefacts.get_or_build(KIND, _of(query, share, spec), make)
+    read: Mapping[str, Any] = json.loads((folder / _FILE).read_text(encoding="utf-8"))
     return read

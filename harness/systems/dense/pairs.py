@@ -7,7 +7,6 @@ so that little is padded; a score does not depend on what else is scored with it
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,14 +18,13 @@ from harness.data.columns import Bools, Index
 from harness.errors import HarnessError
 from harness.io import checks
 from harness.io.console import progress
+from harness.systems.dense.encoder import PRECISIONS, TOKENS, missing
 from harness.systems.dense.models import Model
 
 if TYPE_CHECKING:
     import torch
 
 TRUNCATIONS = ("longest_first", "only_second")
-PRECISIONS = ("float32", "bfloat16")
-TOKENS = {"cpu": 4096, "cuda": 1 << 16}  # word pieces of a batch, padding included
 _UNBOUNDED = 1 << 30  # libraries write a larger number where a tokenizer knows no length
 
 
@@ -91,13 +89,6 @@ class PairScorer:
     length: int
     labels: tuple[str, ...]
     scored: Callable[[Sequence[str], Sequence[str]], Scored]
-
-
-def missing() -> list[str]:
-    """What is not installed, one line each; for the key `needs` of a configuration."""
-    if all(importlib.util.find_spec(module) for module in ("transformers", "torch")):
-        return []
-    return ["transformers is not installed: pip install 'mathir-harness[sentences]'"]
 
 
 def identity(model: Model, settings: Settings) -> dict[str, Any]:
@@ -181,12 +172,10 @@ def _loaded(model: Model) -> tuple[Any, Any]:
     logging: Any = importlib.import_module("transformers.utils.logging")
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # it would warn of every long text; they are counted
-    source = str(model.folder or model.name)
-    where = {"revision": model.identity.get("revision")} if model.folder is None else {"local_files_only": True}
     auto: Any = transformers.AutoModelForSequenceClassification
     try:
-        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(source, **where)
-        classifier, report = auto.from_pretrained(source, output_loading_info=True, **where)
+        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(model.folder), local_files_only=True)
+        classifier, report = auto.from_pretrained(str(model.folder), local_files_only=True, output_loading_info=True)
     except Exception as error:  # the libraries below raise what they like
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise HarnessError(f"model {model.name}: cannot be loaded: {reason[:150]}") from None

@@ -153,7 +153,7 @@ def test_the_first_k_are_reranked_whole(tmp_path: Path, folder: Path) -> None:
         scores = run.to_dict()[topic]
         assert np.allclose([scores[doc] for doc in expected], list(expected.values()), rtol=0, atol=1e-5)
         assert order(run, topic) == [*sorted(expected, key=lambda doc: -expected[doc]), *docs[10:]]
-        assert len(np.unique(np.float32(list(scores.values())))) == len(docs)
+        assert len(np.unique(np.array(list(scores.values()), np.float32))) == len(docs)
     assert order(run, "T1")[:10] != FIRST["T1"][:10]
 
 
@@ -260,9 +260,9 @@ def test_documents_that_the_corpus_lacks(tmp_path: Path, folder: Path, capsys: p
     got = order(run, "T1")
     assert (set(got[:2]), set(got[2:4])) == ({"d00", "d03"}, {"d04", "d05"})
     assert got[4:] == [doc for doc in FIRST["T1"][6:] if doc != "d25"]
-    said = "system mine: left out 7 of 64 results, which corpus made does not hold"
+    said = "mine: 7 of 64 results are left out; corpus made does not hold them"
     assert said in capsys.readouterr().err.splitlines()
-    assert meter.notes["results left out"] == 7
+    assert meter.notes["mine: results left out"] == 7
     none = corpus(tmp_path, {"other": "w1"})
     assert (
         message(lambda: CrossEncoder("mine", str(folder), first=run_file(tmp_path))(request(tmp_path, corpus=none)))
@@ -276,12 +276,12 @@ def test_topics_without_text(tmp_path: Path, folder: Path, capsys: pytest.Captur
     run = CrossEncoder("mine", str(folder), first=first, k=5, view="text")(request(tmp_path, topics))
     assert order(run, "T1") == FIRST["T1"]
     assert order(run, "T2") == FIRST["T2"]
-    said = "system mine: 2 topics without text, such as T1, keep the order of the first ranking"
+    said = "mine: 2 topics have no text, such as T1; they keep the order of the first ranking"
     assert said in capsys.readouterr().err.splitlines()
     pool = {"T1": frozenset({"d01"}), "T3": frozenset({"d01", "d02"})}
     run = CrossEncoder("mine", str(folder))(request(tmp_path, topics, pool=pool))
     assert [topic for topic, docs in run.to_dict().items() if docs] == ["T3"]
-    assert "system mine: 1 topics without text, such as T1, are left out" in capsys.readouterr().err.splitlines()
+    assert "mine: 1 topics have no text, such as T1; they are left out" in capsys.readouterr().err.splitlines()
     alone = Topics((Topic("T1", ""),))
     assert (
         message(
@@ -306,7 +306,7 @@ def test_fields_and_views(tmp_path: Path, folder: Path) -> None:
         ({"query": ["title"], "document": ["question", "body"]}, "w9", "w5 w2 $w3$ w4"),
         ({"view": "text", "document": ["title", "body"]}, "w9 w8", "w1 w2 w4"),
     ):
-        run = CrossEncoder("mine", str(folder), **keys)(request(tmp_path, topics, corpus=made, pool=pool))  # type: ignore[arg-type]
+        run = CrossEncoder("mine", str(folder), **keys)(request(tmp_path, topics, corpus=made, pool=pool))
         assert run.score[0] == pytest.approx(plain(folder, query, document)[0], abs=1e-5)
 
 
@@ -348,8 +348,8 @@ def test_pairs_that_were_scored_are_kept(tmp_path: Path, folder: Path, capsys: p
         before = CrossEncoder("mine", str(copy), first=first, tiers=[3, 20])(asked_of)
     cut = sum(len(asked(t).split()) + len(BODIES[d].split()) > 20 for t, docs in FIRST.items() for d in docs[:20])
     assert 0 < cut < 44
-    assert meter.notes["pairs"] == {"scored": 44, "cut": cut, "word pieces read": 24}
-    said = f"{cut} of 44 pairs are longer than the 24 word pieces that the model reads"
+    assert meter.notes["mine: texts cut, pairs"] == {"cut": cut, "texts": 44, "word pieces": 24}
+    said = f"mine: {cut} of 44 texts (pairs) are longer than the 24 word pieces read"
     assert said in capsys.readouterr().err.splitlines()
     count = len(artefacts.artefacts())
     # Weights that cannot be read any more are not asked for.
@@ -359,7 +359,7 @@ def test_pairs_that_were_scored_are_kept(tmp_path: Path, folder: Path, capsys: p
         other = CrossEncoder("mine", str(copy), first=first, tiers=[5, 11, 20])(asked_of)
         flat = CrossEncoder("mine", str(copy), first=first, k=20, activation="sigmoid")(asked_of)
     assert len(artefacts.artefacts()) == count
-    assert again.notes["pairs"] == meter.notes["pairs"]
+    assert again.notes["mine: texts cut, pairs"] == meter.notes["mine: texts cut, pairs"]
     assert after.to_dict() == before.to_dict()
     assert order(other, "T1")[11:20] != order(before, "T1")[11:20]
     assert set(order(flat, "T1")[:20]) == set(FIRST["T1"][:20])
@@ -370,7 +370,7 @@ def test_pairs_that_were_scored_are_kept(tmp_path: Path, folder: Path, capsys: p
         {"precision": "bfloat16"},
         {"view": "text", "tokens": 9},
     ):
-        CrossEncoder("mine", str(copy), first=first, tiers=[3, 20], **keys)(asked_of)  # type: ignore[arg-type]
+        CrossEncoder("mine", str(copy), first=first, tiers=[3, 20], **keys)(asked_of)
         assert len(artefacts.artefacts()) == (count := count + 3)  # one a topic
 
 
@@ -410,7 +410,7 @@ def test_the_first_system_speaks_through(tmp_path: Path, folder: Path, monkeypat
     monkeypatch.syspath_prepend(tmp_path)
     system = CrossEncoder("mine", str(folder), first={"_target_": "trained_systems.Trained"})
     assert system.notes() == ("its numbers are odd",)
-    assert system.trains_without() == {"mini-task1"}
+    assert system.trains_without() == frozenset({"mini-task1"})
 
 
 # ---- faults -----------------------------------------------------------------------------------------------------
@@ -468,5 +468,5 @@ def test_faults_of_a_model(tmp_path: Path, folder: Path) -> None:
     broken = save_model(tmp_path / "broken")
     (broken / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:5000])
     said = message(lambda: CrossEncoder("mine", str(broken), first=run_file(tmp_path))(request(tmp_path)))
-    assert said.startswith(f"model {broken}: cannot be loaded: ")
+    assert said.startswith(f"{broken}/model.safetensors: cut short or damaged: ")
     assert not artefacts.artefacts()
