@@ -341,13 +341,20 @@ def load_system(name: str, /, **settings: object) -> Built:
     return build_system(mapping | plain, f"system {name}" if settings else where)
 
 
-def check_cycle(name: object, above: tuple[str, ...] = ()) -> None:
-    """Raise HarnessError if a system would be an input of its own, by the keys `runs` and `system`."""
-    if not isinstance(name, str) or name not in config.names("system"):
-        return
-    if name in above:
-        raise HarnessError(f"system {name}: is made from itself ({' <- '.join((*above, name))})")
-    mapping, _ = config.load("system", name)
-    runs = mapping.get("runs")
-    for part in (mapping.get("system"), *(runs if isinstance(runs, list | tuple) else ())):
-        check_cycle(part, (*above, name))
+def check_cycle(part: object, above: tuple[str, ...] = ()) -> None:
+    """Raise HarnessError if a system would be an input of its own, by the keys `runs`, `system` and `first`.
+
+    Parameters
+    ----------
+    part : the name of a system or the configuration of one; anything else is none.
+    above : names of the systems that it is an input of.
+    """
+    if isinstance(part, str) and part in config.names("system"):
+        if part in above:
+            raise HarnessError(f"system {part}: is made from itself ({' <- '.join((*above, part))})")
+        above = (*above, part)
+        part, _ = config.load("system", part)
+    if isinstance(part, Mapping):
+        runs = part.get("runs")
+        for inner in (part.get("system"), part.get("first"), *(runs if isinstance(runs, list | tuple) else ())):
+            check_cycle(inner, above)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from harness.data.trec import Run
-from harness.errors import HarnessError
+from harness.errors import HarnessError, suggestion
 from harness.io import config
 from harness.systems.base import MARK, Request
+from harness.systems.baselines import External
 from harness.systems.build import Built, build_system, check_cycle, load_system
 from harness.systems.ranking import within
 
@@ -41,8 +43,7 @@ class RerankPool:
 
     def reads(self) -> dict[str, Any]:
         """The configuration of the other system, if it is named, and what that system reads."""
-        named = {self.system: config.load("system", self.system)[0]} if isinstance(self.system, str) else {}
-        return named | self._system.reads()
+        return reads_of(self.system, self._system)
 
     def __call__(self, request: Request) -> Run:
         """Pass everything on, and keep the results that are in the pool.
@@ -59,10 +60,43 @@ class RerankPool:
 
     @cached_property
     def _system(self) -> Built:
-        if isinstance(self.system, str):
-            check_cycle(self.system)
-            return load_system(self.system)
-        if not isinstance(self.system, Mapping):
-            expected = "expected the name of a system, or a configuration with '_target_'"
-            raise HarnessError(f"key 'system' is {self.system!r}, {expected}")
-        return build_system(self.system, "system")
+        return another("system", self.system)
+
+
+def another(key: str, value: object, *, files: bool = False) -> Built:
+    """The system that a configuration's key names or describes.
+
+    Parameters
+    ----------
+    files : whether it may be a run file as well. One whose name is also a system's is written with its folder.
+
+    Raises
+    ------
+    HarnessError
+        It is none, is made from itself, or one of the faults of `build_system`.
+
+    Examples
+    --------
+    >>> another("system", "bm25").name
+    'bm25'
+    >>> another("system", "bm52", files=True)
+    Traceback (most recent call last):
+    harness.errors.HarnessError: key 'system': 'bm52' is no file and no system; did you mean 'bm25'?
+    """
+    check_cycle(value)
+    if isinstance(value, Mapping):
+        return build_system(value, key)
+    if not isinstance(value, str):
+        expected = "expected the name of a system, or a configuration with '_target_'"
+        raise HarnessError(f"key {key!r} is {value!r}, {expected}")
+    if not files or value in (systems := config.names("system")):
+        return load_system(value)
+    if not Path(value).expanduser().exists():
+        raise HarnessError(f"key {key!r}: {value!r} is no file and no system; {suggestion(value, systems)}")
+    return Built(External(value))
+
+
+def reads_of(value: str | Mapping[str, Any], built: Built) -> dict[str, Any]:
+    """What the run of such a system depends on: its configuration if it is named, and what it reads."""
+    named = isinstance(value, str) and value in config.names("system")
+    return ({str(value): config.load("system", str(value))[0]} if named else {}) | built.reads()

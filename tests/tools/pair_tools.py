@@ -1,0 +1,73 @@
+"""A tiny cross-encoder of the real classes with random weights, and its scores by plain calls of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+LENGTH = 24  # word pieces that it reads of a pair; 4 of them are its own
+WORDS = 60
+
+
+def save_model(folder: Path, labels: Sequence[str] = ("score",), seed: int = 0, positions: int = LENGTH) -> Path:
+    """A RoBERTa of 2 layers for sequence classification, and a tokenizer whose words are w0, w1, ..."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaForSequenceClassification
+
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    words = {word: number for number, word in enumerate([*special, *(f"w{n}" for n in range(WORDS))])}
+    tokenizer: Any = Tokenizer(models.WordLevel(words, unk_token=special[3]))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), False, False)
+    names = {"bos": "<s>", "cls": "<s>", "eos": "</s>", "sep": "</s>", "pad": "<pad>", "unk": "<unk>"}
+    backend: Any = PreTrainedTokenizerFast
+    fast = backend(
+        tokenizer_object=tokenizer,
+        model_max_length=LENGTH,
+        **{f"{name}_token": token for name, token in names.items()},
+    )
+    torch.manual_seed(seed)
+    config = RobertaConfig(
+        vocab_size=len(words),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=positions + 2,
+        type_vocab_size=1,
+        initializer_range=0.3,  # so that scores differ by more than rounding
+        id2label=dict(enumerate(labels)),
+        label2id={label: number for number, label in enumerate(labels)},
+        pad_token_id=1,
+        bos_token_id=0,
+        eos_token_id=2,
+    )
+    RobertaForSequenceClassification(config).save_pretrained(folder)
+    fast.save_pretrained(folder)
+    return folder
+
+
+@cache
+def _opened(folder: Path) -> tuple[Any, Any]:
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    classifier: Any = AutoModelForSequenceClassification
+    tokenizer: Any = AutoTokenizer
+    return classifier.from_pretrained(folder).eval(), tokenizer.from_pretrained(folder)
+
+
+def plain(
+    folder: Path, query: str, document: str, truncation: str = "longest_first", length: int = LENGTH
+) -> list[float]:
+    """The logits of one pair by the library alone."""
+    import torch
+
+    classifier, tokenizer = _opened(folder)
+    # In lists, as an empty second text that stands alone is taken for none.
+    features = tokenizer([query], [document], truncation=truncation, max_length=length, return_tensors="pt")
+    with torch.no_grad():
+        out: list[float] = classifier(**features).logits[0].tolist()
+    return out

