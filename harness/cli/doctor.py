@@ -86,5 +86,4 @@ def _models() -> Iterator[list[str]]:
     systems = [config.load("system", name)[0] for name in config.names("system")]
     for model in dict.fromkeys(model for mapping in systems for model in needed_models(mapping)):
         for line in models.missing(model):
-            what, _, command = line.partition(": ")
-            yield [f"model {model}", what, command]
+            yield [f"model {model}", "is not here", line.partition(": ")[2]]

@@ -10,7 +10,7 @@ from harness.collections.corpora import load_corpus
 from harness.errors import HarnessError, suggestion
 from harness.io import checks, config
 from harness.io.checks import Words
-from harness.systems.states import command, missing_models, missing_module, recipe, registered, resources
+from harness.systems.states import command, missing_models, missing_module, parts, registered, resources
 
 State = Literal["runs", "in part", "needs", "not implemented", "blocked"]
 _LEAST = 2  # inputs that a fusion needs
@@ -120,10 +120,15 @@ class Row:
         runs = ", ".join(row.short for row in self.elsewhere())
         return "; ".join(part for part in (modules, absent, f"the runs of {runs}" if runs else "") if part)
 
-    def training(self) -> tuple[str, ...]:
-        """The collections whose judgments its published run learnt from."""
-        found = recipe(self._configuration(), f"system {self.system}")
-        return () if found is None else found.training
+    def apart(self, collection: str) -> bool:
+        """Whether a fusion takes the file of its run there, since the name of its system would not make it.
+
+        A model that is fine-tuned leaves out the collections that its configuration names, and runs on these alone.
+        """
+        if self.registered() or self.settings:
+            return True
+        tuned = [part["training"] for part in parts(self._configuration()) if isinstance(part.get("training"), Mapping)]
+        return any(collection not in (training.get("leave_out") or ()) for training in tuned)
 
     def _configuration(self) -> Mapping[str, Any]:
         return config.load("system", self.system)[0]
@@ -162,26 +167,18 @@ class Available:
 
 
 def _command(row: Row, corpus: str, inputs: Sequence[Row]) -> str:
-    """A fusion takes the names of systems, and files where a run is from elsewhere, trained, or of other settings."""
+    """A fusion takes the names of systems, and files where a run is from elsewhere or of other settings."""
     collection = row.collections[-1]
     words = [f"collection={collection}", f"corpus={corpus}", f"system={row.system}"]
     words += [f"system.{key}={value}" for key, value in row.settings]
     if inputs:
-        runs = [_file(item, collection) if _apart(item) else item.system for item in inputs]
+        runs = [_file(item, collection) if item.apart(collection) else item.system for item in inputs]
         words.append(f"system.runs=[{','.join(runs)}]")
-    training = row.training()
     if row.trained:
-        training = (row.collections[-2],)
-    if training:
-        words.append(f"training=[{','.join(training)}]")
-    if row.trained:
-        words.append(f"system.training_runs=[{','.join(_file(item, training[0]) for item in inputs)}]")
+        training = row.collections[-2]
+        words.append(f"training=[{training}]")
+        words.append(f"system.training_runs=[{','.join(_file(item, training) for item in inputs)}]")
     return command(words)
-
-
-def _apart(row: Row) -> bool:
-    """Whether a fusion takes the file of a row's run, which its name would not make."""
-    return row.registered() is not None or bool(row.settings or row.training())
 
 
 def _file(row: Row, collection: str) -> str:

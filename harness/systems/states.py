@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -45,7 +45,6 @@ class Recipe:
     corpus: Words
     edition: Words | None = None
     rerank: bool = False
-    training: tuple[Words, ...] = ()
 
     def __post_init__(self) -> None:
         for group in ("collection", "corpus"):
@@ -56,15 +55,12 @@ class Recipe:
 
         Examples
         --------
-        >>> Recipe("mini-task1", "mini-answers", training=("mini-task2",)).words("bm25")
-        ['collection=mini-task1', 'corpus=mini-answers', 'training=[mini-task2]', 'system=bm25']
+        >>> Recipe("mini-task1", "mini-answers", rerank=True).words("bm25")
+        ['collection=mini-task1', 'corpus=mini-answers', 'rerank=true', 'system=bm25']
         """
-        given = [(field.name, getattr(self, field.name)) for field in fields(self)]
-        return [*(f"{key}={_word(value)}" for key, value in given if value), f"system={system}"]
-
-
-def _word(value: object) -> str:
-    return f"[{','.join(value)}]" if isinstance(value, tuple) else str(value).lower() if value is True else str(value)
+        words = [f"collection={self.collection}", f"corpus={self.corpus}"]
+        words += [f"edition={self.edition}"] if self.edition else []
+        return [*words, *(["rerank=true"] if self.rerank else []), f"system={system}"]
 
 
 def command(words: Sequence[str]) -> str:
@@ -97,8 +93,13 @@ def parts(mapping: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[M
 
 def needed_models(mapping: Mapping[str, Any]) -> list[str]:
     """The models that a system and those it is made from read, each once."""
-    dense = [part for part in parts(mapping) if str(part.get("_target_", "")).startswith(_DENSE)]
-    return list(dict.fromkeys(part["model"] for part in dense if isinstance(part.get("model"), str)))
+    found: dict[str, None] = {}
+    for part in parts(mapping):
+        training = part.get("training")
+        retriever = training.get("retriever") if isinstance(training, Mapping) else None
+        if str(part.get("_target_", "")).startswith(_DENSE):
+            found |= {name: None for name in (part.get("model"), retriever) if isinstance(name, str)}
+    return list(found)
 
 
 def missing_models(mapping: Mapping[str, Any]) -> list[str]:
@@ -152,14 +153,16 @@ def resources(absent: Sequence[str], corpus: str = "") -> str:
 
     Examples
     --------
-    >>> resources(["all-mpnet-base-v2", "FacebookAI/roberta-large"], "arqmath-posts")
-    'the models all-mpnet-base-v2 (harness fetch) and FacebookAI/roberta-large (hub) and corpus arqmath-posts'
+    >>> resources(["witiko/mathberta"], "arqmath-posts")
+    'the model witiko/mathberta (hub) and corpus arqmath-posts'
     """
-    known = config.names("source")
-    found = [f"{model} ({'harness fetch' if model in known else 'hub'})" for model in absent]
+    places: dict[str, list[str]] = {}
+    for model in absent:
+        places.setdefault(f"harness fetch {model}" if model in config.names("source") else "hub", []).append(model)
+    found = [f"{' and '.join(named)} ({place})" for place, named in places.items()]
     if not found:
         return f"the corpus {corpus}" if corpus else ""
-    return f"the model{'s' * (len(found) > 1)} {' and '.join(found)}" + (f" and corpus {corpus}" if corpus else "")
+    return f"the model{'s' * (len(absent) > 1)} {' and '.join(found)}" + (f" and corpus {corpus}" if corpus else "")
 
 
 def lack(mapping: Mapping[str, Any], where: str = "system") -> tuple[checks.Lack, str] | None:
@@ -193,11 +196,15 @@ def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
     if found is not None:
         kind, why = found
         return kind, f"needs {why}" if kind == "needs" else f"{kind}: {why}"
-    by_hand = made is not None and load_corpus(made.corpus).state() not in ("here", "fetchable")
-    lacking = resources(missing_models(mapping), made.corpus if made is not None and by_hand else "")
-    how = f": {command(made.words(name))}" if made is not None else ""
-    missing = [part for part in (missing_module(mapping), lacking and f"needs {lacking}{how}") if part]
-    return ("needs", "; ".join(missing)) if missing else ("ready", "ready")
+    modules, absent = missing_module(mapping), missing_models(mapping)
+    if made is None:
+        lines = [modules, *(line for model in absent for line in models.missing(model))]
+    else:
+        by_hand = load_corpus(made.corpus).state() not in ("here", "fetchable")
+        lacking = resources(absent, made.corpus if by_hand else "")
+        lines = [modules, f"needs {lacking}: {command(made.words(name))}" if lacking else ""]
+    missing = "; ".join(line for line in lines if line)
+    return ("needs", missing) if missing else ("ready", "ready")
 
 
 def check_registered(mapping: Mapping[str, Any], where: str) -> None:
