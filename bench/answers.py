@@ -21,7 +21,8 @@ from harness.experiments.task import Task, task
 from harness.io import config
 from harness.scoring import compare
 from harness.scoring.scores import Scores
-from harness.systems.build import build_system, missing_module
+from harness.systems.build import build_system
+from harness.systems.states import missing_module
 
 YEARS = (1, 2, 3)
 CORPUS = "mse-pages"

@@ -11,14 +11,15 @@ from harness.formulas.mathml import latexml
 from harness.io import config
 from harness.io.files import cache_root
 from harness.sources.network import reachable
-from harness.systems.build import missing_module
+from harness.systems.dense import models
 from harness.systems.lexical import anserini
+from harness.systems.states import missing_module, needed_models, registered
 
 
 def findings() -> list[list[str]]:
     """Rows of (check, state, what to do); what to do is empty where nothing is amiss."""
     rows = [["Python", platform.python_version(), ""], _cache(), _mirror(), _network(), _conf()]
-    return [*rows, *_anserini(), *_latexml(), *_extras()]
+    return [*rows, *_anserini(), *_latexml(), *_extras(), *_models()]
 
 
 def _cache() -> list[str]:
@@ -74,7 +75,15 @@ def _extras() -> Iterator[list[str]]:
     """Systems that lack a module or file. Anserini's have their own lines; registered ones are left out."""
     for name in config.names("system"):
         mapping, _ = config.load("system", name)
-        skipped = "state" in mapping or mapping.get("needs") == anserini.__name__
+        skipped = registered(mapping, f"system {name}") or mapping.get("needs") == anserini.__name__
         if not skipped and (lacking := missing_module(mapping)):
             what, _, command = lacking.partition(": ")
             yield [f"system {name}", what, command]
+
+
+def _models() -> Iterator[list[str]]:
+    """Models of systems that are not here, each once."""
+    systems = [config.load("system", name)[0] for name in config.names("system")]
+    for model in dict.fromkeys(model for mapping in systems for model in needed_models(mapping)):
+        for line in models.missing(model):
+            yield [f"model {model}", "is not here", line.partition(": ")[2]]

@@ -6,17 +6,18 @@ from harness.io.console import out, out_left
 
 
 def list_() -> None:
-    """What exists: collections, corpora, papers, systems, with licence and state."""
+    """What exists: collections, corpora, papers, with licence and state, and systems by state."""
     from harness.collections.corpora import load_corpus
     from harness.collections.load import load_collection
     from harness.io import config
     from harness.papers.paper import load_paper, paper_names
-    from harness.systems.build import system_state
+    from harness.systems.states import KINDS, system_state
 
     collections = [(name, load_collection(name)) for name in config.names("collection")]
     corpora = [(name, load_corpus(name)) for name in config.names("corpus")]
     papers = [(name, load_paper(name)) for name in paper_names()]
     systems = [(name, config.load("system", name)[0]) for name in config.names("system")]
+    states = {name: system_state(system, name) for name, system in systems}
     sources = [(name, config.load("source", name)[0]) for name in config.names("source")]
     # Everything is read before anything is printed: half a list looks like a whole one.
     tables = {
@@ -32,10 +33,13 @@ def list_() -> None:
             ["  name", "state", "licence of its runs", "published", "title"],
             *([f"  {name}", p.state(), p.licence(), f"{len(p.cells)} cells", p.title] for name, p in papers),
         ],
-        "systems": [
-            ["  name", "title", "state"],
-            *([f"  {name}", str(s.get("title", "")), system_state(s, f"system {name}")] for name, s in systems),
-        ],
+        **{
+            f"systems: {kind}": [
+                ["  name", "title", "state"],
+                *([f"  {n}", str(s.get("title", "")), states[n][1]] for n, s in systems if states[n][0] == kind),
+            ]
+            for kind in KINDS
+        },
         "sources": [
             ["  name", "licence", "title"],
             *([f"  {name}", str(s.get("licence", "")), str(s.get("title", ""))] for name, s in sources),

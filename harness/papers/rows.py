@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
+from harness.collections.corpora import load_corpus
 from harness.errors import HarnessError, suggestion
 from harness.io import checks, config
 from harness.io.checks import Words
-from harness.systems.build import lack
+from harness.systems.states import command, missing_models, missing_module, parts, registered, resources
 
 State = Literal["runs", "in part", "needs", "not implemented", "blocked"]
 _LEAST = 2  # inputs that a fusion needs
@@ -87,24 +87,51 @@ class Row:
         """The label up to its colon, by which texts call a row."""
         return self.label.partition(":")[0]
 
-    def why(self) -> str:
-        """What keeps the system itself from running here; empty if nothing does."""
-        found = self._lack()
-        return "" if found is None else found[1]
+    def registered(self) -> tuple[checks.Lack, str] | None:
+        """(state, why) if no code makes its run; an input of such a kind has to come from elsewhere."""
+        return self.lack or registered(self._configuration(), f"system {self.system}")
 
-    def _lack(self) -> tuple[checks.Lack, str] | None:
-        return self.lack or lack(*config.load("system", self.system))
-
-    def lacking(self) -> tuple[Row, ...]:
-        """The inputs that cannot be made here."""
-        return tuple(row for row in self.inputs if row.why())
+    def elsewhere(self) -> tuple[Row, ...]:
+        """The inputs whose runs have to come from elsewhere."""
+        return tuple(row for row in self.inputs if row.registered() is not None)
 
     def state(self) -> State:
         """`in part`: a fusion whose rule runs, while some of its inputs have to come from elsewhere."""
-        found = self._lack()
+        found = self.registered()
         if found is not None:
             return found[0]
-        return "in part" if self.lacking() else "runs"
+        if self.elsewhere():
+            return "in part"
+        return "needs" if self.why() else "runs"
+
+    def why(self, corpus: str = "") -> str:
+        """What keeps it from running: why no code does, or what is missing here; empty if nothing is.
+
+        Parameters
+        ----------
+        corpus : one that is missing, too.
+        """
+        found = self.registered()
+        if found is not None:
+            return "; ".join(part for part in (found[1], resources([], corpus)) if part)
+        made = [row._configuration() for row in (self, *self.inputs) if row.registered() is None]  # noqa: SLF001
+        modules = "; ".join(dict.fromkeys(part for mapping in made if (part := missing_module(mapping))))
+        absent = resources(list(dict.fromkeys(m for mapping in made for m in missing_models(mapping))), corpus)
+        runs = ", ".join(row.short for row in self.elsewhere())
+        return "; ".join(part for part in (modules, absent, f"the runs of {runs}" if runs else "") if part)
+
+    def apart(self, collection: str) -> bool:
+        """Whether a fusion takes the file of its run there, since the name of its system would not make it.
+
+        A model that is fine-tuned leaves out the collections that its configuration names, and runs on these alone.
+        """
+        if self.registered() or self.settings:
+            return True
+        tuned = [part["training"] for part in parts(self._configuration()) if isinstance(part.get("training"), Mapping)]
+        return any(collection not in (training.get("leave_out") or ()) for training in tuned)
+
+    def _configuration(self) -> Mapping[str, Any]:
+        return config.load("system", self.system)[0]
 
 
 @dataclass(frozen=True)
@@ -115,17 +142,26 @@ class Available:
     instead: str
     rows: tuple[Row, ...]
 
+    def row(self, cell: Printed) -> Row | None:
+        """The row that prints a number; None if the tables do not have it."""
+        labels = (cell.system, f"{cell.group} / {cell.system}")
+        return next((row for row in self.rows if row.table == cell.table and row.label in labels), None)
+
+    def why(self, row: Row) -> str:
+        """What keeps a row's run on the full collection from being made here; empty if nothing does."""
+        return row.why("" if load_corpus(self.corpus).state() == "here" else self.corpus)
+
     def full(self, row: Row) -> str:
         """The command that makes a row's run on the full collection (the last of its collections); else empty.
 
         Runs that have to come from elsewhere are files in capitals.
         """
-        return "" if row.why() else _command(row, self.corpus, row.inputs)
+        return "" if row.registered() else _command(row, self.corpus, row.inputs)
 
     def small(self, row: Row) -> str:
-        """The same on the small corpus, with the inputs that can be made here; empty if these are too few."""
-        inputs = tuple(item for item in row.inputs if not item.why())
-        if row.why() or (row.inputs and len(inputs) < _LEAST):
+        """The same on the small corpus, with the inputs that code of ours makes; empty if these are too few."""
+        inputs = tuple(item for item in row.inputs if item not in row.elsewhere())
+        if row.registered() or (row.inputs and len(inputs) < _LEAST):
             return ""
         return _command(row, self.instead, inputs)
 
@@ -136,22 +172,18 @@ def _command(row: Row, corpus: str, inputs: Sequence[Row]) -> str:
     words = [f"collection={collection}", f"corpus={corpus}", f"system={row.system}"]
     words += [f"system.{key}={value}" for key, value in row.settings]
     if inputs:
-        runs = [item.system if not item.why() and not item.settings else _file(item, collection) for item in inputs]
+        runs = [_file(item, collection) if item.apart(collection) else item.system for item in inputs]
         words.append(f"system.runs=[{','.join(runs)}]")
     if row.trained:
-        training = _training(row)
+        training = row.collections[-2]
         words.append(f"training=[{training}]")
         words.append(f"system.training_runs=[{','.join(_file(item, training) for item in inputs)}]")
-    return " ".join(["harness run", *map(shlex.quote, words)])
-
-
-def _training(row: Row) -> str:
-    return row.collections[-2]
+    return command(words)
 
 
 def _file(row: Row, collection: str) -> str:
     """Where the run of a row is if its own command made it; in capitals if it has to come from elsewhere."""
-    if row.why():
+    if row.registered():
         return f"{collection}/{row.short.replace(' ', '-').upper()}.run"
     name = dict(row.settings).get("name") or config.load("system", row.system)[0].get("name", row.system)
     return f"runs/{collection}/{name}.run"

@@ -7,7 +7,6 @@ from harness.collections.corpus import Corpus
 from harness.papers.rows import Available, State
 from harness.render.model import Cell, Column, Section, Table, Text
 
-_LACK: tuple[State, ...] = ("needs", "not implemented", "blocked")
 _TOO_FEW = "none: fewer than two of its runs can be made"
 
 
@@ -15,7 +14,7 @@ def available_section(available: Available) -> Section:
     """A line for each row of the paper's tables, then the commands of those that can be run."""
     full, small = load_corpus(available.corpus), load_corpus(available.instead)
     states = [row.state() for row in available.rows]
-    shown: tuple[State, ...] = ("runs", "in part", *_LACK)
+    shown: tuple[State, ...] = ("runs", "in part", "needs", "not implemented", "blocked")
     counts = tuple(states.count(state) for state in shown)
     text = (
         f"Of {len(states)} rows, {counts[0]} can be run here once their documents are here, {counts[1]} in part; "
@@ -23,7 +22,7 @@ def available_section(available: Available) -> Section:
         f"The full collection: {_corpus(full)}.",
         f"Instead of it: {_corpus(small)}. It does not give the paper's numbers.",
     )
-    return Section("What runs here", (Text(text), _rows(available, full), _commands(available)))
+    return Section("What runs here", (Text(text), _rows(available), _commands(available)))
 
 
 def _corpus(corpus: Corpus) -> str:
@@ -31,19 +30,17 @@ def _corpus(corpus: Corpus) -> str:
     return f"corpus {corpus.name} ({corpus.title}{notes}): {corpus.state()}"
 
 
-def _rows(available: Available, full: Corpus) -> Table:
-    here = "" if full.state() == "here" else f"the corpus {full.name}"
+def _rows(available: Available) -> Table:
     rows = []
     for row in available.rows:
-        state, lacking = row.state(), ", ".join(item.short for item in row.lacking())
-        missing = (row.why(), f"the runs of {lacking}" if lacking else "", here)
+        state = row.state()
         rows.append(
             (
                 Cell(row.table),
                 Cell(row.label, note=row.note),
                 Cell(row.system or "none"),
                 Cell("yes" if state == "runs" else state),
-                Cell("; ".join(part for part in missing if part) or "nothing"),
+                Cell(available.why(row) or "nothing"),
             )
         )
     columns = tuple(map(Column, ("table", "row", "system", "runs here", "what the full collection lacks")))
@@ -59,12 +56,14 @@ def _commands(available: Available) -> Table:
     rows = tuple(
         (Cell(row.table), Cell(row.label), Cell(available.full(row)), Cell(available.small(row) or _TOO_FEW))
         for row in available.rows
-        if row.state() not in _LACK
+        if available.full(row)
     )
     columns = tuple(map(Column, ("table", "row", "on the full collection", f"instead, on {available.instead}")))
     notes = (
         "For the last collection that the paper has numbers on; for the others change collection= and the files. Files "
         "in capitals are runs that have to come from elsewhere.",
+        "A model that is fine-tuned leaves out the judgments of the collection that it is run on: system.training.leave_out "
+        "and system.training.collections say so, and change with collection=.",
         "A rule that learns is trained on the collection before it, from the runs that the same commands make there.",
     )
     return Table("commands", "Commands that make the runs", columns, rows, notes, row_headers=2, collapsed=True)

@@ -1,108 +1,24 @@
-"""Systems built from their configurations, and the state of those that are not here."""
+"""Systems built from their configurations."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.data.trec import TAG, TAG_RULE, Run
 from harness.errors import HarnessError, SystemRaisedError, suggestion, system_raised
-from harness.io import checks, config, interrupt
+from harness.io import config, interrupt
 from harness.io.console import NO_READER
 from harness.systems.base import Request, System
+from harness.systems.states import ABOUT, check_registered
 
 T = TypeVar("T")
-_ABOUT = ("title", "extra", "needs")
 _KINDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", str: "text"}
-
-
-@dataclass(frozen=True)
-class _Registered:
-    """What the configuration of a system that is only registered says; `state` why it cannot be run."""
-
-    title: str
-    state: Any
-    paper: Any = None
-
-
-def missing_module(mapping: Mapping[str, Any]) -> str:
-    """What is not installed of what a system needs, and the command that installs it; empty if nothing is missing.
-
-    `needs` names modules and files (`config.load` has checked that). They are looked for, never imported: whoever
-    asks has not asked to run anything. Only a module of ours may say itself what it lacks, by a function `missing`.
-    """
-    needs = mapping.get("needs") or []
-    lacking = [line for name in ([needs] if isinstance(needs, str) else needs) for line in _lacking(name, mapping)]
-    return "; ".join(dict.fromkeys(lacking))
-
-
-def _lacking(name: str, mapping: Mapping[str, Any]) -> Sequence[str]:
-    if "/" in name:
-        return () if Path(name).expanduser().exists() else (f"{name}: no such file",)
-    if not _installed(name):
-        extra = f": pip install 'mathir-harness[{mapping['extra']}]'" if mapping.get("extra") else ""
-        return (f"{name} is not installed{extra}",)
-    if not name.startswith("harness."):
-        return ()
-    try:
-        return tuple(getattr(importlib.import_module(name), "missing", tuple)())
-    except ImportError as error:
-        return (f"{name}: {error}",)
-
-
-def lack(mapping: Mapping[str, Any], where: str = "system") -> tuple[checks.Lack, str] | None:
-    """Why a system does not run here, as `config.state` gives it; None if it runs.
-
-    Raises
-    ------
-    HarnessError
-        Its key `state` is none of the known ones.
-    """
-    if "state" in mapping:
-        return checks.state(mapping["state"], where)
-    missing = missing_module(mapping)
-    return ("needs", missing) if missing else None
-
-
-def system_state(mapping: Mapping[str, Any], where: str = "system") -> str:
-    """`here`, the key `state` of a system that is only registered, or what is not installed."""
-    found = lack(mapping, where)
-    if found is None:
-        return "here"
-    return str(mapping["state"]).strip() if "state" in mapping else found[1]
-
-
-def check_registered(mapping: Mapping[str, Any], where: str) -> None:
-    """Raise HarnessError, with its state, if the configuration only registers a system (or does so wrongly)."""
-    if "state" not in mapping:
-        return
-    found = checks.typed(_Registered, mapping, where)
-    kind, why = checks.state(found.state, where)
-    said = f"needs {why}" if kind == "needs" else f"is {kind}: {why}"
-    raise HarnessError(f"{where}: {found.title} {said}")
-
-
-def _installed(module: str) -> bool:
-    """Whether there is such a module, installed or in the current folder; files are looked for, nothing is imported."""
-    top, *rest = module.split(".")
-    try:
-        spec = importlib.util.find_spec(top)
-    except ValueError:  # of a module that is running and has no file
-        return not rest
-    if spec is None:
-        here = PathFinder.find_spec(top, [str(Path.cwd())])
-        spec = here if here is not None and here.origin is not None else None  # any folder would be a package
-    for name in rest:
-        if spec is None or spec.submodule_search_locations is None:
-            return False
-        spec = PathFinder.find_spec(f"{spec.name}.{name}", list(spec.submodule_search_locations))
-    return spec is not None
 
 
 @dataclass(frozen=True)
@@ -212,7 +128,7 @@ def build_system(mapping: Mapping[str, Any], where: str) -> Built:
     check_registered(mapping, where)
     target = str(mapping.get("_target_", ""))
     factory = _factory(target, mapping, where)
-    parameters = {key: value for key, value in mapping.items() if key != "_target_" and key not in _ABOUT}
+    parameters = {key: value for key, value in mapping.items() if key != "_target_" and key not in ABOUT}
     try:
         known = inspect.signature(factory).parameters
     except (TypeError, ValueError):  # written in C

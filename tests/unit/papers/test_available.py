@@ -22,6 +22,8 @@ from harness.render.write import Report, render_html, render_latex, render_markd
 from harness.reports.paper import paper_report
 from harness.store.provenance import provenance
 from harness.systems.build import build_system
+from harness.systems.dense import encoder, models
+from harness.systems.states import system_state
 
 Tiny = Callable[..., str]
 # Table 1 of the MIRMU paper, which prints no numbers: official name -> the row of Table 2.
@@ -129,27 +131,66 @@ def test_their_ensembles_fuse_what_their_labels_say_as_they_say() -> None:
     assert seen == 24
 
 
+@pytest.fixture
+def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No model is here, and the libraries that read them are."""
+    monkeypatch.setattr(models, "missing", lambda name: [f"needs the model {name}: harness fetch {name}"])
+    monkeypatch.setattr(encoder, "missing", list)
+
+
+@pytest.mark.usefixtures("no_models")
 def test_what_of_theirs_runs_here() -> None:
     available = available_of("mirmu-msm")
     runs = {row.short: row for row in available.rows if row.state() == "runs"}
-    assert {row.short: row.system for row in available.rows if row.state() == "runs" and row.table != "1"} == {
+    assert {row.short: row.system for row in runs.values() if row.table != "1"} == {
         "msm 2": "msm-tfidf",
         "msm 3": "msm-bm25",
         "msm 4": "msm-sum",
         "fine 2": "msm-bm25",
     }
     assert dict(runs["fine 2"].settings) == {"k1": 1.8, "b": 0.75, "delta": 1.0, "name": "msm-bm25-fine"}
-    assert {row.system for row in available.rows if row.state() == "in part"} == {
-        "fusion-rrf",
-        "fusion-ibc",
-        "fusion-rbc",
-        "fusion-wibc",
-    }
     for row in available.rows:
-        if row.state() not in ("runs", "in part"):
-            assert row.state() == ("blocked" if row.system == "compubert" else "not implemented")
-            assert (available.full(row), available.small(row)) == ("", "")
-            assert row.why()
+        inputs = {item.short for item in row.inputs}
+        if row.system == "compubert":
+            assert (row.state(), available.full(row), available.small(row)) == ("blocked", "", "")
+        elif "msm 5" in inputs:  # compubert's run has to come from elsewhere
+            assert row.state() == "in part"
+            assert row.why().endswith("the runs of msm 5")
+        elif row.system.startswith("mirmu-") or inputs:
+            assert row.state() == "needs"
+            assert re.fullmatch(r"the models? .* \(hub\)", row.why())
+        else:
+            assert row.state() == "runs"
+            assert row.why() == ""
+
+
+@pytest.mark.usefixtures("no_models")
+def test_a_number_needs_the_models_and_the_corpus_of_its_row() -> None:
+    available = available_of("mirmu-msm")
+    causes = {
+        verdict.cell.system.partition(":")[0]: (verdict.verdict, verdict.cause)
+        for verdict in reproduce(load_paper("mirmu-msm")).verdicts
+        if verdict.cell.table in ("2", "3")
+    }
+    retriever, corpus = "sentence-transformers/all-MiniLM-L12-v2", "and corpus arqmath-posts"
+    assert causes["fine 4"] == ("needs", f"the model {retriever} (hub) {corpus}")
+    for row, model in {"mirmu 1": "FacebookAI/roberta-large", "mirmu 5": "witiko/mathberta"}.items():
+        assert causes[row] == ("needs", f"the models {model} and {retriever} (hub) {corpus}")
+    assert causes["msm 3"] == ("needs", "the corpus arqmath-posts")
+    assert causes["ens 9"] == ("needs", "the corpus arqmath-posts; the runs of msm 5")
+    assert causes["msm 5"][1].startswith("the submitted runs of ARQMath-3")  # its code is not to be had
+    for row in available.rows:
+        assert bool(available.full(row)) == (row.system != "compubert")
+
+
+@pytest.mark.usefixtures("no_models")
+def test_the_list_of_systems_gives_the_same_command() -> None:
+    available = available_of("mirmu-msm")
+    systems = {row.system: row for row in available.rows if row.system.startswith("mirmu-")}
+    assert len(systems) == 7
+    for name, row in systems.items():
+        kind, state = system_state(config.load("system", name)[0], name)
+        assert (kind, state) == ("needs", f"needs {row.why(available.corpus)}: {available.full(row)}")
 
 
 def test_every_command_of_theirs_is_one_that_can_be_given() -> None:
@@ -173,8 +214,9 @@ def test_every_command_of_theirs_is_one_that_can_be_given() -> None:
             assert training in config.names("collection")
             assert training != given["collection"]
             assert len(mapping["training_runs"]) == len(mapping["runs"])
-        if "runs" in mapping and "mse-pages" in command:
-            assert all(run in config.names("system") for run in mapping["runs"])
+        for run in mapping.get("runs", ()) if "mse-pages" in command else ():
+            # A file where the name would make another run: of other settings, or trained on these very judgments.
+            assert run in config.names("system") or re.fullmatch(rf"runs/{given['collection']}/[a-z0-9-]+\.run", run)
 
 
 def test_one_command_of_theirs_in_full() -> None:
@@ -188,24 +230,35 @@ def test_one_command_of_theirs_in_full() -> None:
     )
     # A run with settings of its own is no system that a fusion can name.
     fine = by_label(available, "3")["ens 1: rrf 60 of 4 fine systems"]
-    assert "runs/arqmath-3-task1/msm-bm25-fine.run," in available.full(fine)
-    assert available.small(fine) == ""
+    for command, corpus in ((available.full(fine), "arqmath-posts"), (available.small(fine), "mse-pages")):
+        assert command == (
+            f"harness run collection=arqmath-3-task1 corpus={corpus} system=fusion-rrf system.k=60 "
+            "'system.runs=[mirmu-minilm-mathberta,runs/arqmath-3-task1/msm-bm25-fine.run,mirmu-minilm-roberta-tiered,"
+            "mirmu-minilm]'"
+        )
+    # Nor is one that is trained on the judgments of the collection that it is run on.
+    learned = by_label(available, "3")["ens 17: rbc of msm 4 and mirmu 1"]
+    assert "'system.runs=[msm-sum,runs/arqmath-2-task1/mirmu-minilm-roberta.run]'" in available.full(learned)
 
 
+@pytest.mark.usefixtures("no_models")
 def test_their_report_tells_it_in_every_format() -> None:
     report = report_of("mirmu-msm")
     rows, commands = table_of(report, "available"), table_of(report, "commands")
     assert len(rows.rows) == 47
     assert [row[3].text for row in rows.rows].count("yes") == 7
     states = [row[3].text for row in rows.rows]
-    assert set(states) == {"yes", "in part", "not implemented", "blocked"}
-    assert len(commands.rows) == 47 - states.count("not implemented") - states.count("blocked")
+    assert set(states) == {"yes", "in part", "needs", "blocked"}
+    assert len(commands.rows) == 47 - states.count("blocked")
     lines = dict(zip([row[1].text for row in rows.rows], rows.rows, strict=True))
     assert {cell.marks for row in rows.rows for cell in row} == {()}
     why = config.load("system", "compubert")[0]["state"].removeprefix("blocked: ")
     assert lines["msm 5: Compubert"][4].text.startswith(why)
-    assert "the runs of msm 5, mirmu 1" in lines["ens 11: rrf 60 of all 4 msm and mirmu 1"][4].text
-    assert lines["mirmu 2: Trained only on text"][1].note == "the same system without LaTeX"
+    assert lines["ens 11: rrf 60 of all 4 msm and mirmu 1"][4].text == (
+        "the models FacebookAI/roberta-large and sentence-transformers/all-MiniLM-L12-v2 (hub) and corpus "
+        "arqmath-posts; the runs of msm 5"
+    )
+    assert lines["fine 3: Improved Base"][1].note == "with reduced preprocessing, which the paper does not describe"
     command = "harness run collection=arqmath-3-task1 corpus=mse-pages system=msm-bm25"
     assert command in {row[3].text for row in commands.rows}
     assert command in render_html(report)
@@ -293,7 +346,7 @@ def test_a_fusion_of_rows_that_are_blocked(tiny: Tiny) -> None:
     rows = with_rows(Base={"system": "fusion-ibc", "inputs": ["Absent", "Short"]})
     available = available_of(tiny(text(rows)))
     row = by_label(available, "1")["Base"]
-    assert (row.state(), [item.label for item in row.lacking()]) == ("in part", ["Absent"])
+    assert (row.state(), [item.label for item in row.elsewhere()]) == ("in part", ["Absent"])
     assert "'system.runs=[tiny-2/ABSENT.run,runs/tiny-2/short.run]'" in available.full(row)
     assert available.small(row) == ""
 

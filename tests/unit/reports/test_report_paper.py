@@ -277,11 +277,9 @@ def test_a_paper_of_which_nothing_can_be_recomputed() -> None:
     assert report.headline == "None of the 295 published values is recomputed here"
     assert {mark for table in report.tables() for row in table.rows for cell in row for mark in cell.marks} == set()
     rows = tables(report)["not-recomputed"].rows
-    assert [(row[0].text, row[1].value, row[2].text) for row in rows] == [
-        ("2", 90, "needs"),
-        ("3", 204, "not implemented"),
-        ("figure 2", 1, "needs"),
-    ]
+    assert {row[2].text for row in rows} == {"needs"}  # a line for each set of models, runs and corpora
+    assert {"2, 3", "2", "3", "3, figure 2"} == {row[0].text for row in rows}
+    assert sum(row[1].value or 0 for row in rows) == 295
     published = [cell.value for cell in load_paper("mirmu-msm").cells]
     verdicts: Any = report.data["verdicts"]
     assert [verdict["printed"] for verdict in verdicts] == published
@@ -290,7 +288,7 @@ def test_a_paper_of_which_nothing_can_be_recomputed() -> None:
 @pytest.mark.parametrize("key", ["mathamr-plus", "mathlib4", "mirmu-msm", "saber-math"])
 def test_what_blocks_a_paper_is_a_short_list(key: str) -> None:
     table = tables(report_of(key))["not-recomputed"]
-    assert len(table.rows) <= 6
+    assert len(table.rows) <= 10
     assert sum(row[1].value or 0 for row in table.rows) == len(load_paper(key).cells)
 
 

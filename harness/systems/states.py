@@ -1,0 +1,234 @@
+"""What a system lacks here, by its configuration alone: modules, models, a corpus; or why nobody can run it."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from harness.collections.corpora import load_corpus
+from harness.errors import HarnessError
+from harness.io import checks, config
+from harness.io.checks import Words
+from harness.systems.dense import models
+
+ABOUT = ("title", "extra", "needs", "paper", "recipe")  # keys of a system's configuration that are no parameters
+Kind = Literal["ready", "needs", "not implemented", "blocked"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_DENSE = "harness.systems.dense."
+
+
+@dataclass(frozen=True)
+class _Registered:
+    """What the configuration of a system that is only registered says; `state` why it cannot be run."""
+
+    title: str
+    state: Any
+    paper: Any = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a published run is made: the words of `harness run` beside the system, by its key `recipe`.
+
+    Raises
+    ------
+    HarnessError
+        There is no such collection or corpus.
+    """
+
+    collection: Words
+    corpus: Words
+    edition: Words | None = None
+    rerank: bool = False
+
+    def __post_init__(self) -> None:
+        for group in ("collection", "corpus"):
+            checks.choice(group, getattr(self, group), config.names(group))
+
+    def words(self, system: str) -> list[str]:
+        """The words of the command, not quoted.
+
+        Examples
+        --------
+        >>> Recipe("mini-task1", "mini-answers", rerank=True).words("bm25")
+        ['collection=mini-task1', 'corpus=mini-answers', 'rerank=true', 'system=bm25']
+        """
+        words = [f"collection={self.collection}", f"corpus={self.corpus}"]
+        words += [f"edition={self.edition}"] if self.edition else []
+        return [*words, *(["rerank=true"] if self.rerank else []), f"system={system}"]
+
+
+def command(words: Sequence[str]) -> str:
+    """The words of `harness run` as a line for a shell.
+
+    Examples
+    --------
+    >>> command(["system=fusion-rrf", "system.runs=[a,b]"])
+    "harness run system=fusion-rrf 'system.runs=[a,b]'"
+    """
+    return " ".join(["harness run", *map(shlex.quote, words)])
+
+
+def recipe(mapping: Mapping[str, Any], where: str = "system") -> Recipe | None:
+    """The key `recipe` of a system's configuration; None without it."""
+    return checks.typed(Recipe, mapping["recipe"], f"{where}: recipe") if "recipe" in mapping else None
+
+
+def parts(mapping: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
+    """A system's configuration, and those of the systems that it is made from, which it names or writes out."""
+    yield mapping
+    for key in ("system", "first", "runs"):
+        value = mapping.get(key)
+        for part in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(part, Mapping):
+                yield from parts(part, above)
+            elif isinstance(part, str) and part not in above and part in config.names("system"):
+                yield from parts(config.load("system", part)[0], (*above, part))
+
+
+def needed_models(mapping: Mapping[str, Any]) -> list[str]:
+    """The models that a system and those it is made from read, each once."""
+    found: dict[str, None] = {}
+    for part in parts(mapping):
+        training = part.get("training")
+        retriever = training.get("retriever") if isinstance(training, Mapping) else None
+        if str(part.get("_target_", "")).startswith(_DENSE):
+            found |= {name: None for name in (part.get("model"), retriever) if isinstance(name, str)}
+    return list(found)
+
+
+def missing_models(mapping: Mapping[str, Any]) -> list[str]:
+    """Those of the models that are not here."""
+    return [model for model in needed_models(mapping) if models.missing(model)]
+
+
+def missing_module(mapping: Mapping[str, Any]) -> str:
+    """What is not installed of what a system needs, and the command that installs it; empty if nothing is missing.
+
+    `needs` names modules and files (`config.load` has checked that). They are looked for, never imported: whoever
+    asks has not asked to run anything. Only a module of ours may say itself what it lacks, by a function `missing`.
+    """
+    lacking = []
+    for part in parts(mapping):
+        needs = part.get("needs") or []
+        lacking += [line for name in ([needs] if isinstance(needs, str) else needs) for line in _lacking(name, part)]
+    return "; ".join(dict.fromkeys(lacking))
+
+
+def _lacking(name: str, mapping: Mapping[str, Any]) -> Sequence[str]:
+    if "/" in name:
+        return () if Path(name).expanduser().exists() else (f"{name}: no such file",)
+    if not _installed(name):
+        extra = f": pip install 'mathir-harness[{mapping['extra']}]'" if mapping.get("extra") else ""
+        return (f"{name} is not installed{extra}",)
+    if not name.startswith("harness."):
+        return ()
+    try:
+        return tuple(getattr(importlib.import_module(name), "missing", tuple)())
+    except ImportError as error:
+        return (f"{name}: {error}",)
+
+
+def registered(mapping: Mapping[str, Any], where: str = "system") -> tuple[checks.Lack, str] | None:
+    """Why nothing runs a system, as `checks.state` gives it; None if its code is here.
+
+    Raises
+    ------
+    HarnessError
+        The key `state`, of its own or of a system that it is made from, is none of the known ones.
+    """
+    for part in parts(mapping):
+        if "state" in part:
+            return checks.state(part["state"], where)
+    return None
+
+
+def resources(absent: Sequence[str], corpus: str = "") -> str:
+    """Models and a corpus that are not here, in words; empty without any.
+
+    Examples
+    --------
+    >>> resources(["witiko/mathberta"], "arqmath-posts")
+    'the model witiko/mathberta (hub) and corpus arqmath-posts'
+    """
+    places: dict[str, list[str]] = {}
+    for model in absent:
+        places.setdefault(f"harness fetch {model}" if model in config.names("source") else "hub", []).append(model)
+    found = [f"{' and '.join(named)} ({place})" for place, named in places.items()]
+    if not found:
+        return f"the corpus {corpus}" if corpus else ""
+    return f"the model{'s' * (len(absent) > 1)} {' and '.join(found)}" + (f" and corpus {corpus}" if corpus else "")
+
+
+def lack(mapping: Mapping[str, Any], where: str = "system") -> tuple[checks.Lack, str] | None:
+    """Why a system does not run here, as `checks.state` gives it; None if it runs.
+
+    Raises
+    ------
+    HarnessError
+        Its key `state` is none of the known ones.
+    """
+    found = registered(mapping, where)
+    if found is not None:
+        return found
+    missing = [part for part in (missing_module(mapping), resources(missing_models(mapping))) if part]
+    return ("needs", "; ".join(missing)) if missing else None
+
+
+def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
+    """The kind of a system's state, and the whole of it: `ready`, why nobody runs it, or what is missing here.
+
+    A system with a recipe is ready if its published run can be made: it needs the recipe's corpus, too, if that has to
+    be brought by hand. Then the command of that run ends the state.
+
+    Raises
+    ------
+    HarnessError
+        Its key `state` or `recipe` has a fault.
+    """
+    where = f"system {name}"
+    found, made = registered(mapping, where), recipe(mapping, where)
+    if found is not None:
+        kind, why = found
+        return kind, f"needs {why}" if kind == "needs" else f"{kind}: {why}"
+    modules, absent = missing_module(mapping), missing_models(mapping)
+    if made is None:
+        lines = [modules, *(line for model in absent for line in models.missing(model))]
+    else:
+        by_hand = load_corpus(made.corpus).state() not in ("here", "fetchable")
+        lacking = resources(absent, made.corpus if by_hand else "")
+        lines = [modules, f"needs {lacking}: {command(made.words(name))}" if lacking else ""]
+    missing = "; ".join(line for line in lines if line)
+    return ("needs", missing) if missing else ("ready", "ready")
+
+
+def check_registered(mapping: Mapping[str, Any], where: str) -> None:
+    """Raise HarnessError, with its state, if the configuration only registers a system (or does so wrongly)."""
+    if "state" not in mapping:
+        return
+    found = checks.typed(_Registered, mapping, where)
+    kind, why = checks.state(found.state, where)
+    said = f"needs {why}" if kind == "needs" else f"is {kind}: {why}"
+    raise HarnessError(f"{where}: {found.title} {said}")
+
+
+def _installed(module: str) -> bool:
+    """Whether there is such a module, installed or in the current folder; files are looked for, nothing is imported."""
+    top, *rest = module.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except ValueError:  # of a module that is running and has no file
+        return not rest
+    if spec is None:
+        here = PathFinder.find_spec(top, [str(Path.cwd())])
+        spec = here if here is not None and here.origin is not None else None  # any folder would be a package
+    for name in rest:
+        if spec is None or spec.submodule_search_locations is None:
+            return False
+        spec = PathFinder.find_spec(f"{spec.name}.{name}", list(spec.submodule_search_locations))
+    return spec is not None

@@ -1,0 +1,241 @@
+"""The states of systems: what of modules, models and corpora is missing; and the neural systems of the papers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.errors import HarnessError
+from harness.io import config
+from harness.systems.build import load_system
+from harness.systems.dense import encoder, models
+from harness.systems.states import command, lack, missing_module, needed_models, parts, recipe, system_state
+
+Conf = Callable[[str, str, str], Path]
+BI, CROSS = "harness.systems.dense.bi_encoder.BiEncoder", "harness.systems.dense.cross_encoder.CrossEncoder"
+RETRIEVER = "sentence-transformers/all-MiniLM-L12-v2"
+ARQMATH = {"collection": "arqmath-3-task1", "corpus": "arqmath-posts"}
+BY_NAME = {name: config.load("system", name)[0] for name in config.names("system")}
+
+
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The models that are here; a test adds some. The libraries that read them are here."""
+    found: set[str] = set()
+    monkeypatch.setattr(
+        models, "missing", lambda name: [] if name in found else [f"needs the model {name}: harness fetch {name}"]
+    )
+    monkeypatch.setattr(encoder, "missing", list)
+    return found
+
+
+# What is missing
+
+
+def test_a_system_that_needs_nothing_is_ready() -> None:
+    assert system_state({"_target_": "harness.systems.baselines.Shuffle"}, "x") == ("ready", "ready")
+
+
+def test_modules_that_are_missing() -> None:
+    absent = {"_target_": "nowhere.System", "needs": "no_such_module", "extra": "dense"}
+    said = "no_such_module is not installed: pip install 'mathir-harness[dense]'"
+    assert missing_module(absent) == said
+    assert system_state(absent, "x") == ("needs", said)
+    assert system_state({"_target_": "harness.systems.rerank.RerankPool", "system": absent}, "x") == ("needs", said)
+
+
+def test_a_model_that_is_missing(here: set[str]) -> None:
+    mapping = {"_target_": BI, "model": "owner/name"}
+    assert system_state(mapping, "x") == ("needs", "needs the model owner/name: harness fetch owner/name")
+    assert lack(mapping) == ("needs", "the model owner/name (hub)")
+    here.add("owner/name")
+    assert system_state(mapping, "x") == ("ready", "ready")
+    assert lack(mapping) is None
+
+
+def test_only_the_key_of_a_neural_class_names_a_model() -> None:
+    assert needed_models({"_target_": "mine.System", "model": "owner/name"}) == []
+    assert needed_models({"_target_": CROSS, "model": None}) == []
+
+
+def test_what_a_published_run_needs_ends_with_its_command(here: set[str]) -> None:
+    mapping = {"_target_": CROSS, "model": "a/cross", "first": {"_target_": BI, "model": "b/bi"}, "recipe": ARQMATH}
+    made = "harness run collection=arqmath-3-task1 corpus=arqmath-posts system=x"
+    both = f"needs the models a/cross and b/bi (hub) and corpus arqmath-posts: {made}"
+    assert system_state(mapping, "x") == ("needs", both)
+    here.add("a/cross")
+    assert system_state(mapping, "x") == ("needs", f"needs the model b/bi (hub) and corpus arqmath-posts: {made}")
+    here.add("b/bi")
+    assert system_state(mapping, "x") == ("needs", f"needs the corpus arqmath-posts: {made}")
+    here.remove("b/bi")
+    mini = {"collection": "mini-task1", "corpus": "mini-answers", "edition": "official", "rerank": True}
+    made = "harness run collection=mini-task1 corpus=mini-answers edition=official rerank=true system=x"
+    assert system_state(mapping | {"recipe": mini}, "x") == ("needs", f"needs the model b/bi (hub): {made}")
+    here.add("b/bi")
+    assert system_state(mapping | {"recipe": mini}, "x") == ("ready", "ready")
+
+
+def test_models_of_sources_are_told_from_those_of_the_hub(here: set[str]) -> None:
+    mapping = {"_target_": CROSS, "model": "a/cross", "first": "bi-encoder-mpnet"}
+    source = "all-mpnet-base-v2 (harness fetch all-mpnet-base-v2)"
+    assert lack(mapping) == ("needs", f"the models a/cross (hub) and {source}")
+    here.add("a/cross")
+    assert lack(mapping) == ("needs", f"the model {source}")
+
+
+@pytest.mark.parametrize("key", ["runs", "first", "system"])
+def test_a_system_is_as_ready_as_those_that_it_is_made_from(key: str) -> None:
+    of = ["bm25", "compubert"] if key == "runs" else "compubert"
+    found = system_state({"_target_": "nowhere.System", key: of}, "x")
+    assert found == ("blocked", BY_NAME["compubert"]["state"])
+
+
+def test_systems_that_are_made_from_each_other_end(conf: Conf) -> None:
+    for name, first in (("here", "there"), ("there", "here")):
+        conf("system", name, f"title: T\n_target_: {CROSS}\nmodel: m/{name}\nfirst: {first}\n")
+    assert needed_models(config.load("system", "here")[0]) == ["m/here", "m/there"]
+
+
+def test_files_of_runs_are_no_parts() -> None:
+    assert list(parts({"runs": ["runs/a.run", "bm25", 3], "first": "no-such-system"})) == [
+        {"runs": ["runs/a.run", "bm25", 3], "first": "no-such-system"},
+        BY_NAME["bm25"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ({"collection": "mini-task1"}, "key 'corpus' is missing"),
+        ({"collection": "mini-task9", "corpus": "mini-answers"}, "key 'collection' is 'mini-task9'; did you mean"),
+        ({"collection": "mini-task1", "corpus": "mini-answer"}, "key 'corpus' is 'mini-answer'; did you mean"),
+        ({"collection": "mini-task1", "corpus": "mini-answers", "rerank": "yes"}, "key 'rerank' is 'yes', expected"),
+        ({"collection": "mini-task1", "corpus": "mini-answers", "system": "x"}, "key 'system' is unknown"),
+        ("mini-task1", "expected keys and values, found 'mini-task1'"),
+    ],
+)
+def test_faults_of_a_recipe(value: object, fault: str) -> None:
+    mapping = {"_target_": BI, "model": "m", "recipe": value}
+    assert message(lambda: system_state(mapping, "x")).startswith(f"system x: recipe: {fault}")
+
+
+# The neural systems of the papers
+
+PUBLISHED: Mapping[str, Mapping[str, Any]] = {
+    "mirmu-minilm": {"model": RETRIEVER, "view": "latex"},
+    "mirmu-minilm-tuned": {"model": RETRIEVER, "view": "latex"},
+    "mirmu-minilm-roberta": {"model": "FacebookAI/roberta-large", "first": "mirmu-minilm", "view": "latex"},
+    "mirmu-minilm-roberta-text": {"model": "FacebookAI/roberta-large", "view": "text"},
+    "mirmu-minilm-mathberta": {"model": "witiko/mathberta", "first": "mirmu-minilm", "view": "latex"},
+    "mirmu-minilm-tuned-roberta": {"model": "FacebookAI/roberta-large", "first": "mirmu-minilm-tuned"},
+    "mirmu-minilm-tuned-mathberta": {"model": "witiko/mathberta", "first": "mirmu-minilm-tuned"},
+    "mirmu-minilm-roberta-tiered": {
+        "model": "FacebookAI/roberta-large",
+        "first": "mirmu-minilm",
+        "tiers": [3, 7, 12, 16, 20, 50, 100, 125],
+        "k": None,
+    },
+    "crossmath-cross": {"model": "cross-encoder/qnli-distilroberta-base", "first": None, "document": ["html"]},
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_settings_of_the_papers(name: str) -> None:
+    mapping = BY_NAME[name]
+    assert {key: mapping[key] for key in PUBLISHED[name]} == PUBLISHED[name]
+    assert mapping["name"] == name
+    assert (mapping["_target_"] == BI) == ("first" not in mapping)
+    assert mapping["query"] == ["title", "body"]
+
+
+def test_the_text_alone_is_read_by_retriever_and_re_ranker() -> None:
+    mapping = BY_NAME["mirmu-minilm-roberta-text"]
+    assert mapping["view"] == mapping["first"]["view"] == mapping["training"]["view"] == "text"
+    assert mapping["first"]["model"] == BY_NAME["mirmu-minilm"]["model"]
+
+
+def test_crossmath_ranks_the_pool_alone() -> None:
+    mapping = BY_NAME["crossmath-bi"]
+    assert mapping["_target_"] == "harness.systems.rerank.RerankPool"
+    inner = mapping["system"]
+    assert (inner["model"], inner["parts"], inner["depth"]) == ("all-mpnet-base-v2", {"answer": ["html"]}, 1000)
+    for name in ("crossmath-bi", "crossmath-cross"):
+        made = recipe(BY_NAME[name])
+        assert made is not None
+        assert command(made.words(name)) == (
+            f"harness run collection=crossmath-eng corpus=arqmath-posts edition=arqmath-3 rerank=true system={name}"
+        )
+
+
+def test_re_rankers_of_mirmu_are_fine_tuned_as_the_paper_says() -> None:
+    """Section 3.1.2, on the judgments of 2020; those of 2021 end the training, those of 2022 are not seen."""
+    tuned = [name for name in PUBLISHED if name.startswith("mirmu-") and BY_NAME[name]["_target_"] == CROSS]
+    assert len(tuned) == 6
+    for name in tuned:
+        mapping = BY_NAME[name]
+        training = mapping["training"]
+        assert (training["collections"], training["validate_on"], training["leave_out"]) == (
+            ["arqmath-1-task1", "arqmath-2-task1"],
+            ["arqmath-2-task1"],
+            ["arqmath-3-task1"],
+        )
+        sampled = ("positives", "votes", "positive_ratio", "negative_questions", "negatives_per_question")
+        assert [training[key] for key in sampled] == ["votes", 50, 0.5, 10, 10]
+        assert (training["additional"], training["additional_per"]) == (1.0, "query")
+        assert training["retriever"] == RETRIEVER
+        assert (training["view"], training["length"]) == (mapping["view"], mapping["length"])
+    retriever = BY_NAME["mirmu-minilm-tuned"]["training"]
+    assert (retriever["collections"], retriever["additional"]) == (["arqmath-1-task1", "arqmath-2-task1"], 0)
+
+
+@pytest.mark.parametrize("name", ["crossmath-bi", *PUBLISHED])
+def test_each_needs_its_models_and_the_posts_of_arqmath(here: set[str], name: str) -> None:
+    kind, state = system_state(BY_NAME[name], name)
+    assert kind == "needs"
+    assert all(model in state for model in needed_models(BY_NAME[name]))
+    made = recipe(BY_NAME[name])
+    assert made is not None
+    assert state.endswith(f" and corpus arqmath-posts: {command(made.words(name))}")
+    here |= set(needed_models(BY_NAME[name]))
+    assert system_state(BY_NAME[name], name)[1].startswith("needs the corpus arqmath-posts: harness run ")
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("bi-encoder-minilm", "all-minilm-l6-v2"),
+        ("bi-encoder-mpnet", "all-mpnet-base-v2"),
+        ("bi-encoder-e5", "multilingual-e5-small"),
+    ],
+)
+def test_bi_encoders_on_models_of_packages(name: str, model: str) -> None:
+    assert needed_models(BY_NAME[name]) == [model]
+    assert model in config.names("source")
+    assert "recipe" not in BY_NAME[name]
+
+
+NEURAL = [name for name, mapping in BY_NAME.items() if str(mapping.get("_target_")) in (BI, CROSS)]
+
+
+@pytest.mark.parametrize("name", ["crossmath-bi", *NEURAL])
+def test_every_configuration_fits_its_class(name: str) -> None:
+    """Building looks for no model: a system that lacks one is checked as well as one that is ready."""
+    given = {"model": "owner/name"} if name == "cross-encoder" else {}
+    assert load_system(name, **given).name == name
+
+
+def test_the_example_of_a_recipe_in_the_guide_is_one() -> None:
+    guide = (Path(__file__).parents[3] / "conf" / "README.md").read_text(encoding="utf-8")
+    (shown,) = (line for line in guide.splitlines() if line.startswith("recipe: "))
+    assert recipe(yaml.safe_load(shown)) is not None
