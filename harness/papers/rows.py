@@ -114,7 +114,7 @@ class Row:
         found = self.registered()
         if found is not None:
             return "; ".join(part for part in (found[1], resources([], corpus)) if part)
-        made = [row._configuration() for row in (self, *self.inputs) if row.registered() is None]  # noqa: SLF001
+        made = [row._configuration() for row in (self, *self.inputs) if row.registered() is None]
         modules = "; ".join(dict.fromkeys(part for mapping in made if (part := missing_module(mapping))))
         absent = resources(list(dict.fromkeys(m for mapping in made for m in missing_models(mapping))), corpus)
         runs = ", ".join(row.short for row in self.elsewhere())

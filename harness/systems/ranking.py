@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.data.columns import Floats, Ids, Index
-from harness.data.topics import Topic
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.store.cost import queries
-from harness.systems.base import Pool, Request
+
+if TYPE_CHECKING:
+    from harness.data.topics import Topic
+    from harness.systems.base import Pool, Request
 
 Floats32 = npt.NDArray[np.float32]
 Scored = tuple[Floats, float]  # how far each document lies above an empty one, shape (documents,), and the latter

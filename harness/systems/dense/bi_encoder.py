@@ -19,8 +19,8 @@ from harness.store import code
 from harness.store.cost import answered, note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
-from harness.systems.dense import ann, encoder, search, texts, vectors
-from harness.systems.dense.encoder import Encoder, Settings
+from harness.systems.dense import ann, encoder, engines, search, texts, vectors
+from harness.systems.dense.engines import Encoder, Matrix, Settings
 from harness.systems.dense.maxsim import Rows
 from harness.systems.dense.search import Hits
 
@@ -41,7 +41,7 @@ class BiEncoder:
     combine : of a document's similarities: their weighted `sum`, in which a part without text counts 0, or `max`.
     query : fields of a topic (title, body, tags), joined.
     view : `latex` or `text`: see `harness.systems.dense.texts.of_document`.
-    pooling, prefixes, normalise, length, eos, precision : see `harness.systems.dense.encoder.Settings`.
+    pooling, prefixes, normalise, length, eos, precision : see `harness.systems.dense.engines.Settings`.
     storage : numbers that are kept: `float32`, or `float16`, half as large, whose cosines err by at most .0005.
     search : `exact`, or `approximate`: over a graph of neighbours by FAISS; its recall is measured in each run.
     tokens : word pieces that go through the model at one time; 0 leaves it to the device.
@@ -122,7 +122,7 @@ class BiEncoder:
             "model": encoder.identity(self.model, self._settings),
             "arithmetic": self._arithmetic(),
             "tokens": self.tokens,  # what is encoded together decides the last bits
-            "versions": [code.of(encoder.__name__, texts.__name__), hardware.torch_version()],
+            "versions": [code.of(engines.__name__, texts.__name__), hardware.torch_version()],
         }
         kept = vectors.made(
             documents, lambda some: loaded.encoded(some, "document"), spec, workspace, storage=self.storage
@@ -131,12 +131,12 @@ class BiEncoder:
         return kept
 
     def _search(
-        self, request: Request, topics: Sequence[Topic], rows: encoder.Matrix, parts: Sequence[vectors.Made]
+        self, request: Request, topics: Sequence[Topic], rows: Matrix, parts: Sequence[vectors.Made]
     ) -> list[Hits]:
         documents = [part.vectors for part in parts]
         weights = [float(self.weights.get(name, 1.0)) for name in self.parts]
 
-        def hits(row: encoder.Matrix, among: Rows | None, indexes: Sequence[search.Index] | None) -> list[Hits]:
+        def hits(row: Matrix, among: Rows | None, indexes: Sequence[search.Index] | None) -> list[Hits]:
             return search.nearest(row, documents, weights, self.combine, k=self.depth, rows=among, indexes=indexes)
 
         if request.pool is not None:

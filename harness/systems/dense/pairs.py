@@ -18,7 +18,8 @@ from harness.data.columns import Bools, Index
 from harness.errors import HarnessError
 from harness.io import checks
 from harness.io.console import progress
-from harness.systems.dense.encoder import PRECISIONS, TOKENS, missing
+from harness.systems.dense.encoder import missing
+from harness.systems.dense.engines import PRECISIONS, TOKENS
 from harness.systems.dense.models import Model
 
 if TYPE_CHECKING:

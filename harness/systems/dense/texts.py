@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from harness.collections.corpus import Document
-from harness.data.topics import Topic
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
 from harness.systems.lexical.text import split_formulas
+
+if TYPE_CHECKING:
+    from harness.collections.corpus import Document
+    from harness.data.topics import Topic
 
 VIEWS = ("latex", "text")
 TOPIC_FIELDS = ("title", "body", "tags")
@@ -45,6 +48,7 @@ def of_document(document: Document, fields: Sequence[str], view: str = "latex") 
 
     Examples
     --------
+    >>> from harness.collections.corpus import Document
     >>> document = Document("d1", "Even numbers", "Let $n$ be even.")
     >>> of_document(document, ["title", "body"])
     'Even numbers Let $n$ be even.'

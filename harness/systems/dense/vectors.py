@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,11 @@ from harness.io import checks
 from harness.io.console import progress, say
 from harness.io.files import sha256, write_atomic
 from harness.store import artefacts, code
-from harness.systems.dense.encoder import Encoded
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.dense.ragged import finite
+
+if TYPE_CHECKING:
+    from harness.systems.dense.engines import Encoded
 
 STORAGES = ("float32", "float16")
 SHARD = 1024  # texts

@@ -24,7 +24,7 @@ from harness.store.cost import phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
 from harness.systems.dense import encoder, vectors
-from harness.systems.dense.encoder import Encoder
+from harness.systems.dense.engines import Encoder, Settings
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.dense.search import Query, as_run, best_among, search
 from harness.systems.mathamr.graphs import data, parsers
@@ -130,7 +130,7 @@ class Linearised:
         """What decides vectors besides the corpus and the code: parser, weights, device, and the posts of formulas."""
         return {
             "parser": dict(parsers.load(self.parser).identity),
-            "model": encoder.identity(self.model, encoder.Settings()),
+            "model": encoder.identity(self.model, Settings()),
             "arithmetic": hardware.arithmetic(hardware.device(self.device)),
             "posts": load_corpus(self.posts).identity() if self.task == "formulas" else None,
         }
@@ -171,7 +171,7 @@ class Linearised:
             "formulas": self.formulas,
             "task": self.task,
             "posts": [load_corpus(self.posts).identity(), self.column] if self.task == "formulas" else None,
-            "model": encoder.identity(self.model, encoder.Settings()),
+            "model": encoder.identity(self.model, Settings()),
             "versions": [code.of(__name__), data.made_by(parser), hardware.torch_version()],
             "arithmetic": hardware.arithmetic(hardware.device(self.device)),
         }

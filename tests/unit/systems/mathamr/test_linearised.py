@@ -22,7 +22,7 @@ from harness.systems import hardware
 from harness.systems.base import Request
 from harness.systems.build import build_system
 from harness.systems.dense import encoder, models
-from harness.systems.dense.encoder import Encoded, Encoder, Matrix
+from harness.systems.dense.engines import Encoded, Encoder, Matrix
 from harness.systems.dense.models import Model
 from harness.systems.mathamr.graphs import parsers
 from harness.systems.mathamr.graphs.graph import FORMULA, MODES, OPT, ROOT, SLT, TEXT, Graph, restrict

