@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import torch
 
@@ -49,7 +49,7 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
         with os.fdopen(descriptor, "w+b") as stream:
             stream.write(_MAGIC + bytes(_DIGEST))
             part = _Part(stream)
-            torch.save(dict(content), part)
+            torch.save(dict(content), cast(IO[bytes], part))
             digest = part.digest()
             stream.seek(len(_MAGIC))
             stream.write(digest)
@@ -89,7 +89,7 @@ def read(path: Path) -> dict[str, Any]:
         with path.open("rb") as stream:
             if fault := _fault(stream):
                 raise HarnessError(f"{path}: not a checkpoint, or damaged: {fault}")
-            content = torch.load(_Part(stream), map_location="cpu", weights_only=True)
+            content = torch.load(cast(IO[bytes], _Part(stream)), map_location="cpu", weights_only=True)
     except OSError as error:
         raise HarnessError(f"{path}: cannot be read: {error.strerror or error}") from None
     return dict(content)
