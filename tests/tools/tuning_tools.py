@@ -190,6 +190,7 @@ def transformer(folder: Path, kind: str = "bert", dropout: float = 0.1, seed: in
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
         pad_token_id=0,
+        initializer_range=0.3,
         **more,
     )
     with torch.random.fork_rng():
