@@ -1,4 +1,4 @@
-"""A small world to fine-tune models in: threads and judgments of four subjects, and tiny random models that read them."""
+"""A small world to fine-tune models in: threads and judgments of four subjects, tiny random models that read them."""
 
 from __future__ import annotations
 
@@ -167,7 +167,8 @@ def tokenizer() -> Any:  # noqa: ANN401
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    return PreTrainedTokenizerFast(
+    make: Any = PreTrainedTokenizerFast
+    return make(
         tokenizer_object=inner,
         **dict(zip(names, SPECIAL, strict=True)),
         model_max_length=64,
@@ -195,7 +196,8 @@ def transformer(folder: Path, kind: str = "bert", dropout: float = 0.1, seed: in
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        AutoModel.from_config(config).save_pretrained(folder)
+        automatic: Any = AutoModel
+        automatic.from_config(config).save_pretrained(folder)
     tokenizer().save_pretrained(folder)
     return folder
 

@@ -370,13 +370,17 @@ def cross_encoder(found: Model, seed: int) -> tuple[Any, Any]:
     logging: Any = importlib.import_module("transformers.utils.logging")
     logging.disable_progress_bar()
     logging.set_verbosity_error()
-    place = str(found.folder or found.name)
-    here = {"local_files_only": found.folder is not None}
+    place = str(found.folder)
     try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(place, **here)
+        tokenizer: Any = AutoTokenizer.from_pretrained(place, local_files_only=True)
         with seeded_globally(seed, _HEAD):
             model, report = AutoModelForSequenceClassification.from_pretrained(
-                place, num_labels=1, ignore_mismatched_sizes=True, output_loading_info=True, dtype=torch.float32, **here
+                place,
+                num_labels=1,
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+                dtype=torch.float32,
+                local_files_only=True,
             )
     except Exception as error:  # the libraries below raise what they like
         reason = (str(error).splitlines() or [type(error).__name__])[0]

@@ -18,6 +18,7 @@ from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io.console import say
 from harness.store import artefacts, code
+from harness.systems import hardware
 from harness.systems.dense import encoder, models, vectors
 from harness.systems.dense.training import data
 from harness.systems.dense.training.guard import guard
@@ -49,12 +50,14 @@ def tuned(
         A setting is wrong, the model cannot be tuned, the corpus holds too little, or memory runs out.
     """
     wanted = tuning(kind, settings)
+    if lines := encoder.missing():
+        raise HarnessError(lines[0])
     found = _found(model, wanted)
     spec = {
         **reads(kind, model, settings),
         "corpus": corpus.identity(),
         "code": code.of(__name__),
-        "arithmetic": [device, "bfloat16" if wanted.autocast else "float32"],
+        "arithmetic": hardware.arithmetic(device, wanted.autocast),
     }
     key = artefacts.key(spec)
     work = workspace / f"tuning-{key[:16]}"
@@ -75,10 +78,10 @@ def tuned(
         best = min(log[1:], key=lambda entry: float(entry[VALIDATION]))
         card = {
             "kind": _TITLES[kind],
-            "base": {"name": Path(found.name).name if found.folder else found.name, **found.identity},
+            "base": {"name": _named(found.name), **found.identity},
             "corpus": corpus.name,
             "objective": _OBJECTIVES[kind],
-            "settings": asdict(wanted),
+            "settings": asdict(wanted) | {"retriever": _named(wanted.retriever)},
             "data": examples.counts,
             "epochs": log,
             "best epoch": best["epoch"],
@@ -102,7 +105,7 @@ def reads(kind: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         "kind": kind,
         "model": dict(_found(model, wanted).identity),
         "retriever": dict(models.find(wanted.retriever).identity) if _needs_retriever(wanted) else None,
-        "settings": asdict(wanted),
+        "settings": {key: value for key, value in asdict(wanted).items() if key != "retriever"},
         "judgments": [_judgments(name) for name in wanted.collections],
         "left out": guard(wanted.leave_out).digest(),
     }
@@ -111,15 +114,19 @@ def reads(kind: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 def left_out(model: str) -> frozenset[str] | None:
     """The collections that a model has seen nothing of, if its folder has the card of a fine-tuned one; else None.
 
-    A system that loads such a folder has been trained, even if its configuration has no key `training`: this is what
-    its `trains_without` must say.
+    A system that loads such a model has been trained, even if its configuration has no key `training`: this is what
+    its `trains_without` must say. Of a model that is not here nothing is known, and nothing is run with it.
 
     Raises
     ------
     HarnessError
-        The card is damaged.
+        The card, or a file of the model, is damaged.
     """
-    path = Path(model) / CARD
+    return None if models.missing(model) else _left_out(models.find(model).folder)
+
+
+def _left_out(folder: Path) -> frozenset[str] | None:
+    path = folder / CARD
     if not path.is_file():
         return None
     try:
@@ -133,13 +140,18 @@ def _found(model: str, wanted: Tuning) -> models.Model:
     found = models.find(model)
     if found.engine != "transformers":
         raise HarnessError(f"model {found.name}: its engine {found.engine} cannot be fine-tuned; take another model")
-    before = left_out(str(found.folder)) if found.folder is not None else None
+    before = _left_out(found.folder)
     if before is not None and (seen := sorted(set(wanted.leave_out) - before)):
         raise HarnessError(
             f"model {found.name}: was tuned without leaving out {', '.join(seen)}, which 'leave_out' names; start from "
             "another one"
         )
     return found
+
+
+def _named(model: str) -> str:
+    """A model's name; of a folder the last part, as the rest is of this machine."""
+    return Path(model).name if Path(model).is_dir() else model
 
 
 def _needs_retriever(wanted: Tuning) -> bool:

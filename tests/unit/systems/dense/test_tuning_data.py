@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from tuning_tools import SUBJECTS, Courses, judged, mapping, settings, similar, threads, topic
-from tuning_tools import courses as courses
+from tuning_tools import SUBJECTS, Courses, courses, judged, mapping, settings, similar, threads, topic
 
 from harness.collections.corpora import load_corpus
+from harness.collections.judged import judged as judged_nowhere
 from harness.data.topics import Topic
 from harness.errors import HarnessError
 from harness.experiments.produce import check_untrained
@@ -17,6 +18,8 @@ from harness.systems.build import Built
 from harness.systems.dense.training import data, guard
 from harness.systems.dense.training.data import Examples
 from harness.systems.dense.training.settings import tuning
+
+__all__ = ["courses"]  # a fixture
 
 
 def made(kind: str = "cross", **changes: object) -> Examples:
@@ -90,13 +93,13 @@ def test_questions_that_topics_were_made_of_are_not_sampled(courses: Courses, pl
 def test_a_copy_of_a_topic_is_recognised_however_its_formulas_are_written() -> None:
     text = r"Let $x^2$ be the square of a number. Is \[\frac{a}{b}\] always smaller than its square root?"
     copy = r"let $x^{2}$ be the square of a number. Is $$ {a \over b} $$  always smaller than its square root"
-    found = guard.Guard(frozenset(), frozenset(guard.forms(text)), guard.judged([]))
+    found = guard.Guard(frozenset(), frozenset(guard.forms(text)), judged_nowhere([]))
     assert found.asks(Topic("new", "", copy))
     assert found.asks(Topic("new", copy))
     assert not found.asks(Topic("new", "", copy.replace("smaller", "larger")))
     assert not found.asks(Topic("new", "", ""))
     # Short prose is shared by many questions: its formulas count.
-    short = guard.Guard(frozenset(), frozenset(guard.forms("How to solve $x=1$?")), guard.judged([]))
+    short = guard.Guard(frozenset(), frozenset(guard.forms("How to solve $x=1$?")), judged_nowhere([]))
     assert short.asks(Topic("new", "how to solve $x = 1$"))
     assert not short.asks(Topic("new", "How to solve $x=2$?"))
 
@@ -111,12 +114,12 @@ def test_what_is_run_must_be_left_out(courses: Courses) -> None:
         def __call__(self, request: object) -> Any:  # noqa: ANN401
             raise AssertionError
 
-    with pytest.raises(HarnessError, match="those judged in past are not left out"):
+    with pytest.raises(HarnessError, match=r"those judged in past are not left out"):
         check_untrained(Built(Tuned()), "past")
     check_untrained(Built(Tuned()), "future")
-    with pytest.raises(HarnessError, match="key 'leave_out': past is trained on as well"):
+    with pytest.raises(HarnessError, match=r"key 'leave_out': past is trained on as well"):
         settings(leave_out=["past", "future"])
-    with pytest.raises(HarnessError, match="key 'leave_out': past/e0 is trained on as well"):
+    with pytest.raises(HarnessError, match=r"key 'leave_out': past/e0 is trained on as well"):
         settings(collections=["past/e0"], leave_out=["past"])
     assert settings(leave_out=[]).trains_without() == frozenset()
 
@@ -129,7 +132,12 @@ def test_labels(courses: Courses) -> None:
     binary, scaled = made(additional=0), made(additional=0, labels="scaled", highest=4)
     strict = made(additional=0, relevant=3)
     assert {*grades.values()} == {0, 2, 3}
-    for found, label in ((binary, lambda g: g >= 2), (scaled, lambda g: g / 4), (strict, lambda g: g == 3)):
+    expected: list[tuple[Examples, Callable[[int], float]]] = [
+        (binary, lambda grade: grade >= 2),
+        (scaled, lambda grade: grade / 4),
+        (strict, lambda grade: grade == 3),
+    ]
+    for found, label in expected:
         numbers = [*found.train.tolist(), *found.held.tolist()]
         assert [found.label[n] for n in numbers] == pytest.approx([float(label(grades[found.ids[n]])) for n in numbers])
     assert [bool(value) for value in binary.positive] == [grades[pair] >= 2 for pair in binary.ids]
@@ -150,7 +158,7 @@ def test_validation_is_by_topic_and_depends_on_the_seed(courses: Courses) -> Non
     courses.collection("other", more, judged(more, threads(), 3))
     train, held = sides(made(collections=["past", "other"], validate_on=["other"]))
     assert (train, held) == ({f"P{n}" for n in range(8)}, {"O0", "O1", "O2"})
-    with pytest.raises(HarnessError, match="key 'validate_on': future is not among 'collections'"):
+    with pytest.raises(HarnessError, match=r"key 'validate_on': future is not among 'collections'"):
         settings(validate_on=["future"])
 
 
@@ -286,14 +294,14 @@ def test_too_little_to_train_on_is_one_line(courses: Courses) -> None:
 )
 def test_settings_are_checked(courses: Courses, key: str, value: object, said: str) -> None:
     with pytest.raises(HarnessError) as caught:
-        tuning("cross", mapping(**{key: value}))
+        tuning("cross", mapping() | {key: value})
     assert str(caught.value).startswith("key 'training': ")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_bi_encoder_takes_no_sampled_negatives(courses: Courses) -> None:
-    with pytest.raises(HarnessError, match="key 'positive_ratio' is 0.5, and a bi-encoder takes its negatives from"):
+    with pytest.raises(HarnessError, match=r"key 'positive_ratio' is 0.5, and a bi-encoder takes its negatives from"):
         settings("bi", additional=1)
     found = made("bi", additional=1, positive_ratio=1)
     assert all(found.positive[epoch].all() for epoch in found.epochs)

@@ -46,10 +46,7 @@ def test_what_is_excluded_is_no_negative() -> None:
     found = losses.multiple_negatives_ranking(queries, documents, out)
     cosines = torch.nn.functional.cosine_similarity(queries[:, None], documents[None], dim=2) * 20
     rows = [[0, 2], [1, 2], [0, 1, 2]]
-    each = [
-        torch.logsumexp(cosines[number, kept], 0) - cosines[number, number]
-        for number, kept in enumerate(rows)
-    ]
+    each = [torch.logsumexp(cosines[number, kept], 0) - cosines[number, number] for number, kept in enumerate(rows)]
     assert found.item() == pytest.approx(torch.stack(each).mean().item(), rel=1e-5)
     alone = ~torch.eye(3, dtype=torch.bool)
     assert losses.multiple_negatives_ranking(queries, documents, alone).item() == pytest.approx(0, abs=1e-6)
