@@ -30,10 +30,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from harness.systems.dense.training.loop import parameter_groups, seeded
 from harness.systems.mathamr.encoder import loss
 from harness.systems.mathamr.encoder.batch import Batch, collate
 from harness.systems.mathamr.encoder.convolution import Plan, RelationalConv
-from harness.systems.mathamr.encoder.model import Encoder, Settings, groups_of, parameter_groups
+from harness.systems.mathamr.encoder.model import Encoder, Settings, groups_of
 from harness.systems.mathamr.encoder.pack import Pack
 from harness.systems.mathamr.encoder.virtual import Encoded
 from harness.systems.mathamr.training import trainer
@@ -252,7 +253,7 @@ def epoch(pairs: int, size: int, device: str) -> dict[str, float]:
     order = trainer.epoch_batches(train, schedule, 0)
     wall, cpu = time.perf_counter(), time.process_time()
     for step, part in enumerate(order):
-        made.step(encoder, optimizer, train.take(part), trainer.seeded(SEED, 0, step))
+        made.step(encoder, optimizer, train.take(part), seeded(SEED, 0, step))
     return {"steps": len(order), "wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
 
 

@@ -214,6 +214,8 @@ class MathAMR:
 
     def trained(self, workspace: Path) -> Trained:
         """The model, trained if the store has none; a training that was stopped goes on."""
+        from harness.systems.dense.training.checkpoint import whole
+        from harness.systems.dense.training.loop import BEST, LAST, LOG
         from harness.systems.mathamr.training import checkpoint
         from harness.systems.mathamr.training import trainer as training
 
@@ -227,21 +229,21 @@ class MathAMR:
             vocabulary.save(folder / "vocabulary.json")
             if self.training is None:
                 model = training.initial(trainer.settings, trainer.schedule.seed)
-                checkpoint.save_model(folder / training.BEST, model, trainer.identity)
+                checkpoint.save_model(folder / BEST, model, trainer.identity)
                 return
-            if damaged := [name for name in (training.LAST, training.BEST) if not checkpoint.whole(work / name)]:
+            if damaged := [name for name in (LAST, BEST) if not whole(work / name)]:
                 say(f"{work / damaged[0]}: damaged; the training begins anew")
-                for name in (training.LAST, training.BEST):
+                for name in (LAST, BEST):
                     (work / name).unlink(missing_ok=True)
             trainer.run(say)
-            for name in (training.BEST, training.LOG):
+            for name in (BEST, LOG):
                 shutil.copy(work / name, folder / name)
 
         folder = artefacts.get_or_build("mathamr-model", spec, make)
         shutil.rmtree(work, ignore_errors=True)
         vocabulary = Vocabulary.load(folder / "vocabulary.json")
-        model = checkpoint.load_model(folder / training.BEST, {"vocabulary": vocabulary.digest})
-        log = folder / training.LOG
+        model = checkpoint.load_model(folder / BEST, {"vocabulary": vocabulary.digest})
+        log = folder / LOG
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
         return Trained(vocabulary, model.to(self._device), key, tuple(map(json.loads, lines)))
 

@@ -17,7 +17,6 @@ mean-projection, mean-typed-projection
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +27,7 @@ from harness.systems.mathamr.encoder.convolution import Plan, RelationalConv, pl
 from harness.systems.mathamr.encoder.settings import INITS, LEAST_TEMPERATURE, MOST_TEMPERATURE, Settings
 from harness.systems.mathamr.encoder.virtual import DOCUMENT, TYPES
 
-__all__ = ["INITS", "Encoder", "Layer", "Settings", "Virtual", "groups_of", "parameter_groups"]
+__all__ = ["INITS", "Encoder", "Layer", "Settings", "Virtual", "groups_of"]
 
 
 def groups_of(batch: Batch, settings: Settings) -> Plan:
@@ -154,17 +153,3 @@ class Encoder(nn.Module):
         with torch.no_grad():
             self.t.clamp_(math.log(LEAST_TEMPERATURE), math.log(MOST_TEMPERATURE))
         return self.t.exp()
-
-
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Parameters for AdamW: with weight decay, and without it t, biases and all of LayerNorm.
-
-    Embeddings and the virtual nodes' vectors decay as the matrices do.
-    """
-    norms = {id(p) for module in model.modules() if isinstance(module, nn.LayerNorm) for p in module.parameters()}
-    with_decay: list[nn.Parameter] = []
-    without: list[nn.Parameter] = []
-    for name, parameter in model.named_parameters():
-        free = id(parameter) in norms or parameter.ndim == 0 or name.split(".")[-1] == "bias"
-        (without if free else with_decay).append(parameter)
-    return [{"params": with_decay, "weight_decay": weight_decay}, {"params": without, "weight_decay": 0.0}]

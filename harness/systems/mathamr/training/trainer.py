@@ -1,9 +1,5 @@
 """Contrastive training of the encoder (thesis, section 3.4), which can be stopped at any moment and goes on exactly.
 
-Nothing random has a state that would have to be kept: the order of an epoch is drawn from (seed, epoch), the
-augmentation of a step from (seed, epoch, step). A checkpoint therefore holds the weights, the optimizer and the place,
-and a training that was killed ends with the weights of one that was not.
-
 Every training begins with the untrained model, scored as the trained one is: a held-out query's own document among the
 documents of all held-out pairs, by the mean reciprocal rank; chance is given beside it.
 """
@@ -11,9 +7,7 @@ documents of all held-out pairs, by the mean reciprocal rank; chance is given be
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,19 +17,27 @@ import numpy.typing as npt
 import torch
 
 from harness.errors import HarnessError
-from harness.io.console import progress, track
-from harness.io.files import write_atomic
+from harness.io.console import progress
 from harness.systems.dense.maxsim import scores_many, stack
+from harness.systems.dense.training.loop import (
+    VALIDATION,
+    Loop,
+    Numbers,
+    finite,
+    is_memory,
+    learning_rate,
+    parameter_groups,
+    seeded,
+    update,
+)
 from harness.systems.mathamr.encoder import batch as batches
 from harness.systems.mathamr.encoder import loss
 from harness.systems.mathamr.encoder.batch import Batch
-from harness.systems.mathamr.encoder.model import Encoder, Settings, parameter_groups
+from harness.systems.mathamr.encoder.model import Encoder, Settings
 from harness.systems.mathamr.encoder.pack import Pack
 from harness.systems.mathamr.training import checkpoint
 from harness.systems.mathamr.training.schedule import Schedule
 
-LAST, BEST, LOG = "last.pt", "best.pt", "log.jsonl"
-Numbers = npt.NDArray[np.int64]
 Say = Callable[[str], None]
 NODES = 10_000  # of the graphs that are encoded together
 
@@ -107,34 +109,11 @@ def epoch_batches(pairs: Pairs, schedule: Schedule, epoch: int) -> list[Numbers]
     return [part for begin in steps if len(part := order[begin : begin + schedule.batch]) > 1]
 
 
-def seeded(*numbers: int) -> torch.Generator:
-    """A source of random numbers that some numbers decide, such as seed, epoch and step."""
-    state = np.random.SeedSequence(numbers).generate_state(2, np.uint32)
-    return torch.Generator().manual_seed(int(state[0]) << 32 | int(state[1]))
-
-
-def learning_rate(schedule: Schedule, step: int, steps: int) -> float:
-    """The rate of a step (from 0) of so many: half a cosine from the highest to the lowest."""
-    share = 0.5 * (1 + math.cos(math.pi * min(step / max(steps, 1), 1.0)))
-    return schedule.least_rate + (schedule.rate - schedule.least_rate) * share
-
-
 def initial(settings: Settings, seed: int) -> Encoder:
     """The untrained model of a seed; the global random state is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Encoder(settings)
-
-
-@dataclass
-class _State:
-    """The place a training has come to."""
-
-    epoch: int = 0
-    step: int = 0  # within the epoch
-    best: float = math.inf
-    best_epoch: int = 0
-    total: float = 0.0  # of the losses of the epoch so far
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,44 +149,27 @@ class Trainer:
         if len(self.held) < 2:
             raise HarnessError(f"training: {len(self.held)} pairs are held out, expected 2 or more; raise 'validation'")
         model = initial(self.settings, self.schedule.seed).to(self.device)
-        optimizer = torch.optim.AdamW(parameter_groups(model, self.schedule.weight_decay), lr=self.schedule.rate)
-        if (self.folder / LAST).exists():
-            state, log = self._resume(model, optimizer)
-            say(f"training goes on at epoch {state.epoch + 1}, step {state.step + 1}")
-        else:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with _memory("the validation of the untrained model", self.schedule.batch):
-                state, log = _State(), [self._entry(0, model, None)]
-            say(_line(log[0]))
-        while state.epoch < self.schedule.epochs and state.epoch - state.best_epoch < self.schedule.patience:
-            with _memory(lambda: f"epoch {state.epoch + 1}, step {state.step + 1}", self.schedule.batch):
-                self._epoch(model, optimizer, state, log)
-            say(_line(log[-1]))
-        write_atomic(self.folder / LOG, "".join(json.dumps(entry) + "\n" for entry in log))
-        return log
-
-    def _epoch(
-        self, model: Encoder, optimizer: torch.optim.Optimizer, state: _State, log: list[dict[str, Any]]
-    ) -> None:
-        order = epoch_batches(self.train, self.schedule, state.epoch)
-        steps = self.schedule.epochs * len(order)
-        for _ in track(range(state.step, len(order)), f"epoch {state.epoch + 1} of {self.schedule.epochs}, steps"):
-            rate = learning_rate(self.schedule, state.epoch * len(order) + state.step, steps)
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            pairs = self.train.take(order[state.step])
-            generator = seeded(self.schedule.seed, state.epoch, state.step)
-            state.total += self.step(model, optimizer, pairs, generator)
-            state.step += 1
-            if state.step % self.schedule.every == 0 and state.step < len(order):
-                self._save(model, optimizer, state, log)
-        mean = state.total / max(len(order), 1)
-        state.epoch, state.step, state.total = state.epoch + 1, 0, 0.0
-        log.append(self._entry(state.epoch, model, mean))
-        if log[-1]["validation loss"] < state.best:
-            state.best, state.best_epoch = log[-1]["validation loss"], state.epoch
-            checkpoint.save_model(self.folder / BEST, model, self.identity)
-        self._save(model, optimizer, state, log)
+        schedule = self.schedule
+        optimizer = torch.optim.AdamW(parameter_groups(model, schedule.weight_decay), lr=schedule.rate)
+        loop = Loop(
+            model,
+            optimizer,
+            self.folder,
+            self._identity(),
+            schedule.epochs,
+            schedule.patience,
+            schedule.every,
+            lambda step, steps: learning_rate(step, steps, schedule.rate, schedule.least_rate),
+            lambda epoch: epoch_batches(self.train, schedule, epoch),
+            lambda batch, epoch, step: self.step(
+                model, optimizer, self.train.take(batch), seeded(schedule.seed, epoch, step)
+            ),
+            lambda: self._entry(model),
+            lambda path: checkpoint.save_model(path, model, self.identity),
+            _line,
+            f"with batches of {schedule.batch}: lower the key 'batch'",
+        )
+        return loop.run(say)
 
     def step(self, model: Encoder, optimizer: torch.optim.Optimizer, pairs: Pairs, generator: torch.Generator) -> float:
         """Learn from one batch; its loss before."""
@@ -217,11 +179,9 @@ class Trainer:
         joined = batches.augment(joined, schedule.node_mask, schedule.edge_dropout, generator, schedule.together)
         optimizer.zero_grad(set_to_none=True)
         value = self._loss(model, joined.to(self.device), pairs)
-        if not math.isfinite(value.item()):
-            raise HarnessError(f"training: the loss is {value.item()}; lower the learning rate (key 'rate')")
+        finite(value.item())
         value.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
-        optimizer.step()
+        update(model, optimizer, schedule.clip)
         return value.item()
 
     def _batch(self, pairs: Pairs) -> Batch:
@@ -239,12 +199,10 @@ class Trainer:
             encoded.float(), joined, half, model.temperature(), self.schedule.beta, self.settings.normalise, out
         )
 
-    def _entry(self, epoch: int, model: Encoder, mean: float | None) -> dict[str, Any]:
+    def _entry(self, model: Encoder) -> dict[str, Any]:
         ranked = self.validate(model)
         return {
-            "epoch": epoch,
-            "training loss": mean,
-            "validation loss": ranked.loss,
+            VALIDATION: ranked.loss,
             "validation MRR": ranked.mrr,
             "chance": ranked.chance,
             "temperature": float(model.temperature().detach()),
@@ -260,9 +218,7 @@ class Trainer:
                 if len(pairs) > 1:
                     losses.append(self._loss(model, self._batch(pairs).to(self.device), pairs).item())
                     weights.append(len(pairs))
-        value = float(np.average(losses, weights=weights))
-        if not math.isfinite(value):
-            raise HarnessError(f"training: the validation loss is {value}; lower the learning rate (key 'rate')")
+        value = finite(float(np.average(losses, weights=weights)), VALIDATION)
         scores = self.held_scores(model)
         mrr, chance = reciprocal_rank(scores, excluded(self.held))
         return Ranked(value, mrr, chance)
@@ -280,27 +236,6 @@ class Trainer:
             return single
         vectors = stack((str(i), rows, -1) for i, rows in enumerate(documents))
         return scores_many(queries, vectors, mean=True).astype(np.float64)
-
-    def _save(self, model: Encoder, optimizer: torch.optim.Optimizer, state: _State, log: list[dict[str, Any]]) -> None:
-        content = {
-            "model": model.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "state": asdict(state),
-            "log": log,
-            "identity": self._identity(),
-        }
-        checkpoint.write(self.folder / LAST, content)
-
-    def _resume(self, model: Encoder, optimizer: torch.optim.Optimizer) -> tuple[_State, list[dict[str, Any]]]:
-        path = self.folder / LAST
-        content = checkpoint.read(path)
-        checkpoint.check_identity(path, content.get("identity", {}), self._identity())
-        try:
-            model.load_state_dict(content["model"])
-            optimizer.load_state_dict(content["optimizer"])
-            return _State(**content["state"]), list(content["log"])
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise HarnessError(f"{path}: no checkpoint of a training: {str(error).splitlines()[0]}") from None
 
     def _identity(self) -> dict[str, str]:
         return {
@@ -350,7 +285,7 @@ def encode(
             try:
                 encoded = model(joined.to(device)).float().cpu()
             except RuntimeError as error:
-                if not _is_memory(error):
+                if not is_memory(error):
                     raise
                 if len(part) == 1:
                     raise HarnessError(f"out of memory while encoding a graph of {sizes[part[0]]:,} nodes") from None
@@ -374,26 +309,6 @@ def _parts(order: Sequence[int], sizes: Numbers, most: int) -> Iterator[list[int
         total += int(sizes[i])
     if part:
         yield part
-
-
-def _is_memory(error: RuntimeError) -> bool:
-    """Whether it was memory that ran out, on a GPU or here."""
-    text = str(error)
-    return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in text or "out of memory" in text
-
-
-@contextmanager
-def _memory(where: str | Callable[[], str], batch: int) -> Iterator[None]:
-    """One line if memory runs out."""
-    try:
-        yield
-    except RuntimeError as error:
-        if not _is_memory(error):
-            raise
-        place = where if isinstance(where, str) else where()
-        raise HarnessError(
-            f"out of memory at {place} with batches of {batch}: lower the key 'batch'; the last checkpoint is kept"
-        ) from None
 
 
 def _line(entry: Mapping[str, Any]) -> str:

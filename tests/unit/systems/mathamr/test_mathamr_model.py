@@ -13,8 +13,9 @@ from harness.systems.mathamr.encoder.settings import INITS, Settings
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
+from harness.systems.dense.training.loop import parameter_groups  # noqa: E402
 from harness.systems.mathamr.encoder import loss  # noqa: E402
-from harness.systems.mathamr.encoder.model import Encoder, parameter_groups  # noqa: E402
+from harness.systems.mathamr.encoder.model import Encoder  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
+from harness.systems.dense.training import loop  # noqa: E402
 from harness.systems.mathamr.encoder import loss  # noqa: E402
-from harness.systems.mathamr.encoder.model import Encoder, groups_of, parameter_groups  # noqa: E402
+from harness.systems.mathamr.encoder.model import Encoder, groups_of  # noqa: E402
 from harness.systems.mathamr.training import checkpoint  # noqa: E402
 from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
@@ -46,13 +47,13 @@ def by_hand(one: training.Trainer) -> Encoder:
     """The weights after the first epoch."""
     schedule, settings = one.schedule, one.settings
     model = training.initial(settings, schedule.seed).train()
-    optimizer = torch.optim.AdamW(parameter_groups(model, schedule.weight_decay))
+    optimizer = torch.optim.AdamW(loop.parameter_groups(model, schedule.weight_decay))
     order = training.epoch_batches(one.train, schedule, 0)
     for step, which in enumerate(order):
         pairs = one.train.take(which)
         numbers = [*pairs.query.tolist(), *pairs.document.tolist()]
         joined = collate([one.pack[i] for i in numbers], settings)
-        generator = training.seeded(schedule.seed, 0, step)
+        generator = loop.seeded(schedule.seed, 0, step)
         joined = augment(joined, schedule.node_mask, schedule.edge_dropout, generator, schedule.together)
         with torch.autocast("cpu", torch.bfloat16, enabled=schedule.autocast):
             vectors = model(joined)
@@ -64,7 +65,7 @@ def by_hand(one: training.Trainer) -> Encoder:
         torch.autograd.backward(value)
         torch.nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
         for group in optimizer.param_groups:
-            group["lr"] = training.learning_rate(schedule, step, len(order) * schedule.epochs)
+            group["lr"] = loop.learning_rate(step, len(order) * schedule.epochs, schedule.rate, schedule.least_rate)
         optimizer.step()
     return model
 
@@ -93,7 +94,7 @@ def equal(first: Encoder, second: Encoder) -> bool:
 def test_an_epoch_by_hand(tmp_path: Path, changes: dict[str, Any]) -> None:
     one = made(tmp_path, **changes)
     one.run(lambda _: None)
-    trained = checkpoint.load_model(tmp_path / training.BEST, {})
+    trained = checkpoint.load_model(tmp_path / loop.BEST, {})
     assert equal(trained, by_hand(one))
     # What was changed is felt: the same comparison with the schedule of the first case tells them apart.
     plain = by_hand(replace(one, schedule=made(tmp_path).schedule))
@@ -104,7 +105,7 @@ def test_scores_that_are_not_normalised_are_trained_on(tmp_path: Path) -> None:
     one = made(tmp_path)
     one = replace(one, settings=replace(one.settings, normalise=False))
     one.run(lambda _: None)
-    trained = checkpoint.load_model(tmp_path / training.BEST, {})
+    trained = checkpoint.load_model(tmp_path / loop.BEST, {})
     assert equal(trained, by_hand(one))
     assert not equal(trained, by_hand(made(tmp_path)))
 
@@ -115,7 +116,7 @@ def test_other_answers_of_a_question_are_no_negatives_of_a_step(tmp_path: Path) 
     alone = replace(one.train, group=np.zeros(len(one.train), np.int64))
     still = replace(one, train=alone, schedule=replace(one.schedule, weight_decay=0.0))
     assert still.run(lambda _: None)[1]["training loss"] == 0
-    assert equal(checkpoint.load_model(tmp_path / training.BEST, {}), training.initial(one.settings, one.schedule.seed))
+    assert equal(checkpoint.load_model(tmp_path / loop.BEST, {}), training.initial(one.settings, one.schedule.seed))
 
 
 @pytest.mark.parametrize("beta", [1.0, 0.0])

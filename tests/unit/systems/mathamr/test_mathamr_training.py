@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import signal
 import subprocess
 import sys
@@ -24,6 +23,8 @@ from harness.systems.mathamr.training.schedule import Schedule
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
+from harness.systems.dense.training import loop  # noqa: E402
+from harness.systems.dense.training.checkpoint import read, write  # noqa: E402
 from harness.systems.mathamr.training import checkpoint  # noqa: E402
 from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
@@ -59,7 +60,7 @@ def trainer(folder: Path, epochs: int = 3, **changes: object) -> training.Traine
 
 
 def weights(path: Path) -> dict[str, Any]:
-    return dict(checkpoint.read(path)["model"])
+    return dict(read(path)["model"])
 
 
 def test_split_by_question_is_a_partition_and_depends_on_the_seed() -> None:
@@ -104,10 +105,10 @@ def test_training_finds_held_out_answers_better_than_the_untrained_model(tmp_pat
     assert log[-1]["training loss"] < 0.5 * log[1]["training loss"]
     assert min(entry["validation loss"] for entry in log[1:]) < log[0]["validation loss"]
     assert log[0]["chance"] == pytest.approx(sum(1 / n for n in range(1, 7)) / 6)
-    saved = [json.loads(line) for line in (tmp_path / training.LOG).read_text().splitlines()]
+    saved = [json.loads(line) for line in (tmp_path / loop.LOG).read_text().splitlines()]
     assert saved == log
     best = min(range(1, 13), key=lambda epoch: log[epoch]["validation loss"])
-    model = checkpoint.load_model(tmp_path / training.BEST, {})
+    model = checkpoint.load_model(tmp_path / loop.BEST, {})
     again = replace(trainer(tmp_path, 12, patience=12), folder=tmp_path)
     assert again.validate(model).loss == pytest.approx(log[best]["validation loss"], abs=1e-6)
 
@@ -141,11 +142,11 @@ def test_killed_and_resumed_ends_with_the_same_weights(tmp_path: Path, at: int) 
     command = [sys.executable, "-c", program, str(parts)]
     done = subprocess.run(command, env=same_paths(), check=False, capture_output=True, timeout=120)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    assert (parts / training.LAST).exists()
+    assert (parts / loop.LAST).exists()
     said: list[str] = []
     assert trainer(parts).run(said.append) == log
     assert said[0].startswith("training goes on at epoch")
-    for name in (training.LAST, training.BEST):
+    for name in (loop.LAST, loop.BEST):
         first, second = weights(whole / name), weights(parts / name)
         assert first.keys() == second.keys()
         assert all(torch.equal(first[key], second[key]) for key in first)
@@ -156,7 +157,7 @@ def test_the_global_random_state_does_not_matter(tmp_path: Path) -> None:
     trainer(tmp_path / "a", epochs=1).run(lambda _: None)
     torch.manual_seed(2)
     trainer(tmp_path / "b", epochs=1).run(lambda _: None)
-    first, second = (weights(tmp_path / name / training.LAST) for name in "ab")
+    first, second = (weights(tmp_path / name / loop.LAST) for name in "ab")
     assert all(torch.equal(first[key], second[key]) for key in first)
 
 
@@ -166,23 +167,15 @@ def test_early_stopping(tmp_path: Path) -> None:
     assert len(log) == 1 + 1 + 2
 
 
-def test_rate_falls_along_half_a_cosine() -> None:
-    schedule = Schedule(rate=1.0, least_rate=0.2)
-    assert training.learning_rate(schedule, 0, 100) == pytest.approx(1.0)
-    assert training.learning_rate(schedule, 50, 100) == pytest.approx(0.6)
-    assert training.learning_rate(schedule, 25, 100) == pytest.approx(0.2 + 0.4 * (1 + math.cos(math.pi / 4)))
-    assert training.learning_rate(schedule, 100, 100) == pytest.approx(0.2)
-
-
 def test_a_checkpoint_of_another_vocabulary_is_one_line(tmp_path: Path) -> None:
     trainer(tmp_path, epochs=1).run(lambda _: None)
     with pytest.raises(HarnessError, match=r"best\.pt: the checkpoint belongs to another vocabulary") as error:
-        checkpoint.load_model(tmp_path / training.BEST, {"vocabulary": "0" * 64})
+        checkpoint.load_model(tmp_path / loop.BEST, {"vocabulary": "0" * 64})
     assert "\n" not in str(error.value)
-    before = (tmp_path / training.LAST).read_bytes()
+    before = (tmp_path / loop.LAST).read_bytes()
     with pytest.raises(HarnessError, match=r"last\.pt: the checkpoint belongs to another schedule"):
         trainer(tmp_path, epochs=2).run(lambda _: None)
-    assert (tmp_path / training.LAST).read_bytes() == before
+    assert (tmp_path / loop.LAST).read_bytes() == before
 
 
 @pytest.mark.parametrize("content", [b"", b"no checkpoint", b"PK\x03\x04 cut short"])
@@ -198,7 +191,7 @@ def test_a_damaged_checkpoint_is_one_line(tmp_path: Path, content: bytes) -> Non
 
 def test_no_flipped_bit_is_read(tmp_path: Path) -> None:
     trainer(tmp_path, epochs=1).run(lambda _: None)
-    data = (tmp_path / training.BEST).read_bytes()
+    data = (tmp_path / loop.BEST).read_bytes()
     rng = np.random.default_rng(0)
     for at in rng.integers(0, len(data), 60).tolist():
         flipped = bytearray(data)
@@ -211,11 +204,11 @@ def test_no_flipped_bit_is_read(tmp_path: Path) -> None:
 def test_a_checkpoint_of_something_else_is_one_line(tmp_path: Path) -> None:
     made = trainer(tmp_path, epochs=1)
     made.run(lambda _: None)
-    checkpoint.write(tmp_path / training.LAST, checkpoint.read(tmp_path / training.LAST) | {"model": {}})
+    write(tmp_path / loop.LAST, read(tmp_path / loop.LAST) | {"model": {}})
     with pytest.raises(HarnessError, match=r"last\.pt: no checkpoint of a training") as error:
         made.run(lambda _: None)
     assert "\n" not in str(error.value)
-    checkpoint.write(tmp_path / "x.pt", {"identity": {}, "model": {}})
+    write(tmp_path / "x.pt", {"identity": {}, "model": {}})
     with pytest.raises(HarnessError, match=r"x\.pt: no checkpoint of this model"):
         checkpoint.load_model(tmp_path / "x.pt", {})
 
@@ -269,7 +262,7 @@ def test_memory_that_runs_out_is_one_line_and_keeps_the_checkpoint(
     monkeypatch.setattr(training.Trainer, "step", step)
     with pytest.raises(HarnessError, match="out of memory at epoch 1, step 4 with batches of 4: lower the key 'batch'"):
         made.run(lambda _: None)
-    assert checkpoint.read(tmp_path / training.LAST)["state"]["step"] == 3
+    assert read(tmp_path / loop.LAST)["state"]["step"] == 3
 
 
 def test_encoding_does_not_depend_on_company(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Fine-tuning of pretrained models on judgments, and the training loop that all models share."""

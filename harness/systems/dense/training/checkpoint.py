@@ -1,0 +1,140 @@
+"""Weights and the state of a training on disk: written in one step, checked against a checksum when they are read.
+
+Files are written and read in parts, since the state of a large model is larger than what should lie in memory twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, cast
+
+import torch
+
+from harness.errors import HarnessError
+
+_MAGIC = b"harness checkpoint 1\n"
+_DIGEST = 32  # bytes of SHA-256 behind the magic, before torch's own format
+_BEGIN = len(_MAGIC) + _DIGEST
+_PART = 1 << 20
+
+
+def check_identity(path: Path, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    """Raise HarnessError if a checkpoint belongs to something else than is wanted."""
+    for key, value in wanted.items():
+        if found.get(key) != value:
+            raise HarnessError(
+                f"{path}: the checkpoint belongs to another {key} ({str(found.get(key))[:60]!r}, here {value[:60]!r}); "
+                "take the one it was trained with, or train again in an empty folder"
+            )
+
+
+def write(path: Path, content: Mapping[str, Any]) -> None:
+    """Write values and tensors; the file is there whole or as it was before.
+
+    Raises
+    ------
+    HarnessError
+        The folder cannot be written to, or the disk is full.
+    """
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        temporary = Path(name)
+        with os.fdopen(descriptor, "w+b") as stream:
+            stream.write(_MAGIC + bytes(_DIGEST))
+            part = _Part(stream)
+            torch.save(dict(content), cast(IO[bytes], part))
+            digest = part.digest()
+            stream.seek(len(_MAGIC))
+            stream.write(digest)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be written: {error.strerror or error}") from None
+    except RuntimeError as error:  # torch's writer, whose own file could not take a part of it
+        if "writ" not in str(error).lower():
+            raise
+        raise HarnessError(f"{path}: cannot be written: disk full, or files may not grow so large") from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def whole(path: Path) -> bool:
+    """Whether a file is a checkpoint and has its checksum; so is what is not there, as it will be written."""
+    if not path.exists():
+        return True
+    with path.open("rb") as stream:
+        return not _fault(stream)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The inverse of `write`; no code in the file is run.
+
+    Raises
+    ------
+    HarnessError
+        There is no such file, it is something else, or it is damaged.
+    """
+    if not path.exists():
+        raise HarnessError(f"{path}: no such checkpoint")
+    try:
+        with path.open("rb") as stream:
+            if fault := _fault(stream):
+                raise HarnessError(f"{path}: not a checkpoint, or damaged: {fault}")
+            content = torch.load(cast(IO[bytes], _Part(stream)), map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be read: {error.strerror or error}") from None
+    return dict(content)
+
+
+def _fault(stream: IO[bytes]) -> str:
+    """What is wrong with an open file; empty if it is as it was written."""
+    if stream.read(len(_MAGIC)) != _MAGIC:
+        return "it begins otherwise"
+    claimed = stream.read(_DIGEST)
+    return "" if _Part(stream).digest() == claimed else "its checksum does not fit"
+
+
+class _Part(io.RawIOBase):
+    """What stands in a file behind the magic and the checksum, as a file of its own."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        stream.seek(_BEGIN)
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401
+        return int(self._stream.readinto(buffer))  # type: ignore[attr-defined]
+
+    def write(self, data: Any) -> int:  # noqa: ANN401
+        return self._stream.write(data)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._stream.seek(offset + _BEGIN * (whence == os.SEEK_SET), whence) - _BEGIN
+
+    def tell(self) -> int:
+        return self._stream.tell() - _BEGIN
+
+    def digest(self) -> bytes:
+        """The SHA-256 of all of it."""
+        self.seek(0)
+        found = hashlib.sha256()
+        while block := self._stream.read(_PART):
+            found.update(block)
+        return found.digest()

@@ -1,0 +1,355 @@
+"""What is trained on: judged pairs of other topics than those evaluated, and pairs sampled anew for each epoch.
+
+All epochs are drawn at once, each from (seed, epoch), so that every text is read and tokenised once. The corpus is read
+for ids and tags first, then for the texts that are needed, as it may be larger than the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.collections.corpus import Corpus, Document
+from harness.collections.load import load_collection
+from harness.data.topics import Topic
+from harness.errors import HarnessError
+from harness.io.console import say
+from harness.systems.dense import texts
+from harness.systems.dense.training.guard import Guard, guard
+from harness.systems.dense.training.settings import Tuning
+
+Ints = npt.NDArray[np.int64]
+Similar = Callable[[Sequence[str]], Iterable[npt.NDArray[np.float32]]]
+_SPLIT, _POSITIVES, _NEGATIVES = 0xD1, 0xB0, 0xE6  # what is drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Pairs of a query and a document with their labels.
+
+    Attributes
+    ----------
+    texts : different ones.
+    query, document : int64, shape (pairs,). Indices into `texts`.
+    label : float32, shape (pairs,). From 0 to 1.
+    positive : shape (pairs,). Whether the document is relevant.
+    train, held : numbers of judged pairs: those of each epoch, and those that validate.
+    epochs : of each epoch, the numbers of the sampled pairs that come to it.
+    ids : of (question, document), a pair each.
+    counts : what a model card says: how many of what, and how many were left out.
+    """
+
+    texts: tuple[str, ...]
+    query: Ints
+    document: Ints
+    label: npt.NDArray[np.float32]
+    positive: npt.NDArray[np.bool_]
+    train: Ints
+    held: Ints
+    epochs: tuple[Ints, ...]
+    ids: tuple[tuple[str, str], ...]
+    counts: dict[str, Any]
+
+
+@dataclass
+class _Documents:
+    """What is kept of a corpus's documents, in its order."""
+
+    ids: list[str] = field(default_factory=list)
+    question: list[str] = field(default_factory=list)
+    tags: dict[str, list[int]] = field(default_factory=dict)  # -> documents
+    tagged: list[bool] = field(default_factory=list)
+    positive: list[bool] = field(default_factory=list)
+    free: list[bool] = field(default_factory=list)  # neither judged in what is evaluated, nor of a topic of it
+    threads: dict[str, tuple[str, ...]] = field(default_factory=dict)  # question of a free document -> its tags
+
+
+_Key = tuple[str, int]  # a topic ("topic:ID") or question ("question:ID"), and the place of a document
+
+
+@dataclass
+class _Pairs:
+    """Different pairs, as they are found."""
+
+    number: dict[tuple[_Key, float, bool], int] = field(default_factory=dict)
+
+    def add(self, key: _Key, label: float, positive: bool) -> int:
+        return self.number.setdefault((key, label, positive), len(self.number))
+
+
+def examples(kind: str, tuning: Tuning, corpus: Corpus, similar: Similar) -> Examples:
+    """The pairs of a training, without anything of what is evaluated.
+
+    Parameters
+    ----------
+    kind : `cross`: all judged pairs, and sampled ones. `bi`: relevant pairs, and sampled positives. All judged pairs of
+        held-out topics validate.
+    similar : texts of questions -> for each, its similarity to every document, in the corpus's order; minus infinity
+        for those that have no text.
+
+    Raises
+    ------
+    HarnessError
+        The corpus holds too few judged documents, or does not say what sampled pairs need.
+    """
+    barred = guard(tuning.leave_out)
+    found = _read(corpus, tuning, barred)
+    counts: dict[str, Any] = {}
+    topics, judged = _judged(tuning, corpus.name, found, barred, counts)
+    pairs = _Pairs()
+    train, held = _divided(kind, tuning, corpus.name, judged, pairs, counts)
+    unit = counts["queries trained on"] if tuning.additional_per == "query" else len(train)
+    wanted = round(tuning.additional * unit)
+    epochs = _sampled(tuning, corpus, found, similar, wanted, pairs) if wanted else [[]] * tuning.epochs
+    sampled = [positive for _, _, positive in pairs.number]
+    counts["sampled positives and negatives of each epoch"] = [
+        [sum(sampled[n] for n in epoch), sum(not sampled[n] for n in epoch)] for epoch in epochs
+    ]
+    if short := [n for n, epoch in enumerate(epochs, 1) if len(epoch) < wanted]:
+        say(f"{len(short)} epochs have fewer than {wanted:,} sampled pairs, such as epoch {short[0]}")
+    asked = {name: texts.of_topic(topic, tuning.query, tuning.view) for name, topic in topics.items()}
+    return _with_texts(tuning, corpus, found, asked, pairs, (train, held, epochs), counts)
+
+
+def _read(corpus: Corpus, tuning: Tuning, barred: Guard) -> _Documents:
+    out = _Documents()
+    for place, document in enumerate(corpus):
+        free = not (barred.holds(document) or barred.comes_from(document))
+        question = document.columns.get("question_id", "")
+        out.ids.append(document.id)
+        out.question.append(question)
+        out.tagged.append(bool(document.tags))
+        out.positive.append(bool(tuning.additional) and _is_positive(document, tuning, corpus.name))
+        out.free.append(free)
+        for tag in document.tags:
+            out.tags.setdefault(tag, []).append(place)
+        if free and question:
+            out.threads.setdefault(question, document.tags)
+    return out
+
+
+def _is_positive(document: Document, tuning: Tuning, corpus: str) -> bool:
+    """Whether a document counts as a good answer of its question."""
+    need = {"votes": "score", "accepted": "accepted", "thread": "question"}[tuning.positives]
+    for name in ("question", "question_id", need):
+        if name not in document.columns:
+            raise HarnessError(
+                f"corpus {corpus}: document {document.id} has no column {name!r}, which sampled pairs need with "
+                f"'positives: {tuning.positives}'; take other positives, or 'additional: 0'"
+            )
+    if not document.columns["question_id"] or not (document.title or document.columns["question"]):
+        return False  # its question is not in the corpus
+    if tuning.positives == "votes":
+        try:
+            return int(document.columns["score"]) >= tuning.votes
+        except ValueError:
+            value = document.columns["score"]
+            raise HarnessError(
+                f"corpus {corpus}: column 'score' of document {document.id} is {value!r:.40}, expected a whole number"
+            ) from None
+    return tuning.positives == "thread" or document.columns["accepted"] == "yes"
+
+
+# ---- judged pairs -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Judgment:
+    topic: str
+    collection: str
+    place: int  # of the document
+    grade: float
+
+
+def _judged(
+    tuning: Tuning, corpus: str, found: _Documents, barred: Guard, counts: dict[str, Any]
+) -> tuple[dict[str, Topic], list[_Judgment]]:
+    """The topics, by their keys, and the judgments of documents that the corpus holds."""
+    place = {name: number for number, name in enumerate(found.ids)}
+    topics: dict[str, Topic] = {}
+    out: list[_Judgment] = []
+    absent = without = 0
+    left: set[str] = set()
+    for name in tuning.collections:
+        collection, _, edition = name.partition("/")
+        loaded = load_collection(collection)
+        known = loaded.topics().by_id()
+        for topic, grades in loaded.qrels(edition or None).to_dict().items():
+            key = f"topic:{topic}"
+            if key in topics:
+                raise HarnessError(f"key 'training': {name} judges topic {topic!r}, which is named twice; leave it out")
+            topics[key] = known[topic]
+            if barred.asks(known[topic]):
+                left.add(topic)
+            for document, grade in grades.items():
+                number = place.get(document)
+                absent += number is None
+                if number is None:
+                    continue
+                if topic in left or not found.free[number]:
+                    without += 1
+                else:
+                    out.append(_Judgment(key, name, number, float(grade)))
+    closed = found.free.count(False)
+    say(
+        f"judgments of {', '.join(tuning.collections)}: {len(out):,} pairs are in corpus {corpus}; left out as "
+        f"evaluated: {len(left):,} topics, {without:,} judged pairs; not sampled: {closed:,} documents"
+    )
+    counts |= {"topics left out": len(left), "judged pairs left out": without}
+    counts |= {"documents never sampled": closed, "judged pairs that the corpus lacks": absent}
+    return topics, out
+
+
+def _divided(
+    kind: str, tuning: Tuning, corpus: str, judged: Sequence[_Judgment], pairs: _Pairs, counts: dict[str, Any]
+) -> tuple[list[int], list[int]]:
+    """The numbers of pairs to train on, and of those held out: no topic is on both sides."""
+    useful = [one for one in judged if kind == "cross" or one.grade >= tuning.relevant]
+    named = list(dict.fromkeys(one.topic for one in useful))
+    if tuning.validate_on:
+        held_topics = {one.topic for one in useful if one.collection in tuning.validate_on}
+    else:
+        order = np.random.default_rng([tuning.seed, _SPLIT]).permutation(len(named))
+        held_topics = {named[i] for i in order[: round(tuning.validation * len(named))]}
+    least = 2 if kind == "bi" else 1  # a ranking loss compares with other queries
+    for what, count, way in (
+        ("held out", len(held_topics), "raise"),
+        ("trained on", len(named) - len(held_topics), "lower"),
+    ):
+        if count < least:
+            raise HarnessError(
+                f"key 'training': {count} topics of {', '.join(tuning.collections)} with judged documents in corpus "
+                f"{corpus} would be {what}, expected {least} or more: {way} 'validation', or name more in 'collections'"
+            )
+
+    def number(one: _Judgment) -> int:
+        positive = one.grade >= tuning.relevant
+        label = float(positive) if tuning.labels == "binary" else min(max(one.grade / tuning.highest, 0.0), 1.0)
+        return pairs.add((one.topic, one.place), label, positive)
+
+    train = [number(one) for one in useful if one.topic not in held_topics]
+    held = [number(one) for one in judged if one.topic in held_topics]
+    counts |= {"queries trained on": len(named) - len(held_topics), "queries held out": len(held_topics)}
+    counts |= {"judged pairs trained on": len(train), "judged pairs held out": len(held)}
+    return train, held
+
+
+# ---- sampled pairs ----------------------------------------------------------------------------------------------
+
+
+def _sampled(
+    tuning: Tuning, corpus: Corpus, found: _Documents, similar: Similar, wanted: int, pairs: _Pairs
+) -> list[list[int]]:
+    """The numbers of the pairs sampled for each epoch; fewer than wanted where there are not so many."""
+    good = np.flatnonzero(np.array(found.positive, bool) & np.array(found.free, bool))
+    positives = round(tuning.positive_ratio * wanted)
+    negatives = wanted - positives
+    drawn = [_drawn(tuning, found, epoch) for epoch in range(tuning.epochs)] if negatives else []
+    near = _nearest(tuning, corpus, found, similar, sorted({name for part in drawn for name in part}))
+    out = []
+    for epoch in range(tuning.epochs):
+        chosen = np.random.default_rng([tuning.seed, epoch, _POSITIVES]).permutation(good)[:positives].tolist()
+        numbers = [pairs.add((f"question:{found.question[place]}", place), 1.0, True) for place in chosen]
+        if negatives:
+            keys = [(f"question:{name}", place) for name in drawn[epoch] for place in near[name]]
+            order = np.random.default_rng([tuning.seed, epoch, _NEGATIVES]).permutation(len(keys))[:negatives]
+            numbers += [pairs.add(keys[i], 0.0, False) for i in order.tolist()]
+        out.append(numbers)
+    return out
+
+
+def _drawn(tuning: Tuning, found: _Documents, epoch: int) -> list[str]:
+    """The questions that an epoch's negatives are sought for."""
+    names = [name for name, tags in found.threads.items() if tags]
+    if not names:
+        raise HarnessError(
+            "key 'training': no question of the corpus has tags, which tell what may be a negative; say "
+            "'positive_ratio: 1', or 'additional: 0'"
+        )
+    order = np.random.default_rng([tuning.seed, epoch]).permutation(len(names))
+    return [names[i] for i in order[: tuning.negative_questions].tolist()]
+
+
+def _nearest(
+    tuning: Tuning, corpus: Corpus, found: _Documents, similar: Similar, names: Sequence[str]
+) -> dict[str, list[int]]:
+    """For each question the documents most similar that share no tag with it, the best first."""
+    if not names:
+        return {}
+    asked, _ = _found_texts(tuning, corpus, set(names), frozenset())
+    sampled = np.array(found.free, bool) & np.array(found.tagged, bool)
+    out: dict[str, list[int]] = {}
+    for name, scores in zip(names, similar([asked[name] for name in names]), strict=True):
+        may = sampled & (scores > -np.inf)
+        for tag in found.threads[name]:
+            may[found.tags[tag]] = False
+        places = np.flatnonzero(may)
+        best = np.argsort(-scores[places], kind="stable")[: tuning.negatives_per_question]
+        out[name] = places[best].tolist()
+    return out
+
+
+# ---- texts ------------------------------------------------------------------------------------------------------
+
+
+def question_text(document: Document, tuning: Tuning) -> str:
+    """The text of the question that a document answers, read as a topic's is."""
+    topic = Topic("", document.title, document.columns.get("question", ""), document.tags)
+    return texts.of_topic(topic, tuning.query, tuning.view)
+
+
+def document_texts(tuning: Tuning, corpus: Iterable[Document]) -> Iterator[tuple[str, str]]:
+    """Id and text of each document."""
+    return ((document.id, texts.of_document(document, tuning.document, tuning.view)) for document in corpus)
+
+
+def _found_texts(
+    tuning: Tuning, corpus: Corpus, questions: set[str], documents: frozenset[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Texts of some questions, each from its first document, and of some documents."""
+    asked: dict[str, str] = {}
+    answered: dict[str, str] = {}
+    for document in corpus:
+        name = document.columns.get("question_id", "")
+        if name in questions and name not in asked:
+            asked[name] = question_text(document, tuning)
+        if document.id in documents:
+            answered[document.id] = texts.of_document(document, tuning.document, tuning.view)
+    return asked, answered
+
+
+def _with_texts(
+    tuning: Tuning,
+    corpus: Corpus,
+    found: _Documents,
+    asked: dict[str, str],
+    pairs: _Pairs,
+    chosen: tuple[list[int], list[int], list[list[int]]],
+    counts: dict[str, Any],
+) -> Examples:
+    keys = [key for key, _, _ in pairs.number]
+    questions = {query.removeprefix("question:") for query, _ in keys if query.startswith("question:")}
+    of_questions, of_documents = _found_texts(
+        tuning, corpus, questions, frozenset(found.ids[place] for _, place in keys)
+    )
+    asked = asked | {f"question:{name}": text for name, text in of_questions.items()}
+    number: dict[str, int] = {}
+    query = [number.setdefault(asked[name], len(number)) for name, _ in keys]
+    document = [number.setdefault(of_documents[found.ids[place]], len(number)) for _, place in keys]
+    train, held, epochs = chosen
+    return Examples(
+        tuple(number),
+        np.array(query, np.int64),
+        np.array(document, np.int64),
+        np.array([label for _, label, _ in pairs.number], np.float32),
+        np.array([positive for _, _, positive in pairs.number], bool),
+        np.array(train, np.int64),
+        np.array(held, np.int64),
+        tuple(np.array(epoch, np.int64) for epoch in epochs),
+        tuple((name.partition(":")[2], found.ids[place]) for name, place in keys),
+        counts,
+    )

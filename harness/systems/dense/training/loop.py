@@ -1,0 +1,228 @@
+"""The training loop of all models: epochs of steps, early stopping, and checkpoints from which it goes on exactly.
+
+Nothing random has a state that would have to be kept: the order of an epoch is drawn from (seed, epoch), what is random
+in a step from (seed, epoch, step). A checkpoint therefore holds the weights, the optimizer and the place, and a
+training that was killed ends with the weights of one that was not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from harness.errors import HarnessError
+from harness.io.console import track
+from harness.io.files import write_atomic
+from harness.systems.dense.training import checkpoint
+
+LAST, BEST, LOG = "last.pt", "best.pt", "log.jsonl"
+VALIDATION = "validation loss"
+Numbers = npt.NDArray[np.int64]
+Log = list[dict[str, Any]]
+
+
+def seeded(*numbers: int) -> torch.Generator:
+    """A source of random numbers that some numbers decide, such as seed, epoch and step."""
+    return torch.Generator().manual_seed(_seed(numbers))
+
+
+@contextmanager
+def seeded_globally(*numbers: int) -> Iterator[None]:
+    """What torch draws inside the block is decided by some numbers; its global state is left as it was."""
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(_seed(numbers))
+        yield
+
+
+def _seed(numbers: Sequence[int]) -> int:
+    state = np.random.SeedSequence(numbers).generate_state(2, np.uint32)
+    return int(state[0]) << 32 | int(state[1])
+
+
+def learning_rate(
+    step: int, steps: int, rate: float, least: float = 0.0, *, warmup: int = 0, shape: str = "cosine"
+) -> float:
+    """The rate of a step (from 0) of so many: up to `rate` over `warmup` steps, then down to `least`.
+
+    Parameters
+    ----------
+    shape : `cosine` (half of one), or `linear`.
+
+    Examples
+    --------
+    >>> [learning_rate(step, 6, 1.0, warmup=2, shape="linear") for step in range(6)]
+    [0.5, 1.0, 1.0, 0.75, 0.5, 0.25]
+    """
+    if step < warmup:
+        return rate * (step + 1) / warmup
+    share = min((step - warmup) / max(steps - warmup, 1), 1.0)
+    left = 1 - share if shape == "linear" else 0.5 * (1 + math.cos(math.pi * share))
+    return least + (rate - least) * left
+
+
+def parameter_groups(model: torch.nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Parameters for AdamW: with weight decay, and without it scalars, biases and all of LayerNorm.
+
+    Embeddings decay as matrices do.
+    """
+    norms = {id(p) for module in model.modules() if isinstance(module, torch.nn.LayerNorm) for p in module.parameters()}
+    with_decay: list[torch.nn.Parameter] = []
+    without: list[torch.nn.Parameter] = []
+    for name, parameter in model.named_parameters():
+        free = id(parameter) in norms or parameter.ndim == 0 or name.split(".")[-1] == "bias"
+        (without if free else with_decay).append(parameter)
+    return [{"params": with_decay, "weight_decay": weight_decay}, {"params": without, "weight_decay": 0.0}]
+
+
+def update(model: torch.nn.Module, optimizer: torch.optim.Optimizer, clip: float) -> None:
+    """One step of the optimizer, with gradients of a norm of `clip` at most."""
+    torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+    optimizer.step()
+
+
+def finite(loss: float, what: str = "loss") -> float:
+    """A loss; HarnessError if it is no number any more."""
+    if not math.isfinite(loss):
+        raise HarnessError(f"training: the {what} is {loss}; lower the learning rate (key 'rate')")
+    return loss
+
+
+def is_memory(error: RuntimeError) -> bool:
+    """Whether it was memory that ran out, on a GPU or here."""
+    text = str(error)
+    return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in text or "out of memory" in text
+
+
+@dataclass
+class _State:
+    """The place a training has come to."""
+
+    epoch: int = 0
+    step: int = 0  # within the epoch
+    best: float = math.inf
+    best_epoch: int = 0
+    total: float = 0.0  # of the losses of the epoch so far
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A training: everything that does not change on its way.
+
+    Attributes
+    ----------
+    folder : of the checkpoint, the best weights (`best.pt`) and the log.
+    identity : what the checkpoint belongs to.
+    epochs, patience : how many at most, and without a lower validation loss; the untrained model's does not count.
+    every : steps between two checkpoints.
+    rate : of a step (from 0, over all epochs) of so many.
+    batches : of an epoch (from 0).
+    step : learns from one batch; its loss before. Told the epoch and the step in it.
+    validate : what the log says of the model; `VALIDATION` among it.
+    keep : writes the weights, as those of the best epoch.
+    line : an entry of the log for a person.
+    relief : what to do if memory runs out, with the batch in words.
+    """
+
+    model: torch.nn.Module
+    optimizer: torch.optim.Optimizer
+    folder: Path
+    identity: Mapping[str, str]
+    epochs: int
+    patience: int
+    every: int
+    rate: Callable[[int, int], float]
+    batches: Callable[[int], Sequence[Numbers]]
+    step: Callable[[Numbers, int, int], float]
+    validate: Callable[[], Mapping[str, Any]]
+    keep: Callable[[Path], None]
+    line: Callable[[Mapping[str, Any]], str]
+    relief: str
+
+    def run(self, say: Callable[[str], None]) -> Log:
+        """Train to the end, from the last checkpoint if there is one; the log, one entry an epoch, `epoch` 0 first.
+
+        Raises
+        ------
+        HarnessError
+            The checkpoint belongs to another training or is damaged, the loss is no longer a number, or memory runs
+            out.
+        """
+        if (self.folder / LAST).exists():
+            state, log = self._resume()
+            say(f"training goes on at epoch {state.epoch + 1}, step {state.step + 1}")
+        else:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with self._memory(lambda: "the validation of the untrained model"):
+                state, log = _State(), [self._entry(0, None)]
+            say(self.line(log[0]))
+        while state.epoch < self.epochs and state.epoch - state.best_epoch < self.patience:
+            with self._memory(lambda: f"epoch {state.epoch + 1}, step {state.step + 1}"):
+                self._epoch(state, log)
+            say(self.line(log[-1]))
+        write_atomic(self.folder / LOG, "".join(json.dumps(entry) + "\n" for entry in log))
+        return log
+
+    def _epoch(self, state: _State, log: Log) -> None:
+        order = self.batches(state.epoch)
+        steps = self.epochs * len(order)
+        for _ in track(range(state.step, len(order)), f"epoch {state.epoch + 1} of {self.epochs}, steps"):
+            rate = self.rate(state.epoch * len(order) + state.step, steps)
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            state.total += self.step(order[state.step], state.epoch, state.step)
+            state.step += 1
+            if state.step % self.every == 0 and state.step < len(order):
+                self._save(state, log)
+        mean = state.total / max(len(order), 1)
+        state.epoch, state.step, state.total = state.epoch + 1, 0, 0.0
+        log.append(self._entry(state.epoch, mean))
+        if log[-1][VALIDATION] < state.best:
+            state.best, state.best_epoch = log[-1][VALIDATION], state.epoch
+            self.keep(self.folder / BEST)
+        self._save(state, log)
+
+    def _entry(self, epoch: int, mean: float | None) -> dict[str, Any]:
+        found = self.validate()
+        finite(found[VALIDATION], VALIDATION)
+        return {"epoch": epoch, "training loss": mean, **found}
+
+    def _save(self, state: _State, log: Log) -> None:
+        content = {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "state": asdict(state),
+            "log": log,
+            "identity": dict(self.identity),
+        }
+        checkpoint.write(self.folder / LAST, content)
+
+    def _resume(self) -> tuple[_State, Log]:
+        path = self.folder / LAST
+        content = checkpoint.read(path)
+        checkpoint.check_identity(path, content.get("identity", {}), self.identity)
+        try:
+            self.model.load_state_dict(content["model"])
+            self.optimizer.load_state_dict(content["optimizer"])
+            return _State(**content["state"]), list(content["log"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise HarnessError(f"{path}: no checkpoint of a training: {str(error).splitlines()[0]}") from None
+
+    @contextmanager
+    def _memory(self, where: Callable[[], str]) -> Iterator[None]:
+        """One line if memory runs out."""
+        try:
+            yield
+        except RuntimeError as error:
+            if not is_memory(error):
+                raise
+            raise HarnessError(f"out of memory at {where()} {self.relief}; the last checkpoint is kept") from None

