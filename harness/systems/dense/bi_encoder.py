@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,14 +15,16 @@ from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io import checks
 from harness.io.console import say
-from harness.store import code
 from harness.store.cost import answered, note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
-from harness.systems.dense import ann, encoder, engines, search, texts, vectors
+from harness.systems.dense import ann, documents, encoder, search, texts, vectors
+from harness.systems.dense.documents import Source
 from harness.systems.dense.engines import Encoder, Matrix, Settings
 from harness.systems.dense.maxsim import Rows
 from harness.systems.dense.search import Hits
+from harness.systems.dense.training import tuned
+from harness.systems.dense.training.settings import tuning
 
 _SETTINGS = ("pooling", "prefixes", "normalise", "length", "eos", "precision")
 
@@ -44,6 +46,7 @@ class BiEncoder:
     pooling, prefixes, normalise, length, eos, precision : see `harness.systems.dense.engines.Settings`.
     storage : numbers that are kept: `float32`, or `float16`, half as large, whose cosines err by at most .0005.
     search : `exact`, or `approximate`: over a graph of neighbours by FAISS; its recall is measured in each run.
+    training : how the model is fine-tuned first: see `harness.systems.dense.training.settings.Tuning`.
     tokens : word pieces that go through the model at one time; 0 leaves it to the device.
     """
 
@@ -63,6 +66,7 @@ class BiEncoder:
     storage: str = "float32"
     search: str = "exact"
     depth: int = 1000
+    training: Mapping[str, Any] | None = None
     device: str = "auto"
     tokens: int = 0
 
@@ -82,11 +86,24 @@ class BiEncoder:
         checks.whole("depth", self.depth, low=1)
         checks.whole("tokens", self.tokens)
         checks.choice("device", self.device, hardware.DEVICES)
+        if self.training is not None:
+            tuning("bi", self.training)
         self._settings  # noqa: B018  (a fault in it is found at once)
 
     def reads(self) -> dict[str, Any]:
         """What decides vectors besides the corpus and the code: the model's files, and the device."""
-        return {"model": encoder.identity(self.model, self._settings), "arithmetic": self._arithmetic()}
+        source = Source(self.model, self._settings, hardware.device(self.device))
+        model = encoder.identity(self.model, self._settings)
+        training = None if self.training is None else tuned.reads("bi", self.model, self.training)
+        return {"model": model, "arithmetic": source.arithmetic(), "training": training}
+
+    def trains_without(self) -> frozenset[str] | None:
+        """The collections that its model has seen nothing of; None if it was not fine-tuned here."""
+        return tuned.trains_without("bi", self.model, self.training)
+
+    def notes(self) -> tuple[str, ...]:
+        """How its model was fine-tuned."""
+        return () if self.training is None else tuning("bi", self.training).notes()
 
     def __call__(self, request: Request) -> Run:
         """Rank the corpus, or each topic's pool; topics without text are left out.
@@ -98,10 +115,13 @@ class BiEncoder:
         """
         corpus = request.corpus_for(self.name)
         ann.check(self.search)  # rather than after the documents have been encoded
-        loaded = encoder.load(self.model, self._settings, hardware.device(self.device), tokens=self.tokens)
         request.workspace.mkdir(parents=True, exist_ok=True)
+        on = hardware.device(self.device)
+        model = tuned.loaded("bi", self.model, self.training, corpus, request.workspace, on)
+        source = Source(model, self._settings, on, self.tokens)
+        loaded = source.load()
         with phase("index"):
-            parts = [self._vectors(corpus, name, loaded, request.workspace) for name in self.parts]
+            parts = [self._vectors(corpus, name, source, loaded, request.workspace) for name in self.parts]
         worded = self._worded(request)
         with phase("search"):
             rows, cut = loaded.encoded([text for _, text in worded], "query")
@@ -109,39 +129,26 @@ class BiEncoder:
             found = self._search(request, [topic for topic, _ in worded], rows, parts)
         return search.as_run(self.name, [topic.id for topic, _ in worded], found, parts[0].vectors)
 
-    def _vectors(self, corpus: Corpus, part: str, loaded: Encoder, workspace: Path) -> vectors.Made:
+    def _vectors(self, corpus: Corpus, part: str, source: Source, loaded: Encoder, workspace: Path) -> vectors.Made:
         """The vectors of one part of the documents, from the store or made now."""
 
-        def documents() -> Iterator[tuple[str, str]]:
-            return ((document.id, texts.of_document(document, self.parts[part], self.view)) for document in corpus)
-
-        spec = {
-            "corpus": corpus.identity(),
-            "fields": list(self.parts[part]),
-            "view": self.view,
-            "model": encoder.identity(self.model, self._settings),
-            "arithmetic": self._arithmetic(),
-            "tokens": self.tokens,  # what is encoded together decides the last bits
-            "versions": [code.of(engines.__name__, texts.__name__), hardware.torch_version()],
-        }
-        kept = vectors.made(
-            documents, lambda some: loaded.encoded(some, "document"), spec, workspace, storage=self.storage
-        )
+        fields = self.parts[part]
+        kept = documents.vectors_of(corpus, fields, self.view, source, lambda: loaded, workspace, storage=self.storage)
         self._note_cut(f"documents, {part}", kept.cut, len(kept.vectors), loaded)
         return kept
 
     def _search(
         self, request: Request, topics: Sequence[Topic], rows: Matrix, parts: Sequence[vectors.Made]
     ) -> list[Hits]:
-        documents = [part.vectors for part in parts]
+        made = [part.vectors for part in parts]
         weights = [float(self.weights.get(name, 1.0)) for name in self.parts]
 
         def hits(row: Matrix, among: Rows | None, indexes: Sequence[search.Index] | None) -> list[Hits]:
-            return search.nearest(row, documents, weights, self.combine, k=self.depth, rows=among, indexes=indexes)
+            return search.nearest(row, made, weights, self.combine, k=self.depth, rows=among, indexes=indexes)
 
         if request.pool is not None:
             pools = ((topic, request.allowed(topic) or frozenset()) for topic in queries(topics))
-            return [hits(rows[[at]], documents[0].rows(pool), None)[0] for at, (_, pool) in enumerate(pools)]
+            return [hits(rows[[at]], made[0].rows(pool), None)[0] for at, (_, pool) in enumerate(pools)]
         indexes = None if self.search == "exact" else [ann.kept_index(part.vectors, part.folder) for part in parts]
         begin = time.perf_counter()
         found = hits(rows, None, indexes)
@@ -169,9 +176,6 @@ class BiEncoder:
             say(
                 f"{self.name}: {cut:,} of {count:,} texts ({what}) are longer than the {loaded.length} word pieces read"
             )
-
-    def _arithmetic(self) -> list[str]:
-        return hardware.arithmetic(hardware.device(self.device), self.precision == "bfloat16")
 
     @cached_property
     def _settings(self) -> Settings:

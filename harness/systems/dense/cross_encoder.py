@@ -29,6 +29,8 @@ from harness.systems import hardware
 from harness.systems.base import MARK, Request
 from harness.systems.build import Built
 from harness.systems.dense import models, pairs, texts
+from harness.systems.dense.training import tuned
+from harness.systems.dense.training.settings import tuning
 from harness.systems.ranking import places, within
 from harness.systems.rerank import another, reads_of
 
@@ -38,11 +40,6 @@ ACTIVATIONS = ("none", "sigmoid", "softmax")
 _FILE = "scores.json"
 SHARE = 50  # documents of a topic that are scored and kept together; other k and tiers find most of them again
 _LARGEST = 2.0**23  # 32-bit floats hold whole numbers, one below the other, down to twice this
-
-
-def model_of(name: str) -> models.Model:
-    """The model that a configuration names."""
-    return models.find(name)
 
 
 @dataclass(frozen=True)
@@ -65,6 +62,7 @@ class CrossEncoder:
     label : of a model with several: the name or number of the one whose output is the score.
     activation : of logits: `none`, `sigmoid`, or `softmax` over the labels.
     length, truncation, precision : see `pairs.Settings`.
+    training : how the model is fine-tuned first: see `harness.systems.dense.training.settings.Tuning`.
     tokens : word pieces that go through the model at one time; 0 leaves it to the device.
 
     Raises
@@ -94,6 +92,7 @@ class CrossEncoder:
     length: int | None = None
     truncation: str = "longest_first"
     precision: str = "float32"
+    training: Mapping[str, Any] | None = None
     device: str = "auto"
     tokens: int = 0
 
@@ -115,21 +114,29 @@ class CrossEncoder:
                 raise HarnessError(f"key {key!r} cuts a first ranking; give the key 'first' as well")
         if self.k is not None and self.tiers is not None:
             raise HarnessError("key 'k' is of no use with 'tiers', whose last bound it is; leave one of them out")
+        if self.training is not None:
+            tuning("cross", self.training)
         self._settings, self._first  # noqa: B018  (a fault in them is found at once)
 
     def trains_without(self) -> frozenset[str] | None:
-        """What the first system says."""
-        return None if self._first is None else self._first.trains_without()
+        """The collections that neither its model nor the first system has seen; None if both are untuned."""
+        own = tuned.trains_without("cross", self.model, self.training)
+        first = None if self._first is None else self._first.trains_without()
+        return own if first is None else first if own is None else own & first
 
     def notes(self) -> tuple[str, ...]:
-        """What the first system says."""
-        return () if self._first is None else self._first.notes()
+        """How its model was fine-tuned, and what the first system says."""
+        own = () if self.training is None else tuning("cross", self.training).notes()
+        return own + (() if self._first is None else self._first.notes())
 
     def reads(self) -> dict[str, Any]:
         """What decides a run besides the corpus and the code: the model's files, the device, and the first system."""
+        own = self._spec(models.find(self.model))
+        if self.training is not None:
+            own["training"] = tuned.reads("cross", self.model, self.training)
         if self.first is None or self._first is None:
-            return self._spec(model_of(self.model))
-        return {**self._spec(model_of(self.model)), "first": reads_of(self.first, self._first)}
+            return own
+        return {**own, "first": reads_of(self.first, self._first)}
 
     def __call__(self, request: Request) -> Run:
         """Re-rank, or rank each topic's pool; documents of `first` that are not in a pool are left out.
@@ -141,7 +148,9 @@ class CrossEncoder:
             model, a package or a GPU is missing.
         """
         corpus = request.corpus_for(self.name)
-        model = model_of(self.model)
+        request.workspace.mkdir(parents=True, exist_ok=True)
+        on = hardware.device(self.device)
+        model = models.find(tuned.loaded("cross", self.model, self.training, corpus, request.workspace, on))
         spec = self._spec(model)
         scorer = cache(lambda: pairs.load(model, self._settings, spec["arithmetic"][0], self.tokens))
         run = self._ranking(request)

@@ -6,7 +6,7 @@ for ids and tags first, then for the texts that are needed, as it may be larger 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -300,11 +300,6 @@ def question_text(document: Document, tuning: Tuning) -> str:
     """The text of the question that a document answers, read as a topic's is."""
     topic = Topic("", document.title, document.columns.get("question", ""), document.tags)
     return texts.of_topic(topic, tuning.query, tuning.view)
-
-
-def document_texts(tuning: Tuning, corpus: Iterable[Document]) -> Iterator[tuple[str, str]]:
-    """Id and text of each document."""
-    return ((document.id, texts.of_document(document, tuning.document, tuning.view)) for document in corpus)
 
 
 def _found_texts(

@@ -19,7 +19,8 @@ from harness.errors import HarnessError
 from harness.io.console import say
 from harness.store import artefacts, code
 from harness.systems import hardware
-from harness.systems.dense import encoder, models, vectors
+from harness.systems.dense import documents, encoder, models
+from harness.systems.dense.engines import Settings
 from harness.systems.dense.training import data
 from harness.systems.dense.training.guard import guard
 from harness.systems.dense.training.settings import Tuning, tuning
@@ -98,6 +99,13 @@ def tuned(
     return folder
 
 
+def loaded(
+    kind: str, model: str, training: Mapping[str, Any] | None, corpus: Corpus, workspace: Path, device: str
+) -> str:
+    """What a system loads: the model as it is named or, with a key `training`, the folder of it fine-tuned."""
+    return model if training is None else str(tuned(kind, model, training, corpus, workspace, device))
+
+
 def reads(kind: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What decides a fine-tuned model besides the corpus, the code and the device; nothing is trained for it."""
     wanted = tuning(kind, settings)
@@ -109,6 +117,11 @@ def reads(kind: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         "judgments": [_judgments(name) for name in wanted.collections],
         "left out": guard(wanted.leave_out).digest(),
     }
+
+
+def trains_without(kind: str, model: str, training: Mapping[str, Any] | None) -> frozenset[str] | None:
+    """The collections that a system's model has seen nothing of; None if it was not fine-tuned here."""
+    return left_out(model) if training is None else tuning(kind, training).trains_without()
 
 
 def left_out(model: str) -> frozenset[str] | None:
@@ -170,16 +183,8 @@ def _similar(
 ) -> Iterator[npt.NDArray[np.float32]]:
     """For each text its cosines to the documents' vectors by the untuned retriever."""
     loaded = encoder.load(wanted.retriever, device=device)
-    spec = {
-        "model": encoder.identity(wanted.retriever, encoder.Settings()),
-        "corpus": corpus.identity(),
-        "document": [list(wanted.document), wanted.view],
-        "code": code.of(encoder.__name__),
-        "device": device,
-    }
-    made = vectors.made(
-        lambda: data.document_texts(wanted, corpus), lambda part: loaded.encoded(part, "document"), spec, work
-    ).vectors
+    source = documents.Source(wanted.retriever, Settings(), device)
+    made = documents.vectors_of(corpus, wanted.document, wanted.view, source, lambda: loaded, work).vectors
     row = np.asarray(made.document)
     for query in loaded.encode(texts, "query"):
         yield np.where(row >= 0, (np.asarray(made.values) @ query)[row], np.float32(-np.inf))
