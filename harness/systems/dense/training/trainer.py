@@ -20,7 +20,7 @@ import torch
 
 from harness.errors import HarnessError
 from harness.io.console import progress
-from harness.systems.dense import encoder
+from harness.systems.dense import engines
 from harness.systems.dense.models import Model
 from harness.systems.dense.training import checkpoint, losses
 from harness.systems.dense.training.data import Examples
@@ -164,7 +164,7 @@ class Bi(Learner):
 
     def __init__(self, found: Model, examples: Examples, tuning: Tuning, device: str) -> None:
         super().__init__(examples, tuning, device)
-        self.model = encoder.sentence_transformer(found, device)
+        self.model = engines.sentence_transformer(found, device)
         self.tokenizer = self.model.tokenizer
         query, document = (_prefix(self.model, tuning, role) for role in ("query", "document"))
         length = length_of(self.tokenizer, self.model[0].auto_model.config, tuning.length, found.name)
