@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 from harness.collections.corpora import load_corpus
@@ -42,6 +43,7 @@ class Listed:
     collections: Mapping[str, Words]
     tables: Mapping[str, Mapping[str, Entry]]
     without_numbers: tuple[Words, ...] = ()
+    instead_training: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Printed(Protocol):
@@ -127,8 +129,15 @@ class Row:
         """
         if self.registered() or self.settings:
             return True
-        tuned = [part["training"] for part in parts(self._configuration()) if isinstance(part.get("training"), Mapping)]
-        return any(collection not in (training.get("leave_out") or ()) for training in tuned)
+        return any(collection not in (training.get("leave_out") or ()) for training in self._tunings())
+
+    def tuned(self) -> bool:
+        """Whether its own model is fine-tuned."""
+        return isinstance(self._configuration().get("training"), Mapping)
+
+    def _tunings(self) -> list[Mapping[str, Any]]:
+        found = [part.get("training") for part in parts(self._configuration())]
+        return [training for training in found if isinstance(training, Mapping)]
 
     def _configuration(self) -> Mapping[str, Any]:
         return config.load("system", self.system)[0]
@@ -136,11 +145,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Available:
-    """The rows of a paper's tables; `corpus` is the one the paper used, `instead` a small one that is here."""
+    """The rows of a paper's tables; `corpus` is the one the paper used, `instead` a small one that is here.
+
+    `instead_training` are settings of a system's fine-tuning that the small corpus asks for.
+    """
 
     corpus: str
     instead: str
     rows: tuple[Row, ...]
+    instead_training: Mapping[str, Any] = field(default_factory=dict)
 
     def row(self, cell: Printed) -> Row | None:
         """The row that prints a number; None if the tables do not have it."""
@@ -163,21 +176,24 @@ class Available:
         inputs = tuple(item for item in row.inputs if item not in row.elsewhere())
         if row.registered() or (row.inputs and len(inputs) < _LEAST):
             return ""
-        return _command(row, self.instead, inputs)
+        return _command(row, self.instead, inputs, self.instead_training)
 
 
-def _command(row: Row, corpus: str, inputs: Sequence[Row]) -> str:
+def _command(row: Row, corpus: str, inputs: Sequence[Row], training: Mapping[str, Any] = MappingProxyType({})) -> str:
     """A fusion takes the names of systems, and files where a run is from elsewhere or of other settings."""
     collection = row.collections[-1]
     words = [f"collection={collection}", f"corpus={corpus}", f"system={row.system}"]
     words += [f"system.{key}={value}" for key, value in row.settings]
+    if row.tuned():
+        words += [f"system.training.{key}={value}" for key, value in training.items()]
     if inputs:
-        runs = [_file(item, collection) if item.apart(collection) else item.system for item in inputs]
+        apart = [item.apart(collection) or bool(training and item.tuned()) for item in inputs]
+        runs = [_file(item, collection) if by else item.system for item, by in zip(inputs, apart, strict=True)]
         words.append(f"system.runs=[{','.join(runs)}]")
     if row.trained:
-        training = row.collections[-2]
-        words.append(f"training=[{training}]")
-        words.append(f"system.training_runs=[{','.join(_file(item, training) for item in inputs)}]")
+        before = row.collections[-2]
+        words.append(f"training=[{before}]")
+        words.append(f"system.training_runs=[{','.join(_file(item, before) for item in inputs)}]")
     return command(words)
 
 
@@ -220,7 +236,8 @@ def parse(listed: Listed, cells: Sequence[Printed], where: str) -> Available:
         for label in printed:
             if (table, label) not in entries:
                 raise HarnessError(f"{place}: row {label!r} is missing; give it a system, or a 'state'")
-    return Available(listed.corpus, listed.instead, tuple(_row(key, entries) for key in entries))
+    found = tuple(_row(key, entries) for key in entries)
+    return Available(listed.corpus, listed.instead, found, listed.instead_training)
 
 
 def _known(name: object, known: Mapping[str, object], kind: str, where: str) -> None:

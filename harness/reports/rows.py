@@ -62,8 +62,8 @@ def _commands(available: Available) -> Table:
     notes = (
         "For the last collection that the paper has numbers on; for the others change collection= and the files. Files "
         "in capitals are runs that have to come from elsewhere.",
-        "A model that is fine-tuned leaves out the judgments of the collection that it is run on: "
-        "system.training.leave_out and system.training.collections say so, and change with collection=.",
+        "A model that is fine-tuned leaves out the judgments of the collection that it is run on: the keys "
+        "system.training.leave_out and system.training.collections change with collection=.",
         "A rule that learns is trained on the collection before it, from the runs that the same commands make there.",
     )
     return Table("commands", "Commands that make the runs", columns, rows, notes, row_headers=2, collapsed=True)

@@ -35,6 +35,10 @@ class _Registered:
 class Recipe:
     """How a published run is made: the words of `harness run` beside the system, by its key `recipe`.
 
+    Attributes
+    ----------
+    keep : columns of documents that it reads, where the corpus keeps others.
+
     Raises
     ------
     HarnessError
@@ -43,6 +47,7 @@ class Recipe:
 
     collection: Words
     corpus: Words
+    keep: tuple[Words, ...] = ()
     edition: Words | None = None
     rerank: bool = False
 
@@ -59,6 +64,7 @@ class Recipe:
         ['collection=mini-task1', 'corpus=mini-answers', 'rerank=true', 'system=bm25']
         """
         words = [f"collection={self.collection}", f"corpus={self.corpus}"]
+        words += [f"corpus.keep=[{','.join(self.keep)}]"] if self.keep else []
         words += [f"edition={self.edition}"] if self.edition else []
         return [*words, *(["rerank=true"] if self.rerank else []), f"system={system}"]
 

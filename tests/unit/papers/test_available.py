@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
 import re
@@ -174,8 +175,8 @@ def test_a_number_needs_the_models_and_the_corpus_of_its_row() -> None:
     }
     retriever, corpus = "sentence-transformers/all-MiniLM-L12-v2", "and corpus arqmath-posts"
     assert causes["fine 4"] == ("needs", f"the model {retriever} (hub) {corpus}")
-    for row, model in {"mirmu 1": "FacebookAI/roberta-large", "mirmu 5": "witiko/mathberta"}.items():
-        assert causes[row] == ("needs", f"the models {model} and {retriever} (hub) {corpus}")
+    for label, model in {"mirmu 1": "FacebookAI/roberta-large", "mirmu 5": "witiko/mathberta"}.items():
+        assert causes[label] == ("needs", f"the models {model} and {retriever} (hub) {corpus}")
     assert causes["msm 3"] == ("needs", "the corpus arqmath-posts")
     assert causes["ens 9"] == ("needs", "the corpus arqmath-posts; the runs of msm 5")
     assert causes["msm 5"][1].startswith("the submitted runs of ARQMath-3")  # its code is not to be had
@@ -206,8 +207,12 @@ def test_every_command_of_theirs_is_one_that_can_be_given() -> None:
         mapping, where = config.load("system", given["system"])
         for key, value in given.items():
             if key.startswith("system."):
-                assert key.removeprefix("system.") in mapping
-                mapping[key.removeprefix("system.")] = yaml.safe_load(value)
+                *above, last = key.removeprefix("system.").split(".")
+                inner = mapping = copy.deepcopy(mapping)
+                for part in above:
+                    inner = inner[part]
+                assert last in inner
+                inner[last] = yaml.safe_load(value)
         assert callable(build_system(mapping, where))
         if "training" in given:
             (training,) = yaml.safe_load(given["training"])
@@ -230,12 +235,20 @@ def test_one_command_of_theirs_in_full() -> None:
     )
     # A run with settings of its own is no system that a fusion can name.
     fine = by_label(available, "3")["ens 1: rrf 60 of 4 fine systems"]
-    for command, corpus in ((available.full(fine), "arqmath-posts"), (available.small(fine), "mse-pages")):
-        assert command == (
-            f"harness run collection=arqmath-3-task1 corpus={corpus} system=fusion-rrf system.k=60 "
-            "'system.runs=[mirmu-minilm-mathberta,runs/arqmath-3-task1/msm-bm25-fine.run,mirmu-minilm-roberta-tiered,"
-            "mirmu-minilm]'"
-        )
+    assert available.full(fine) == (
+        "harness run collection=arqmath-3-task1 corpus=arqmath-posts system=fusion-rrf system.k=60 "
+        "'system.runs=[mirmu-minilm-mathberta,runs/arqmath-3-task1/msm-bm25-fine.run,mirmu-minilm-roberta-tiered,"
+        "mirmu-minilm]'"
+    )
+    # On the small corpus, which knows no votes, models are fine-tuned with other settings.
+    tiered = by_label(available, "3")["fine 3: Improved Base"]
+    assert available.small(tiered) == (
+        "harness run collection=arqmath-3-task1 corpus=mse-pages system=mirmu-minilm-roberta-tiered "
+        "system.training.positives=thread"
+    )
+    runs = ",".join(f"runs/arqmath-3-task1/{name}.run" for name in ("mirmu-minilm-mathberta", "msm-bm25-fine"))
+    more = "runs/arqmath-3-task1/mirmu-minilm-roberta-tiered.run,mirmu-minilm"
+    assert f"'system.runs=[{runs},{more}]'" in available.small(fine)
     # Nor is one that is trained on the judgments of the collection that it is run on.
     learned = by_label(available, "3")["ens 17: rbc of msm 4 and mirmu 1"]
     assert "'system.runs=[msm-sum,runs/arqmath-2-task1/mirmu-minilm-roberta.run]'" in available.full(learned)

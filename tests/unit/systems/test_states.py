@@ -174,7 +174,8 @@ def test_crossmath_ranks_the_pool_alone() -> None:
         made = recipe(BY_NAME[name])
         assert made is not None
         assert command(made.words(name)) == (
-            f"harness run collection=crossmath-eng corpus=arqmath-posts edition=arqmath-3 rerank=true system={name}"
+            "harness run collection=crossmath-eng corpus=arqmath-posts 'corpus.keep=[html]' edition=arqmath-3 "
+            f"rerank=true system={name}"
         )
 
 
