@@ -239,7 +239,7 @@ def _candidates(queries: Floats32, parts: Parts, rows: Rows, place: Rows, k: int
     wrong = parts.wrong(queries)
     floor = np.full((len(queries), 1), -np.inf, np.float32)  # what a rough score must reach
     held = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))]  # queries, documents, scores
-    limit = 0
+    size = limit = 0
 
     def cut() -> list[Rows]:
         """Leave out what has fallen behind, and raise the floor; the documents of each query."""
@@ -265,9 +265,11 @@ def _candidates(queries: Floats32, parts: Parts, rows: Rows, place: Rows, k: int
         scores = parts.rough(queries, block)
         asked, column = np.divmod(np.flatnonzero(scores >= floor), block.size)
         held.append((asked, block[column], scores[asked, column]))
-        if sum(part[0].size for part in held) > limit:
+        size += asked.size
+        if size > limit:
             cut()
-            limit = 2 * held[0][0].size + 64 * len(queries)
+            size = held[0][0].size
+            limit = 2 * size + 64 * len(queries)
     return cut()
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -154,6 +155,24 @@ def test_documents_that_are_all_alike(values: npt.NDArray[np.float64], monkeypat
     (hits,) = nearest(np.full((1, 4), 0.5, np.float32), [vectors], k=5)
     assert vectors.ids[hits.rows].tolist() == [b"08999", b"08998", b"08997", b"08996", b"08995"]
     assert hits.scores.tolist() == (values[:5].sum(axis=1) / 2).tolist()
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_memory_does_not_grow_with_the_documents(alike: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "BLOCK", 512)
+    count, asked = 50_000, np.ones((32, 2), np.float32)
+    values = np.ones((count, 2)) if alike else np.random.default_rng(0).random((count, 2))
+    vectors = part(values, ids=[f"{n:06d}" for n in range(count)])
+    vectors.place  # noqa: B018  (kept with the vectors)
+    tracemalloc.start()
+    try:
+        found = nearest(asked, [vectors], k=5)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < count * len(asked) * 4  # the scores of all documents in float32
+    exact = vectors.values.astype(np.float64).sum(axis=1)
+    assert all(hits.rows.tolist() == np.lexsort((-np.arange(count), -exact))[:5].tolist() for hits in found)
 
 
 @pytest.mark.parametrize("length", [1e-6, 1, 1e6])
