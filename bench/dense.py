@@ -31,7 +31,7 @@ import numpy as np
 
 from bench.maxsim import machine, show
 from harness.collections.corpora import load_corpus
-from harness.systems.dense import encoder, models, texts
+from harness.systems.dense import encoder, engines, models, texts
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 from harness.systems.dense.search import nearest
 
@@ -227,7 +227,7 @@ def encoding_table(names: Sequence[str], count: int) -> Iterator[Row]:
             print("; ".join(lines), file=sys.stderr)
             continue
         found = models.find(name)
-        loaded, plain = encoder.load(name), encoder.sentence_transformer(found, "cpu")
+        loaded, plain = encoder.load(name), engines.sentence_transformer(found, "cpu")
         some = sample[: MODELS.get(name, min(MODELS.values()))]
         sides = {
             "mathir-harness": partial(loaded.encode, some),

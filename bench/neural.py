@@ -31,7 +31,7 @@ MEASURES = (*TESTED, "Judged@10")
 
 def fusions(encoders: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """What is fused: BM25 with each encoder, with all of them, and the same with formulas."""
-    sets = [(BASELINE, name) for name in encoders]
+    sets: list[tuple[str, ...]] = [(BASELINE, name) for name in encoders]
     if len(encoders) > 1:
         sets.append((BASELINE, *encoders))
     sets += [(*names, TREE) for names in sets]

@@ -28,7 +28,8 @@ def tokenizer(kind: str) -> Any:  # noqa: ANN401
         single=f"{begin} $A {end}", pair=f"{begin} $A {end} $B {end}", special_tokens=pairs
     )
     names = {"cls_token": begin, "sep_token": end, "pad_token": pad, "unk_token": unknown, "eos_token": end}
-    return PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=LENGTH, **names)
+    make: Any = PreTrainedTokenizerFast
+    return make(tokenizer_object=made, model_max_length=LENGTH, **names)
 
 
 def save(

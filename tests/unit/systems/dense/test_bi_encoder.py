@@ -336,20 +336,18 @@ def test_killed_at_any_moment_the_bytes_are_the_same(tmp_path: Path) -> None:
     assert "values.npy" in made["whole"]
 
 
-def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    some = items(2 * vectors.SHARD)
-    calls: list[int] = []
-    real = vectors.write_atomic
-
-    def full(path: Path, data: bytes) -> None:
-        if "000001" in path.name:
-            raise HarnessError(f"{path}: cannot be written: No space left on device")
-        real(path, data)
-
-    monkeypatch.setattr(vectors, "write_atomic", full)
-    with pytest.raises(HarnessError, match=r"shard-000001.npz: cannot be written: No space left on device"):
-        vectors.made(lambda: some, counted(calls), {"x": 1}, tmp_path)
-    monkeypatch.setattr(vectors, "write_atomic", real)
-    calls.clear()
-    vectors.made(lambda: some, counted(calls), {"x": 1}, tmp_path)
-    assert len(calls) == 1
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
+    """Files may not grow beyond 20 kB: the shards are smaller, their vectors together are not."""
+    environment = os.environ | {"HARNESS_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+    command = [sys.executable, "-c", limit + PROGRAM, str(tmp_path / "work")]
+    failed = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    last = failed.stderr.strip().splitlines()[-1]
+    assert last.startswith("harness.errors.HarnessError: ")
+    assert "disk full, or files may not grow so large" in last
+    assert failed.returncode == 1
+    assert len(list(tmp_path.glob("work/*/shard-*"))) == 100
+    command[2] = PROGRAM.replace("time.sleep(0.02)", "raise SystemExit('encoded anew')")
+    again = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
+    assert np.load(Path(again.stdout.strip()) / "values.npy").shape == (5000, 3)
