@@ -10,7 +10,8 @@ which wait in a temporary file, then for the answers. What stays in memory is 8 
 A corpus may `keep` more of the question: its text `question`, its id `question_id`, and `accepted`, which is `yes` for
 the answer that the question's AcceptedAnswerId names and `no` for others. Texts wait, compressed, in the same temporary
 file: about half the size of the questions' bodies. Where `question` is kept, a document's formulas are those of title,
-question and answer, in this order, as in `harness.collections.readers.mse`.
+question and answer, in this order, as in `harness.collections.readers.mse`. `score` is the answer's: votes for it less
+those against; empty if the file does not say.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from harness.errors import HarnessError, format_error, suggestion
 VERSION = 2
 QUESTION, ANSWER = "1", "2"
 LARGEST_ID = 1 << 62
-COLUMNS = ("question", "question_id", "accepted")
+COLUMNS = ("question", "question_id", "accepted", "score")
 Row = tuple[int, dict[str, str]]
 
 
@@ -197,6 +198,7 @@ def _document(
     remarks["formula spans around others"] += head.nested + asked.nested + body.nested
     words = tuple(question.tags.replace("<", " ").replace(">", " ").replace("|", " ").split())
     known = {"question": asked.text, "question_id": str(parent), "accepted": "yes" if accepted else "no"}
+    known["score"] = attributes.get("Score", "")
     return Document(answer, head.text, body.text, words, formulas, {column: known[column] for column in keep})
 
 
