@@ -281,6 +281,12 @@ def test_questions_and_accepted_answers_of_posts(tmp_path: Path) -> None:
     assert bare[1].formulas == (Formula("1", "p"), Formula("3", "x < y"))
 
 
+def test_the_score_of_an_answer_is_kept_as_it_stands(tmp_path: Path) -> None:
+    scored = [post(Id=str(n), PostTypeId="2", ParentId="5", Body="b", Score=s) for n, s in ((1, "50"), (2, "-3"))]
+    made = replace(posts_file(tmp_path / "Posts.xml", ASKED, *scored, ANSWERS[0]), keep=("score",))
+    assert [document.columns for document in made] == [{"score": "50"}, {"score": "-3"}, {"score": ""}]
+
+
 @pytest.mark.parametrize("keep", [(), ("accepted",), ("question_id",), ("accepted", "question_id"), ("question",)])
 def test_only_what_is_kept_of_a_question_waits(
     keep: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
