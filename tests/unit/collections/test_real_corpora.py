@@ -306,13 +306,6 @@ def test_only_what_is_kept_of_a_question_waits(
     assert question.accepted == ("9" if "accepted" in keep else "")
 
 
-def test_votes_of_posts(tmp_path: Path) -> None:
-    scores: tuple[dict[str, str], ...] = ({"Score": "50"}, {"Score": "-3"}, {})
-    answers = [post(Id=str(9 + n), PostTypeId="2", ParentId="5", Body="a", **score) for n, score in enumerate(scores)]
-    made = replace(posts_file(tmp_path / "Posts.xml", ASKED, *answers), keep=("score",))
-    assert [document.columns for document in made] == [{"score": "50"}, {"score": "-3"}, {"score": ""}]
-
-
 def test_a_column_that_posts_do_not_have(tmp_path: Path) -> None:
     made = replace(posts_file(tmp_path / "Posts.xml", ASKED, ANSWER), keep=("question", "acepted"))
     assert message(lambda: list(made)) == "corpus c: keep: 'acepted' is unknown; did you mean 'accepted'?"
