@@ -22,7 +22,7 @@ from harness.io import config
 from harness.scoring import compare
 from harness.scoring.scores import Scores
 from harness.systems.build import build_system
-from harness.systems.states import missing_module
+from harness.systems.states import missing_modules
 
 YEARS = (1, 2, 3)
 CORPUS = "mse-pages"
@@ -87,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     runs = parser.parse_args().runs
-    systems = [name for name in SYSTEMS if not missing_module(config.load("system", name)[0])]
+    systems = [name for name in SYSTEMS if not missing_modules([config.load("system", name)[0]])]
     found = {year: rows(year, systems, runs) for year in YEARS}
     family = (len(found[1][0]) - 1) * len(TESTED) * len(YEARS)
     print(f"| system | {' | '.join(f'ARQMath-{year} nDCG′ | MAP′ | P′@10 | Judged@10' for year in YEARS)} |")

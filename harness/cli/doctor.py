@@ -13,7 +13,7 @@ from harness.io.files import cache_root
 from harness.sources.network import reachable
 from harness.systems.dense import models
 from harness.systems.lexical import anserini
-from harness.systems.states import missing_module, needed_models, registered
+from harness.systems.states import missing_modules, needed_models, parts, registered
 
 
 def findings() -> list[list[str]]:
@@ -75,15 +75,15 @@ def _extras() -> Iterator[list[str]]:
     """Systems that lack a module or file. Anserini's have their own lines; registered ones are left out."""
     for name in config.names("system"):
         mapping, _ = config.load("system", name)
-        skipped = registered(mapping, f"system {name}") or mapping.get("needs") == anserini.__name__
-        if not skipped and (lacking := missing_module(mapping)):
+        found = list(parts(mapping))
+        skipped = registered(found, f"system {name}") or mapping.get("needs") == anserini.__name__
+        if not skipped and (lacking := missing_modules(found)):
             what, _, command = lacking.partition(": ")
             yield [f"system {name}", what, command]
 
 
 def _models() -> Iterator[list[str]]:
     """Models of systems that are not here, each once."""
-    systems = [config.load("system", name)[0] for name in config.names("system")]
-    for model in dict.fromkeys(model for mapping in systems for model in needed_models(mapping)):
+    for model in needed_models(config.load("system", name)[0] for name in config.names("system")):
         for line in models.missing(model):
             yield [f"model {model}", "is not here", line.partition(": ")[2]]

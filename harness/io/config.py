@@ -95,7 +95,7 @@ def names(group: str) -> dict[str, Path]:
     if group not in known:
         raise HarnessError(f"configuration group {group!r} is unknown; {suggestion(group, known)}")
     for folder, owner in _folders():
-        for path in sorted((folder / group).glob("*.yaml")):
+        for path in sorted((folder / group).glob("*.yaml"), key=str):
             name = path.stem
             if name in out and owner and owners[name]:
                 both = f"{owners[name]} has a {group} of this name already; uninstall one of the two"

@@ -141,10 +141,8 @@ def _check_translations(paper: Paper, scorers: Mapping[str, Scorer]) -> tuple[Tr
 
 def _not_recomputed(paper: Paper, cell: Cell) -> Verdict:
     """Why a cell has no value: what its row lacks, if a command makes its run, else what the configuration says."""
-    row = paper.available.row(cell) if paper.available is not None else None
-    if paper.available is not None and row is not None and row.registered() is None:
-        why = paper.available.why(row) or "a run, which the command of its row makes"
-        return Verdict(cell, "needs", cause=why + _note(paper, cell))
+    if paper.available is not None and (lacking := paper.available.lacks(cell)):
+        return Verdict(cell, "needs", cause=lacking + _note(paper, cell))
     text = paper.config.states.get(cell.table) or paper.config.state
     if not text:
         raise HarnessError(f"{paper.where}: no run recomputes {cell.place}, and key 'state' does not say why")

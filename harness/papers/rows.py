@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
@@ -11,7 +12,7 @@ from harness.collections.corpora import load_corpus
 from harness.errors import HarnessError, suggestion
 from harness.io import checks, config
 from harness.io.checks import Words
-from harness.systems.states import command, missing_models, missing_module, parts, registered, resources
+from harness.systems.states import command, missing_models, missing_modules, parts, registered, resources
 
 State = Literal["runs", "in part", "needs", "not implemented", "blocked"]
 _LEAST = 2  # inputs that a fusion needs
@@ -91,7 +92,7 @@ class Row:
 
     def registered(self) -> tuple[checks.Lack, str] | None:
         """(state, why) if no code makes its run; an input of such a kind has to come from elsewhere."""
-        return self.lack or registered(self._configuration(), f"system {self.system}")
+        return self.lack or registered(self._parts, f"system {self.system}")
 
     def elsewhere(self) -> tuple[Row, ...]:
         """The inputs whose runs have to come from elsewhere."""
@@ -116,11 +117,14 @@ class Row:
         found = self.registered()
         if found is not None:
             return "; ".join(part for part in (found[1], resources([], corpus)) if part)
-        made = [row._configuration() for row in (self, *self.inputs) if row.registered() is None]
-        modules = "; ".join(dict.fromkeys(part for mapping in made if (part := missing_module(mapping))))
-        absent = resources(list(dict.fromkeys(m for mapping in made for m in missing_models(mapping))), corpus)
+        made = [part for row in (self, *self.inputs) if row.registered() is None for part in row._parts]
         runs = ", ".join(row.short for row in self.elsewhere())
-        return "; ".join(part for part in (modules, absent, f"the runs of {runs}" if runs else "") if part)
+        lacking = (
+            missing_modules(made),
+            resources(missing_models(made), corpus),
+            f"the runs of {runs}" if runs else "",
+        )
+        return "; ".join(part for part in lacking if part)
 
     def apart(self, collection: str) -> bool:
         """Whether a fusion takes the file of its run there, since the name of its system would not make it.
@@ -129,18 +133,22 @@ class Row:
         """
         if self.registered() or self.settings:
             return True
-        return any(collection not in (training.get("leave_out") or ()) for training in self._tunings())
+        tunings = (part.get("training") for part in self._parts)
+        return any(collection not in (how.get("leave_out") or ()) for how in tunings if isinstance(how, Mapping))
 
     def tuned(self) -> bool:
         """Whether its own model is fine-tuned."""
-        return isinstance(self._configuration().get("training"), Mapping)
+        return isinstance(self.configuration.get("training"), Mapping)
 
-    def _tunings(self) -> list[Mapping[str, Any]]:
-        found = [part.get("training") for part in parts(self._configuration())]
-        return [training for training in found if isinstance(training, Mapping)]
+    @property
+    def configuration(self) -> Mapping[str, Any]:
+        """That of its system."""
+        return self._parts[0]
 
-    def _configuration(self) -> Mapping[str, Any]:
-        return config.load("system", self.system)[0]
+    @cached_property
+    def _parts(self) -> Sequence[Mapping[str, Any]]:
+        """The configuration of its system, and those of the systems that this is made from."""
+        return tuple(parts(config.load("system", self.system)[0]))
 
 
 @dataclass(frozen=True)
@@ -155,10 +163,15 @@ class Available:
     rows: tuple[Row, ...]
     instead_training: Mapping[str, Any] = field(default_factory=dict)
 
-    def row(self, cell: Printed) -> Row | None:
-        """The row that prints a number; None if the tables do not have it."""
+    def lacks(self, cell: Printed) -> str:
+        """What a printed number lacks here, if a command of ours makes the run of its row; else empty."""
         labels = (cell.system, f"{cell.group} / {cell.system}")
-        return next((row for row in self.rows if row.table == cell.table and row.label in labels), None)
+        return next((self._lacking[cell.table, label] for label in labels if (cell.table, label) in self._lacking), "")
+
+    @cached_property
+    def _lacking(self) -> Mapping[tuple[str, str], str]:
+        made = [row for row in self.rows if not row.registered()]
+        return {(row.table, row.label): self.why(row) or "a run, which the command of its row makes" for row in made}
 
     def why(self, row: Row) -> str:
         """What keeps a row's run on the full collection from being made here; empty if nothing does."""
@@ -201,7 +214,7 @@ def _file(row: Row, collection: str) -> str:
     """Where the run of a row is if its own command made it; in capitals if it has to come from elsewhere."""
     if row.registered():
         return f"{collection}/{row.short.replace(' ', '-').upper()}.run"
-    name = dict(row.settings).get("name") or config.load("system", row.system)[0].get("name", row.system)
+    name = dict(row.settings).get("name") or row.configuration.get("name", row.system)
     return f"runs/{collection}/{name}.run"
 
 
@@ -236,7 +249,8 @@ def parse(listed: Listed, cells: Sequence[Printed], where: str) -> Available:
         for label in printed:
             if (table, label) not in entries:
                 raise HarnessError(f"{place}: row {label!r} is missing; give it a system, or a 'state'")
-    found = tuple(_row(key, entries) for key in entries)
+    made: dict[tuple[str, str], Row] = {}
+    found = tuple(_row(key, entries, made) for key in entries)
     return Available(listed.corpus, listed.instead, found, listed.instead_training)
 
 
@@ -283,7 +297,14 @@ def _check_row(entry: Entry, where: str) -> None:
         raise HarnessError(f"{where}: system {entry.system!r} does not learn: it is not 'trained'")
 
 
-def _row(key: tuple[str, str], entries: Entries) -> Row:
+def _row(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], Row]) -> Row:
+    """The row of a key, made once."""
+    if key not in made:
+        made[key] = _made(key, entries, made)
+    return made[key]
+
+
+def _made(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], Row]) -> Row:
     entry, collections, where = entries[key]
     if entry.same_as:
         other = entries[_find(entry.same_as, entries, where)][0]
@@ -303,7 +324,7 @@ def _row(key: tuple[str, str], entries: Entries) -> Row:
         collections,
         system=entry.system,
         settings=tuple((entry.set or {}).items()),
-        inputs=tuple(_row(source, entries) for source in inputs),
+        inputs=tuple(_row(source, entries, made) for source in inputs),
         trained=entry.trained,
         lack=checks.state(entry.state, where) if entry.state else None,
         note=entry.note,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -97,10 +97,10 @@ def parts(mapping: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[M
                 yield from parts(config.load("system", part)[0], (*above, part))
 
 
-def needed_models(mapping: Mapping[str, Any]) -> list[str]:
-    """The models that a system and those it is made from read, each once."""
+def needed_models(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The models that systems read, each once; give it all `parts` of a system."""
     found: dict[str, None] = {}
-    for part in parts(mapping):
+    for part in configurations:
         training = part.get("training")
         retriever = training.get("retriever") if isinstance(training, Mapping) else None
         if str(part.get("_target_", "")).startswith(_DENSE):
@@ -108,19 +108,19 @@ def needed_models(mapping: Mapping[str, Any]) -> list[str]:
     return list(found)
 
 
-def missing_models(mapping: Mapping[str, Any]) -> list[str]:
+def missing_models(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
     """Those of the models that are not here."""
-    return [model for model in needed_models(mapping) if models.missing(model)]
+    return [model for model in needed_models(configurations) if models.missing(model)]
 
 
-def missing_module(mapping: Mapping[str, Any]) -> str:
-    """What is not installed of what a system needs, and the command that installs it; empty if nothing is missing.
+def missing_modules(configurations: Iterable[Mapping[str, Any]]) -> str:
+    """What is not installed of what systems need, and the command that installs it; empty if nothing is missing.
 
     `needs` names modules and files (`config.load` has checked that). They are looked for, never imported: whoever
     asks has not asked to run anything. Only a module of ours may say itself what it lacks, by a function `missing`.
     """
     lacking = []
-    for part in parts(mapping):
+    for part in configurations:
         needs = part.get("needs") or []
         lacking += [line for name in ([needs] if isinstance(needs, str) else needs) for line in _lacking(name, part)]
     return "; ".join(dict.fromkeys(lacking))
@@ -140,15 +140,15 @@ def _lacking(name: str, mapping: Mapping[str, Any]) -> Sequence[str]:
         return (f"{name}: {error}",)
 
 
-def registered(mapping: Mapping[str, Any], where: str = "system") -> tuple[checks.Lack, str] | None:
-    """Why nothing runs a system, as `checks.state` gives it; None if its code is here.
+def registered(configurations: Iterable[Mapping[str, Any]], where: str = "system") -> tuple[checks.Lack, str] | None:
+    """Why nothing runs a system of these `parts`, as `checks.state` gives it; None if its code is here.
 
     Raises
     ------
     HarnessError
         The key `state`, of its own or of a system that it is made from, is none of the known ones.
     """
-    for part in parts(mapping):
+    for part in configurations:
         if "state" in part:
             return checks.state(part["state"], where)
     return None
@@ -171,21 +171,6 @@ def resources(absent: Sequence[str], corpus: str = "") -> str:
     return f"the model{'s' * (len(absent) > 1)} {' and '.join(found)}" + (f" and corpus {corpus}" if corpus else "")
 
 
-def lack(mapping: Mapping[str, Any], where: str = "system") -> tuple[checks.Lack, str] | None:
-    """Why a system does not run here, as `checks.state` gives it; None if it runs.
-
-    Raises
-    ------
-    HarnessError
-        Its key `state` is none of the known ones.
-    """
-    found = registered(mapping, where)
-    if found is not None:
-        return found
-    missing = [part for part in (missing_module(mapping), resources(missing_models(mapping))) if part]
-    return ("needs", "; ".join(missing)) if missing else None
-
-
 def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
     """The kind of a system's state, and the whole of it: `ready`, why nobody runs it, or what is missing here.
 
@@ -198,11 +183,12 @@ def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
         Its key `state` or `recipe` has a fault.
     """
     where = f"system {name}"
-    found, made = registered(mapping, where), recipe(mapping, where)
+    configurations = list(parts(mapping))
+    found, made = registered(configurations, where), recipe(mapping, where)
     if found is not None:
         kind, why = found
         return kind, f"needs {why}" if kind == "needs" else f"{kind}: {why}"
-    modules, absent = missing_module(mapping), missing_models(mapping)
+    modules, absent = missing_modules(configurations), missing_models(configurations)
     if made is None:
         lines = [modules, *(line for model in absent for line in models.missing(model))]
     else:

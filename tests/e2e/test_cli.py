@@ -217,6 +217,17 @@ def test_list(place: Place) -> None:
     assert rows["crossmath"][:3] == ["fetchable", "none stated", "110 cells"]
     assert rows["pya0"][0].startswith("MIT; ")
     assert rows["mirmu-msm"][0].startswith("needs the submitted runs ")
+    groups = re.findall(r"^systems: (.*)\n((?:  .*\n)+)", printed, re.MULTILINE)
+    assert [kind for kind, _ in groups] == ["ready", "needs", "not implemented", "blocked"]
+    systems = {kind: {row[0]: row[2] for row in table(text)[1:]} for kind, text in groups}
+    assert systems["ready"]["overlap"] == "ready"
+    assert re.search(
+        r"needs the model sentence-transformers/all-MiniLM-L12-v2 \(hub\) and corpus arqmath-posts: "
+        r"harness run collection=arqmath-3-task1 corpus=arqmath-posts system=mirmu-minilm$",
+        systems["needs"]["mirmu-minilm"],
+    )
+    assert systems["not implemented"]["amador-rgcn"].startswith("not implemented: an R-GCN ")
+    assert systems["blocked"]["moogle"].startswith("blocked: ")
 
 
 def test_list_shows_a_persons_own_configuration(place: Place) -> None:

@@ -75,7 +75,7 @@ def test_what_it_adds_is_listed_without_importing_it(place: Place, site: Path, t
     environment = {"PYTHONPATH": place.environment["PYTHONPATH"].replace(str(site), str(broken))}
     rows = table(place.run("list", environment=environment).out)
     assert ["example-identities", "here", "CC0", "official"] in rows
-    assert ["example-tfidf", "TF-IDF and cosine, by scikit-learn", "here"] in rows
+    assert ["example-tfidf", "TF-IDF and cosine, by scikit-learn", "ready"] in rows
     assert ["symbols", "Added by mathir-example 0.1."] in table(place.run("--help", environment=environment).out)
 
 

@@ -13,7 +13,16 @@ from harness.errors import HarnessError
 from harness.io import config
 from harness.systems.build import load_system
 from harness.systems.dense import encoder, models
-from harness.systems.states import command, lack, missing_module, needed_models, parts, recipe, system_state
+from harness.systems.states import (
+    command,
+    missing_models,
+    missing_modules,
+    needed_models,
+    parts,
+    recipe,
+    resources,
+    system_state,
+)
 
 Conf = Callable[[str, str, str], Path]
 BI, CROSS = "harness.systems.dense.bi_encoder.BiEncoder", "harness.systems.dense.cross_encoder.CrossEncoder"
@@ -50,7 +59,7 @@ def test_a_system_that_needs_nothing_is_ready() -> None:
 def test_modules_that_are_missing() -> None:
     absent = {"_target_": "nowhere.System", "needs": "no_such_module", "extra": "dense"}
     said = "no_such_module is not installed: pip install 'mathir-harness[dense]'"
-    assert missing_module(absent) == said
+    assert missing_modules([absent]) == said
     assert system_state(absent, "x") == ("needs", said)
     assert system_state({"_target_": "harness.systems.rerank.RerankPool", "system": absent}, "x") == ("needs", said)
 
@@ -58,15 +67,14 @@ def test_modules_that_are_missing() -> None:
 def test_a_model_that_is_missing(here: set[str]) -> None:
     mapping = {"_target_": BI, "model": "owner/name"}
     assert system_state(mapping, "x") == ("needs", "needs the model owner/name: harness fetch owner/name")
-    assert lack(mapping) == ("needs", "the model owner/name (hub)")
+    assert missing_models([mapping]) == ["owner/name"]
     here.add("owner/name")
     assert system_state(mapping, "x") == ("ready", "ready")
-    assert lack(mapping) is None
+    assert missing_models([mapping]) == []
 
 
 def test_only_the_key_of_a_neural_class_names_a_model() -> None:
-    assert needed_models({"_target_": "mine.System", "model": "owner/name"}) == []
-    assert needed_models({"_target_": CROSS, "model": None}) == []
+    assert needed_models([{"_target_": "mine.System", "model": "owner/name"}, {"_target_": CROSS, "model": None}]) == []
 
 
 def test_what_a_published_run_needs_ends_with_its_command(here: set[str]) -> None:
@@ -89,9 +97,11 @@ def test_what_a_published_run_needs_ends_with_its_command(here: set[str]) -> Non
 def test_models_of_sources_are_told_from_those_of_the_hub(here: set[str]) -> None:
     mapping = {"_target_": CROSS, "model": "a/cross", "first": "bi-encoder-mpnet"}
     source = "all-mpnet-base-v2 (harness fetch all-mpnet-base-v2)"
-    assert lack(mapping) == ("needs", f"the models a/cross (hub) and {source}")
+    assert resources(missing_models(parts(mapping))) == f"the models a/cross (hub) and {source}"
     here.add("a/cross")
-    assert lack(mapping) == ("needs", f"the model {source}")
+    assert resources(missing_models(parts(mapping)), "mse-pages") == f"the model {source} and corpus mse-pages"
+    assert resources([], "mse-pages") == "the corpus mse-pages"
+    assert resources([]) == ""
 
 
 @pytest.mark.parametrize("key", ["runs", "first", "system"])
@@ -104,7 +114,7 @@ def test_a_system_is_as_ready_as_those_that_it_is_made_from(key: str) -> None:
 def test_systems_that_are_made_from_each_other_end(conf: Conf) -> None:
     for name, first in (("here", "there"), ("there", "here")):
         conf("system", name, f"title: T\n_target_: {CROSS}\nmodel: m/{name}\nfirst: {first}\n")
-    assert needed_models(config.load("system", "here")[0]) == ["m/here", "m/there"]
+    assert needed_models(parts(config.load("system", "here")[0])) == ["m/here", "m/there"]
 
 
 def test_files_of_runs_are_no_parts() -> None:
@@ -204,11 +214,11 @@ def test_re_rankers_of_mirmu_are_fine_tuned_as_the_paper_says() -> None:
 def test_each_needs_its_models_and_the_posts_of_arqmath(here: set[str], name: str) -> None:
     kind, state = system_state(BY_NAME[name], name)
     assert kind == "needs"
-    assert all(model in state for model in needed_models(BY_NAME[name]))
+    assert all(model in state for model in needed_models(parts(BY_NAME[name])))
     made = recipe(BY_NAME[name])
     assert made is not None
     assert state.endswith(f" and corpus arqmath-posts: {command(made.words(name))}")
-    here |= set(needed_models(BY_NAME[name]))
+    here |= set(needed_models(parts(BY_NAME[name])))
     assert system_state(BY_NAME[name], name)[1].startswith("needs the corpus arqmath-posts: harness run ")
 
 
@@ -221,7 +231,7 @@ def test_each_needs_its_models_and_the_posts_of_arqmath(here: set[str], name: st
     ],
 )
 def test_bi_encoders_on_models_of_packages(name: str, model: str) -> None:
-    assert needed_models(BY_NAME[name]) == [model]
+    assert needed_models(parts(BY_NAME[name])) == [model]
     assert model in config.names("source")
     assert "recipe" not in BY_NAME[name]
 
