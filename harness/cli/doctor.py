@@ -7,6 +7,7 @@ import platform
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness.errors import HarnessError
 from harness.formulas.mathml import latexml
 from harness.io import config
 from harness.io.files import cache_root
@@ -85,5 +86,9 @@ def _extras() -> Iterator[list[str]]:
 def _models() -> Iterator[list[str]]:
     """Models of systems that are not here, each once."""
     for model in needed_models(config.load("system", name)[0] for name in config.names("system")):
-        for line in models.missing(model):
+        try:
+            missing = models.missing(model)
+        except HarnessError:  # of the mirror or the cache, which have lines of their own
+            missing = []
+        for line in missing:
             yield [f"model {model}", "is not here", line.partition(": ")[2]]
