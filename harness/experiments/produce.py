@@ -17,6 +17,7 @@ from harness.experiments.task import Task, judged_pool, present, training_judgme
 from harness.io.files import sha256, sha256_file, write_all
 from harness.store import artefacts, code, provenance, sidecar
 from harness.store.cost import measuring
+from harness.systems import states
 from harness.systems.base import MARK, Pool, Request, System
 from harness.systems.build import Built, guarded, load_system
 
@@ -200,7 +201,7 @@ def _spec(system: Built, task: Task, training: Qrels | None, pool: Pool | None, 
     if not _ours(system):  # ours say in `reads` what they read
         read |= _named_files(configuration)
     return {
-        "system": None if configuration is None else {k: v for k, v in configuration.items() if k != "title"},
+        "system": None if configuration is None else {k: v for k, v in configuration.items() if k not in states.ABOUT},
         "reads": read,
         "code": code_of(system, read),
         "topics": sha256(repr([asdict(topic) for topic in task.topics]).encode()),
