@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.settings import ReproduceSettings, checked
+from harness.errors import HarnessError
 from harness.io.console import out, out_table, say, track
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ def reproduce(cfg: DictConfig) -> None:
         _demonstrate(settings, output)
         return
     for key in paper.paper_names() if paper_key == "all" else [str(paper_key)]:
-        reproduction = recompute(paper.load_paper(key), say, track)
+        loaded = paper.load_paper(key)
+        if settings.rerun and paper_key != "all" and loaded.config.rerun is None:
+            raise HarnessError(f"key 'rerun': the configuration of paper {key!r} has no run to make again")
+        reproduction = recompute(loaded, say, track, rerun=settings.rerun)
         files = {file.name: file.sha256 for file in reproduction.paper.files()}
         made_by = provenance(files).reference() if settings.reference else provenance(files)
         report = paper_report(reproduction, made_by, settings.alpha, settings.seed, titles=not settings.reference)
