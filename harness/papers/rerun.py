@@ -39,14 +39,14 @@ class Pair:
 
     Attributes
     ----------
-    plain : the document has no formula.
+    formulas : of the document.
     """
 
     topic: str
     doc: str
     theirs: float
     ours: float
-    plain: bool = False
+    formulas: int = 0
 
     @property
     def difference(self) -> float:
@@ -74,14 +74,27 @@ class Agreement:
         """The topics, in the order of their pairs."""
         return tuple(dict.fromkeys(pair.topic for pair in self.pairs))
 
-    def close(self) -> tuple[Pair, ...]:
-        """The pairs of topics that read as they did there, as far as an answer without formulas can tell.
+    def plain(self) -> tuple[Pair, ...]:
+        """The pairs with documents without formulas, whose texts are the authors': only topics can differ."""
+        return tuple(pair for pair in self.pairs if not pair.formulas)
 
-        Those whose such answers have the same score (`SAME`) here and there.
+    def same_topics(self) -> tuple[Pair, ...]:
+        """Pairs with formulas, of topics that read as they did there: only formulas can differ.
+
+        These are the topics whose documents without formulas all have the same score (`SAME`) here and there.
         """
-        plain = [pair for pair in self.pairs if pair.plain]
+        plain = self.plain()
         off = {pair.topic for pair in plain if abs(pair.difference) >= SAME}
         good = {pair.topic for pair in plain} - off
+        return tuple(pair for pair in self.pairs if pair.topic in good and pair.formulas)
+
+    def near(self, most: float) -> tuple[Pair, ...]:
+        """The pairs of topics whose median difference is below `most`."""
+        good = {
+            topic
+            for topic, (theirs, ours) in _by_topic(self.pairs).items()
+            if float(np.median(np.abs(ours - theirs))) < most
+        }
         return tuple(pair for pair in self.pairs if pair.topic in good)
 
 
@@ -108,6 +121,19 @@ def correlation(pairs: Iterable[Pair], kind: str) -> tuple[float, int]:
         if len(theirs) > 1 and np.ptp(theirs) > 0 and np.ptp(ours) > 0:
             values.append(float(function(theirs, ours)[0]))
     return (math.fsum(values) / len(values) if values else math.nan), len(values)
+
+
+def differences(pairs: Sequence[Pair]) -> tuple[float, float]:
+    """Median and largest difference of a score, without their signs; not a number if there is no pair.
+
+    Examples
+    --------
+    >>> median, largest = differences([Pair("1", "d", .5, .4), Pair("1", "e", .5, .6), Pair("2", "d", .1, .5)])
+    >>> f"{median:.1f} {largest:.1f}"
+    '0.1 0.4'
+    """
+    values = np.array([abs(pair.difference) for pair in pairs])
+    return (float(np.median(values)), float(values.max())) if len(values) else (math.nan, math.nan)
 
 
 def swapped(pairs: Iterable[Pair], gap: float = 0.0) -> tuple[int, int]:
@@ -151,24 +177,23 @@ def query(topic: Topic) -> str:
 
 
 def agreement(
-    run: Run, collection: str, scorer: Scorer, ours: Mapping[str, Mapping[str, float]], plain: Iterable[str]
+    run: Run, collection: str, scorer: Scorer, ours: Mapping[str, Mapping[str, float]], formulas: Mapping[str, int]
 ) -> Agreement:
     """An archived run beside other scores: topic -> document -> score.
 
     Parameters
     ----------
     scorer : of the collection; its judgments are cut to the documents that the run and `ours` both have.
-    plain : documents without formulas.
+    formulas : document -> how many it has.
 
     Raises
     ------
     HarnessError
         They have no judged document in common.
     """
-    without = set(plain)
     theirs, judged = run.to_dict(), scorer.qrels.to_dict()
     pairs = tuple(
-        Pair(topic, doc, theirs[topic][doc], score, doc in without)
+        Pair(topic, doc, theirs[topic][doc], score, formulas.get(doc, 0))
         for topic, docs in ours.items()
         for doc, score in docs.items()
         if doc in theirs.get(topic, ()) and doc in judged.get(topic, ())
@@ -217,7 +242,8 @@ def made_again(
     answers = _vectors(settings.model, documents, "document")
     wanted = {topic for scorer in scorers.values() for topic in scorer.qrels.topics}
     queries = _vectors(settings.model, {name: text for name, text in asked.items() if name in wanted}, "query")
-    plain = [name for name, text in documents.items() if "math-container" not in text and "\\" not in text]
+    # LaTeX outside of spans counts as well: the organisers did not mark every formula.
+    formulas = {name: text.count('class="math-container"') or text.count("\\") for name, text in documents.items()}
     found = []
     for (collection, _), run in runs.items():
         ours = {
@@ -225,7 +251,7 @@ def made_again(
             for topic, docs in scorers[collection].qrels.to_dict().items()
             if topic in queries
         }
-        found.append(agreement(run, collection, scorers[collection], ours, plain))
+        found.append(agreement(run, collection, scorers[collection], ours, formulas))
     return tuple(found)
 
 

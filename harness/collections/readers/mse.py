@@ -116,7 +116,7 @@ def _document(path: Path, question: str, answer: str, raw: bool, remarks: Remark
     tags = tuple(read_markup(parts["tags"]).text.split())
     columns = {"question": asked.text, "question_id": question}
     if raw:
-        columns["html"] = post_html(parts["answer"].rpartition("</div>")[0])
+        columns["html"] = post_html(parts["answer"].rpartition("</div>")[0], int(answer))
     return Document(answer, title.text, body.text, tags, formulas, columns)
 
 
