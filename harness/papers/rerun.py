@@ -27,7 +27,7 @@ from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores
 from harness.store import code
 from harness.systems import hardware
-from harness.systems.dense import encoder, models, vectors
+from harness.systems.dense import encoder, engines, models, vectors
 
 Floats = npt.NDArray[np.float64]
 SAME = 0.001  # scores closer than this are taken for those of the same texts
@@ -257,24 +257,24 @@ def made_again(
 
 def _vectors(model: str, texts: Mapping[str, str], role: str) -> dict[str, npt.NDArray[np.float32]]:
     """The vectors of texts by their names, from the store or made now."""
-    settings = encoder.Settings()
+    settings = engines.Settings()
     device = hardware.device("auto")
 
     @cache
-    def loaded() -> encoder.Encoder:
+    def loaded() -> engines.Encoder:
         return encoder.load(model, settings, device)
 
-    def encoded(some: Sequence[str]) -> encoder.Encoded:
+    def encoded(some: Sequence[str]) -> engines.Encoded:
         return loaded().encoded(some, role)
 
     spec = {
         "texts": sha256("\0".join(part for item in texts.items() for part in item).encode("utf-8", "surrogatepass")),
         "role": role,
         "model": encoder.identity(model, settings),
-        "arithmetic": hardware.arithmetic(device, False),
-        "versions": [code.of(encoder.__name__), hardware.torch_version()],
+        "arithmetic": hardware.arithmetic(device),
+        "versions": [code.of(engines.__name__), hardware.torch_version()],
     }
-    made = vectors.made(lambda: texts.items(), encoded, spec, Path(cache_root()) / "unfinished").vectors
+    made = vectors.made(texts.items, encoded, spec, Path(cache_root()) / "unfinished").vectors
     rows = made.document[made.document >= 0]
     names = (name.decode() for name, row in zip(made.ids.tolist(), made.document, strict=True) if row >= 0)
     return dict(zip(names, made.take(rows), strict=True))

@@ -23,13 +23,13 @@ def rerun_section(paper: str, settings: Again, found: Sequence[Agreement]) -> Se
     found : by run and collection; the first run is looked at more closely.
     """
     runs = " and ".join(settings.runs)
-    what = f"{runs} made again here: {settings.title}, scored by the same judged answers as the archived runs."
     if not found:
         needs = (
             f"needs the model {settings.model} (harness fetch {settings.model}) and {settings.cost} at the first "
             f"time: harness reproduce paper={paper} rerun=true"
         )
-        return Section(TITLE, (Text((what, needs)),))
+        return Section(TITLE, (Text((f"Not made again here: {runs}, by {settings.title}.", needs)),))
+    what = f"{runs} made again here: {settings.title}, scored by the same judged answers as the archived runs."
     first = [agreement for agreement in found if agreement.run == settings.runs[0]]
     blocks: list[Block] = [Text((what,)), _table(found), _why(first), _largest(first)]
     return Section(TITLE, tuple(blocks))

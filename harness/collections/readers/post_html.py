@@ -14,8 +14,8 @@ import re
 
 from harness.data.markup import unwrapped
 
-# About where posts begin to end `<hr>` as HTML 5 does; older ones have `<hr />`. Of the answers of ARQMath-1 whose scores
-# by CrossMath's authors tell the two apart beyond doubt, 404165 has the older form and 1159293 the newer one.
+# About where posts begin to end `<hr>` as HTML 5 does; older ones have `<hr />`. Of the answers of ARQMath-1 whose
+# scores by CrossMath's authors tell the two apart beyond doubt, 404165 has the older form and 1159293 the newer one.
 HTML5 = 500_000
 
 _MATH = re.compile(r'<math\b[^>]*?\balttext="([^"]*)"[^>]*>.*?</math>|<math\b[^>]*>.*?</math>', re.DOTALL)

@@ -76,8 +76,9 @@ def test_pages(tmp_path: Path) -> None:
 
 def test_pages_keep_the_html_of_an_answer_on_request(tmp_path: Path) -> None:
     body = (
-        f'<p>So {span(mathml("x^{2}&amp;lt;1"), "4", "14")}, {span("y", "5")} &amp; '
-        f'<a href="/a?b=1&amp;c=2" rel="nofollow">there</a><br/></p> <img alt="a picture" src="/p.png"/>{span("$z$", "")}'
+        f"<p>So {span(mathml('x^{2}&amp;lt;1'), '4', '14')}, {span('y', '5')} &amp; "
+        '<a href="/a?b=1&amp;c=2" rel="nofollow">there</a><br/></p> <img alt="a picture" src="/p.png"/>'
+        f"{span('$z$', '')}"
     )
     page(tmp_path, 10, 2_000_009, body=body)
     page(tmp_path, 10, 9, body="<hr/> one\ntwo <br/><hr>three</hr>")
@@ -310,7 +311,7 @@ def test_the_score_of_an_answer_is_kept_as_it_stands(tmp_path: Path) -> None:
 
 
 def test_posts_keep_the_html_of_an_answer_as_it_stands(tmp_path: Path) -> None:
-    body = f'<p>as {span("x &lt; y", "3")}\n &amp; <b>bold</b></p>\n\n<hr />'
+    body = f"<p>as {span('x &lt; y', '3')}\n &amp; <b>bold</b></p>\n\n<hr />"
     made = posts_file(tmp_path / "Posts.xml", QUESTION, post(Id="9", PostTypeId="2", ParentId="5", Body=body))
     (document,) = replace(made, keep=("html",))
     assert document.columns == {"html": body}

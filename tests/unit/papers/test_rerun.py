@@ -137,7 +137,7 @@ def test_where_differences_come_from() -> None:
 
 
 def test_nothing_in_common() -> None:
-    with pytest.raises(HarnessError, match=r"^run old: has no judged document of c1 in common with what was made here$"):
+    with pytest.raises(HarnessError, match=r"^run old: has no judged document of c1 in common with what was made here"):
         agreement(ARCHIVED, "c1", Scorer(JUDGED, PROTOCOL), {"T2": {"a": 1.0}}, {})
 
 
@@ -179,7 +179,7 @@ def test_a_report_without_the_model_says_what_it_needs(tiny: Tiny) -> None:
     assert section.blocks == (
         Text(
             (
-                "base-run made again here: a model over all, scored by the same judged answers as the archived runs.",
+                "Not made again here: base-run, by a model over all.",
                 "needs the model no-such/model (harness fetch no-such/model) and a minute at the first time: "
                 "harness reproduce paper=tiny rerun=true",
             )
@@ -197,7 +197,10 @@ def test_the_model_is_missing(tiny: Tiny) -> None:
     ("extra", "fault"),
     [
         (RERUN, "rerun: needs the key 'translations', which names the English topics"),
-        (ENGLISH + RERUN.replace("base-run", "bse-run"), "rerun: run 'bse-run' is not in the archive; did you mean 'base-run'?"),
+        (
+            ENGLISH + RERUN.replace("base-run", "bse-run"),
+            "rerun: run 'bse-run' is not in the archive; did you mean 'base-run'?",
+        ),
     ],
 )
 def test_faults_of_the_configuration(tiny: Tiny, extra: str, fault: str) -> None:
