@@ -99,6 +99,11 @@ def reproduce(
     archive = paper.config.archive
     if archive is None or not paper.runs:
         return Reproduction(paper, tuple(_not_recomputed(paper, cell) for cell in paper.cells), {}, {}, {}, {}, (), ())
+    settings = paper.config.rerun if rerun else None
+    if settings is not None:
+        from harness.papers.rerun import check, made_again
+
+        check(settings)
     fetch(paper.files(), progress=say)
     collections = {key: load_collection(entry.collection) for key, entry in archive.collections.items()}
     editions = {key: entry.edition for key, entry in archive.collections.items()}
@@ -113,7 +118,6 @@ def reproduce(
     bounds: dict[tuple[str, str], Spans] = {}
     rankings: dict[tuple[str, str], dict[str, Ranking]] = {}
     warnings: list[str] = []
-    settings = paper.config.rerun if rerun else None
     remade: dict[tuple[str, str], Run] = {}
     for archived in track(paper.runs, f"{paper.key}: scoring runs"):
         key = (archived.collection, archived.name)
@@ -132,8 +136,6 @@ def reproduce(
     checks = _check_translations(paper, scorers)
     again: tuple[Agreement, ...] = ()
     if settings is not None and paper.config.translations is not None:
-        from harness.papers.rerun import made_again
-
         english = _topics(paper, paper.config.translations, paper.config.translations.english, "eng")
         again = made_again(settings, english, remade, scorers)
     return Reproduction(

@@ -218,6 +218,12 @@ def agreement(
     return Agreement(run.name, collection, pairs, *both)
 
 
+def check(settings: Again) -> None:
+    """Raise HarnessError if the model is not here, before anything that takes long is done."""
+    if lacking := models.missing(settings.model):
+        raise HarnessError(lacking[0])
+
+
 def made_again(
     settings: Again, topics: Topics, runs: Mapping[tuple[str, str], Run], scorers: Mapping[str, Scorer]
 ) -> tuple[Agreement, ...]:
@@ -233,8 +239,6 @@ def made_again(
     HarnessError
         The model or the corpus cannot be had.
     """
-    if lacking := models.missing(settings.model):
-        raise HarnessError(lacking[0])
     corpus = replace(load_corpus(settings.corpus), keep=(settings.column,))
     judged = {doc.decode() for scorer in scorers.values() for doc in scorer.qrels.doc.tolist()}
     documents = {document.id: document.columns[settings.column] for document in corpus if document.id in judged}
