@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.settings import ReproduceSettings, checked
+from harness.errors import HarnessError
 from harness.io.console import out, out_table, say, track
 
 if TYPE_CHECKING:
@@ -28,11 +29,14 @@ def reproduce(cfg: DictConfig) -> None:
     settings = checked(ReproduceSettings, cfg, "reproduce")
     paper_key = settings.paper.get("key")
     output = Path(settings.output)
+    named = None if not settings.rerun or paper_key in ("all", "demo") else paper.load_paper(str(paper_key))
+    if settings.rerun and paper_key != "all" and (named is None or named.config.rerun is None):
+        raise HarnessError(f"key 'rerun': the configuration of paper {paper_key!r} has no run to make again")
     if paper_key == "demo":
         _demonstrate(settings, output)
         return
     for key in paper.paper_names() if paper_key == "all" else [str(paper_key)]:
-        reproduction = recompute(paper.load_paper(key), say, track)
+        reproduction = recompute(paper.load_paper(key), say, track, rerun=settings.rerun)
         files = {file.name: file.sha256 for file in reproduction.paper.files()}
         made_by = provenance(files).reference() if settings.reference else provenance(files)
         report = paper_report(reproduction, made_by, settings.alpha, settings.seed, titles=not settings.reference)

@@ -61,6 +61,7 @@ class ReproduceSettings(_Settings):
 
     paper: Mapping[str, object]
     reference: bool = False
+    rerun: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -118,6 +118,26 @@ class Translations:
 
 
 @dataclass(frozen=True)
+class Again:
+    """What makes archived runs again: a bi-encoder, and what it reads.
+
+    Attributes
+    ----------
+    title : of the model and the documents, in words.
+    column : of the corpus, which is encoded of each document.
+    runs : those that are compared with it.
+    cost : how long it takes at the first time, in words.
+    """
+
+    title: Words
+    model: Words
+    corpus: Words
+    column: Words
+    runs: tuple[Words, ...]
+    cost: Words
+
+
+@dataclass(frozen=True)
 class Breakdown:
     """Means of some runs over the topics of each value of an attribute."""
 
@@ -170,6 +190,7 @@ class Config:
     also : further protocols that the runs are scored by.
     baselines : the end of a run's name -> the run that it is tested against.
     available : see `rows.parse`.
+    rerun : what makes runs of the archive again, from the English topics of `translations`.
     """
 
     key: Words
@@ -183,6 +204,7 @@ class Config:
     claims: tuple[Said, ...] = ()
     breakdown: Breakdown | None = None
     translations: Translations | None = None
+    rerun: Again | None = None
     remarks: tuple[Words, ...] = ()
     available: rows.Listed | None = None
     printed_twice: tuple[Twice, ...] = ()
@@ -317,6 +339,10 @@ def _check_runs(found: Config, runs: Collection[str], where: str) -> None:
         named += [("archive: identified", entry.run) for entry in found.archive.identified]
     if found.breakdown is not None:
         named += [("breakdown", run) for run in found.breakdown.runs]
+    if found.rerun is not None:
+        named += [("rerun", run) for run in found.rerun.runs]
+        if found.translations is None:
+            raise HarnessError(f"{where}: rerun: needs the key 'translations', which names the English topics")
     for key, run in named:
         if run not in runs:
             raise HarnessError(f"{where}: {key}: run {run!r} is not in the archive; {suggestion(run, runs)}")

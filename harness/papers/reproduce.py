@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from harness.collections.files import local
 from harness.collections.load import load_collection
 from harness.data.topic_files import READERS
 from harness.data.topics import Topics
-from harness.data.trec import read_run
+from harness.data.trec import Run, read_run
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
 from harness.io.files import read_bytes
 from harness.papers.cells import KINDS, Cell, Judgement, Verdict, judge
-from harness.papers.paper import Archive, ArchivedRun, Paper
+from harness.papers.paper import Archive, ArchivedRun, Paper, Translations
 from harness.papers.translations import Translation, check_translation
 from harness.scoring.scorer import Ranking, Scorer
 from harness.scoring.scores import Scores
 from harness.sources.fetch import fetch
+
+if TYPE_CHECKING:
+    from harness.papers.rerun import Agreement
 
 Say = Callable[[str], None]
 Spans = Mapping[str, tuple[float, float]]
@@ -37,6 +41,7 @@ class Reproduction:
     topics : collection of the paper -> its topics with attributes.
     translations : language -> what a check of its translated topics found.
     warnings : what readers of the run files reported.
+    again : archived runs beside those made here; empty unless that was asked for.
     """
 
     paper: Paper
@@ -49,6 +54,7 @@ class Reproduction:
     warnings: tuple[str, ...]
     scorers: Mapping[str, Scorer] = field(default_factory=dict)
     rankings: Mapping[tuple[str, str], Mapping[str, Ranking]] = field(default_factory=dict)
+    again: tuple[Agreement, ...] = ()
 
     def count(self, verdict: Judgement) -> int:
         """How many cells got a verdict."""
@@ -73,13 +79,16 @@ def in_silence(runs: Sequence[ArchivedRun], _: str) -> Iterable[ArchivedRun]:
     return runs
 
 
-def reproduce(paper: Paper, say: Say = lambda _: None, track: Track = in_silence) -> Reproduction:
+def reproduce(
+    paper: Paper, say: Say = lambda _: None, track: Track = in_silence, *, rerun: bool = False
+) -> Reproduction:
     """Recompute every cell that can be recomputed.
 
     Parameters
     ----------
     say : gets what is being done, a line at a time.
     track : goes through the runs and shows how far it is, as `console.track`.
+    rerun : make archived runs again as well, if the paper's configuration says how.
 
     Raises
     ------
@@ -90,6 +99,11 @@ def reproduce(paper: Paper, say: Say = lambda _: None, track: Track = in_silence
     archive = paper.config.archive
     if archive is None or not paper.runs:
         return Reproduction(paper, tuple(_not_recomputed(paper, cell) for cell in paper.cells), {}, {}, {}, {}, (), ())
+    settings = paper.config.rerun if rerun else None
+    if settings is not None:
+        from harness.papers.rerun import check, made_again
+
+        check(settings)
     fetch(paper.files(), progress=say)
     collections = {key: load_collection(entry.collection) for key, entry in archive.collections.items()}
     editions = {key: entry.edition for key, entry in archive.collections.items()}
@@ -104,11 +118,14 @@ def reproduce(paper: Paper, say: Say = lambda _: None, track: Track = in_silence
     bounds: dict[tuple[str, str], Spans] = {}
     rankings: dict[tuple[str, str], dict[str, Ranking]] = {}
     warnings: list[str] = []
+    remade: dict[tuple[str, str], Run] = {}
     for archived in track(paper.runs, f"{paper.key}: scoring runs"):
         key = (archived.collection, archived.name)
         path = local(archived.file)
         run = read_run(path, name=archived.name, known_topics=topics[archived.collection].ids())
         warnings += [str(warning) for warning in run.warnings]
+        if settings is not None and archived.name in settings.runs:
+            remade[key] = run
         scores[key] = scorers[archived.collection](run)
         rankings[key] = scorers[archived.collection].rankings(run)
         spans = scorers[archived.collection].tie_spans(run, scores[key])
@@ -117,8 +134,12 @@ def reproduce(paper: Paper, say: Say = lambda _: None, track: Track = in_silence
             also[name][key] = by_collection[archived.collection](run)
     verdicts = tuple(_verdict(paper, archive, cell, scores) for cell in paper.cells)
     checks = _check_translations(paper, scorers)
+    again: tuple[Agreement, ...] = ()
+    if settings is not None and paper.config.translations is not None:
+        english = _topics(paper, paper.config.translations, paper.config.translations.english, "eng")
+        again = made_again(settings, english, remade, scorers)
     return Reproduction(
-        paper, verdicts, scores, also, bounds, topics, checks, tuple(warnings), scorers=scorers, rankings=rankings
+        paper, verdicts, scores, also, bounds, topics, checks, tuple(warnings), scorers, rankings, again
     )
 
 
@@ -127,16 +148,16 @@ def _check_translations(paper: Paper, scorers: Mapping[str, Scorer]) -> tuple[Tr
     if entry is None:
         return ()
     judged = {topic for scorer in scorers.values() for topic in scorer.qrels.topics}
-
-    def read(path: str, language: str) -> Topics:
-        file = local(entry.file(path, paper.where))
-        return READERS["crossmath-tsv"](read_bytes(file), str(file), language)
-
-    english = read(entry.english, "eng")
+    english = _topics(paper, entry, entry.english, "eng")
     return tuple(
-        check_translation(code, language.title, read(language.path, code), english, judged)
+        check_translation(code, language.title, _topics(paper, entry, language.path, code), english, judged)
         for code, language in entry.languages.items()
     )
+
+
+def _topics(paper: Paper, entry: Translations, path: str, language: str) -> Topics:
+    file = local(entry.file(path, paper.where))
+    return READERS["crossmath-tsv"](read_bytes(file), str(file), language)
 
 
 def _not_recomputed(paper: Paper, cell: Cell) -> Verdict:

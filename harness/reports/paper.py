@@ -16,6 +16,7 @@ from harness.render.write import Report
 from harness.reports.claims import claims_section
 from harness.reports.parts import per_topic_table, protocol_text, provenance_section
 from harness.reports.records import claim_records, score_records
+from harness.reports.rerun import rerun_section
 from harness.reports.rows import available_section
 from harness.reports.topics import explorer, topic_pages
 from harness.scoring.compare import Row, compare
@@ -49,6 +50,7 @@ def paper_report(
         claims_section(claims, _run_notes(reproduction), labels),
         _translations(reproduction),
         _breakdown(reproduction),
+        _rerun(reproduction),
         *_also(reproduction),
         _per_topic(reproduction, titles),
         _trust(reproduction),
@@ -391,6 +393,13 @@ def _breakdown(reproduction: Reproduction) -> Section | None:
     label = next(iter(reproduction.scores.values())).protocol.label(measure)
     svg = figures.grouped_bars(values, runs, means, label)
     return Section("Where the differences are", (Figure("breakdown-figure", entry.title, svg, table),))
+
+
+def _rerun(reproduction: Reproduction) -> Section | None:
+    settings = reproduction.paper.config.rerun
+    if settings is None or not reproduction.scores:
+        return None
+    return rerun_section(reproduction.paper.key, settings, reproduction.again)
 
 
 def _also(reproduction: Reproduction) -> list[Section]:

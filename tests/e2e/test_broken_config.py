@@ -203,6 +203,14 @@ OVERRIDES: dict[str, tuple[tuple[str, ...], str]] = {
         ("run", "-m", "system=overlap,shufle"),
         "system=shufle: no such system; did you mean 'shuffle'?",
     ),
+    "a paper without a run to make again": (
+        ("reproduce", "paper=mirmu-msm", "rerun=true"),
+        "key 'rerun': the configuration of paper 'mirmu-msm' has no run to make again",
+    ),
+    "the demonstration again": (
+        ("reproduce", "rerun=true"),
+        "key 'rerun': the configuration of paper 'demo' has no run to make again",
+    ),
     "no name": (("run", "system="), f"system=: no such system; {SYSTEM_NAMES}"),
     "key": (
         ("reproduce", "outputs=x"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -12,6 +15,8 @@ import pytest
 from harness.collections.corpora import load_corpus
 from harness.collections.files import TOPICS, local
 from harness.collections.load import load_collection
+from harness.collections.readers.post_html import as_typed
+from harness.data.markup import read_markup, unwrapped
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run
 from harness.io import config
@@ -78,6 +83,42 @@ def test_a_page_as_a_document() -> None:
     assert (page.formulas[0].id, page.formulas[0].visual_id) == ("17685058", "7832839")
     # No comments.
     assert "similar questions on MSE" not in " ".join((page.title, page.body, page.columns["question"]))
+
+
+def test_the_html_of_answers() -> None:
+    pages = replace(load_corpus("mse-pages"), keep=("html",))
+    count = 0
+    for document in pages:
+        text = document.columns["html"]
+        assert text
+        assert not re.search(r"<math|visual_id|alttext|<div|</div", text)
+        # Read as markup it is the answer again, up to the LaTeX, which is here as people type it.
+        found = read_markup(text)
+        body = document.formulas[len(document.formulas) - len(found.formulas) :]
+        assert [formula.id for formula in found.formulas] == [formula.id for formula in body]
+        count += len(found.formulas)
+    assert count == 41_578
+
+
+def test_latex_of_titles_is_what_people_typed() -> None:
+    """The head of a page has the title as it was typed; the formulas of its body are LaTeXML's reading of them."""
+    typed = {}
+    for path in load_corpus("mse-pages").path.iterdir():
+        text = path.read_text(encoding="utf-8")
+        head, shown = re.search(r"<title>(.*?)</title>.*?<h1>(.*?)</h1>", text, re.DOTALL).groups()
+        pieces = re.findall(r"\$\$(.*?)\$\$|\$(.*?)\$", html.unescape(head))
+        alternatives = re.findall(r'<math alttext="([^"]*)"', shown)
+        if len(pieces) == len(alternatives):
+            question = path.name.partition("_")[0]
+            typed[question] = list(zip(pieces, map(html.unescape, alternatives), strict=True))
+    formulas = [(a or b, latex) for pairs in typed.values() for (a, b), latex in pairs]
+
+    def words(latex: str) -> list[str]:
+        return re.findall(r"[^\W_]+|[^\w\s]|_", latex)
+
+    assert len(formulas) == 1930
+    assert sum(words(original) == words(unwrapped(html.unescape(latex))) for original, latex in formulas) == 1103
+    assert sum(words(original) == words(as_typed(latex)) for original, latex in formulas) == 1556
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@
 Documents are the answers, with the title and tags of their question. The file is read twice: first for the titles,
 which wait in a temporary file, then for the answers. What stays in memory is 8 bytes a post and 24 a question.
 
-A corpus may `keep` more: the answer's votes, `score` (empty where the file does not say); and of the question its text
-`question`, its id `question_id`, and `accepted`, which is `yes` for the answer that the question's AcceptedAnswerId
-names and `no` for others. Texts wait, compressed, in the same temporary file: about half the size of the questions'
-bodies. Where `question` is kept, a document's formulas are those of title, question and answer, in this order, as in
-`harness.collections.readers.mse`.
+A corpus may `keep` more: the answer's HTML as it stands, `html`, and its votes, `score` (empty where the file does not
+say); and of the question its text `question`, its id `question_id`, and `accepted`, which is `yes` for the answer that
+the question's AcceptedAnswerId names and `no` for others. The questions' texts wait, compressed, in the same temporary
+file: about half the size of their bodies. Where `question` is kept, a document's formulas are those of title, question
+and answer, in this order, as in `harness.collections.readers.mse`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from harness.errors import HarnessError, format_error, suggestion
 VERSION = 2
 QUESTION, ANSWER = "1", "2"
 LARGEST_ID = 1 << 62
-COLUMNS = ("question", "question_id", "accepted", "score")
+COLUMNS = ("question", "question_id", "accepted", "score", "html")
 Row = tuple[int, dict[str, str]]
 
 
@@ -198,7 +198,7 @@ def _document(
     remarks["formula spans around others"] += head.nested + asked.nested + body.nested
     words = tuple(question.tags.replace("<", " ").replace(">", " ").replace("|", " ").split())
     known = {"question": asked.text, "question_id": str(parent), "accepted": "yes" if accepted else "no"}
-    known["score"] = attributes.get("Score", "")
+    known |= {"score": attributes.get("Score", ""), "html": attributes["Body"]}
     return Document(answer, head.text, body.text, words, formulas, {column: known[column] for column in keep})
 
 

@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.readers.post_html import post_html
 from harness.data.markup import read_markup
 from harness.data.topics import Formula
-from harness.errors import format_error
+from harness.errors import HarnessError, format_error, suggestion
 
 VERSION = 2
+COLUMNS = ("question", "question_id", "html")
 _NAME = re.compile(r"(\d+)_(\d+)\.html")
 # The parts of a page in their order; each ends where the next one begins.
 _PARTS = ("question-title", "question", "tags", "question-comments", "answer", "answer-comments")
@@ -31,9 +33,23 @@ _HOLDERS = (("question-title", True), ("question", True), ("answer", False))
 
 
 def read(corpus: Corpus, remarks: Remarks) -> Documents:
-    """The answers by question and answer id; columns `question`, the question's text, and `question_id`."""
+    """The answers by question and answer id; columns `question`, the question's text, and `question_id`.
+
+    A corpus that keeps the column `html` also has the answer's HTML as it stands in the file of posts
+    (`harness.collections.readers.post_html`).
+
+    Raises
+    ------
+    HarnessError
+        The corpus keeps a column that is none of `COLUMNS`.
+    FormatError
+        A page is damaged.
+    """
+    for column in corpus.keep:
+        if column not in COLUMNS:
+            raise HarnessError(f"corpus {corpus.name}: keep: {column!r} is unknown; {suggestion(column, COLUMNS)}")
     for question, answer, path in _pages(corpus):
-        yield (path, 0), _document(path, question, answer, remarks)
+        yield (path, 0), _document(path, question, answer, "html" in corpus.keep, remarks)
 
 
 def read_formulas(corpus: Corpus, remarks: Remarks) -> Documents:
@@ -86,7 +102,7 @@ def _unescaped(latex: str) -> str:
     return html.unescape(latex) if _ENTITY.search(latex) else latex
 
 
-def _document(path: Path, question: str, answer: str, remarks: Remarks) -> Document:
+def _document(path: Path, question: str, answer: str, raw: bool, remarks: Remarks) -> Document:
     parts = _parts(path, question, answer)
     title, asked, body = (read_markup(parts[part]) for part in ("question-title", "question", "answer"))
     formulas = title.formulas + asked.formulas + body.formulas
@@ -98,7 +114,10 @@ def _document(path: Path, question: str, answer: str, remarks: Remarks) -> Docum
     remarks["formulas without a visual id"] += sum(not formula.visual_id for formula in formulas)
     remarks["formulas with tags of HTML in their LaTeX"] += sum(bool(_TAG.search(f.latex)) for f in formulas)
     tags = tuple(read_markup(parts["tags"]).text.split())
-    return Document(answer, title.text, body.text, tags, formulas, {"question": asked.text, "question_id": question})
+    columns = {"question": asked.text, "question_id": question}
+    if raw:
+        columns["html"] = post_html(parts["answer"].rpartition("</div>")[0], int(answer))
+    return Document(answer, title.text, body.text, tags, formulas, columns)
 
 
 def _parts(path: Path, question: str, answer: str) -> dict[str, str]:

@@ -74,6 +74,29 @@ def test_pages(tmp_path: Path) -> None:
     }
 
 
+def test_pages_keep_the_html_of_an_answer_on_request(tmp_path: Path) -> None:
+    body = (
+        f"<p>So {span(mathml('x^{2}&amp;lt;1'), '4', '14')}, {span('y', '5')} &amp; "
+        '<a href="/a?b=1&amp;c=2" rel="nofollow">there</a><br/></p> <img alt="a picture" src="/p.png"/>'
+        f"{span('$z$', '')}"
+    )
+    page(tmp_path, 10, 2_000_009, body=body)
+    page(tmp_path, 10, 9, body="<hr/> one\ntwo <br/><hr>three</hr>")
+    made = corpus(tmp_path, "mse-pages")
+    plain, kept = list(made), list(replace(made, keep=("html",)))
+    assert [document.columns["html"] for document in kept] == [
+        "<p>Yes:</p><hr /> one\ntwo <br /><hr />three",  # as posts of that age are
+        f"<p>Yes:</p><p>So {span('x^2&lt;1', '4')}, {span('y', '5')} &amp; "
+        '<a href="/a?b=1&amp;c=2" rel="nofollow">there</a><br></p> <img src="/p.png" alt="a picture">'
+        f"{span('$z$', '')}",
+    ]
+    without = [replace(d, columns={k: v for k, v in d.columns.items() if k != "html"}) for d in kept]
+    assert without == plain
+    assert "html" not in plain[0].columns
+    fault = "corpus c: keep: 'htm' is unknown; did you mean 'html'?"
+    assert message(lambda: list(replace(made, keep=("htm",)))) == fault
+
+
 def break_page(path: Path, old: str, new: str) -> None:
     text = path.read_text(encoding="utf-8")
     assert old in text
@@ -285,6 +308,14 @@ def test_the_score_of_an_answer_is_kept_as_it_stands(tmp_path: Path) -> None:
     scored = [post(Id=str(n), PostTypeId="2", ParentId="5", Body="b", Score=s) for n, s in ((1, "50"), (2, "-3"))]
     made = replace(posts_file(tmp_path / "Posts.xml", ASKED, *scored, ANSWERS[0]), keep=("score",))
     assert [document.columns for document in made] == [{"score": "50"}, {"score": "-3"}, {"score": ""}]
+
+
+def test_posts_keep_the_html_of_an_answer_as_it_stands(tmp_path: Path) -> None:
+    body = f"<p>as {span('x &lt; y', '3')}\n &amp; <b>bold</b></p>\n\n<hr />"
+    made = posts_file(tmp_path / "Posts.xml", QUESTION, post(Id="9", PostTypeId="2", ParentId="5", Body=body))
+    (document,) = replace(made, keep=("html",))
+    assert document.columns == {"html": body}
+    assert document.body == "as x < y & bold"
 
 
 @pytest.mark.parametrize("keep", [(), ("accepted",), ("question_id",), ("accepted", "question_id"), ("question",)])

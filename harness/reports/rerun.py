@@ -1,0 +1,128 @@
+"""What a report says of archived runs that were made again: how far the scores agree, and where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.papers.paper import Again
+from harness.papers.rerun import SAME, Agreement, Pair, correlation, differences, swapped
+from harness.render.model import Block, Cell, Column, Section, Table, Text, number_cell
+
+TITLE = "A pipeline made again"
+NEAR = 0.02  # a topic whose median difference is larger is taken for one that the authors' pipeline changed
+GAP = 0.02  # couples of documents further apart than this are told from the others
+LARGEST = 10
+
+
+def rerun_section(paper: str, settings: Again, found: Sequence[Agreement]) -> Section:
+    """How far the runs made here are the archived ones; what it needs if none were made.
+
+    Parameters
+    ----------
+    paper : its key.
+    found : by run and collection; the first run is looked at more closely.
+    """
+    runs = " and ".join(settings.runs)
+    if not found:
+        needs = (
+            f"needs the model {settings.model} (harness fetch {settings.model}) and {settings.cost} at the first "
+            f"time: harness reproduce paper={paper} rerun=true"
+        )
+        return Section(TITLE, (Text((f"Not made again here: {runs}, by {settings.title}.", needs)),))
+    what = f"{runs} made again here: {settings.title}, scored by the same judged answers as the archived runs."
+    first = [agreement for agreement in found if agreement.run == settings.runs[0]]
+    blocks: list[Block] = [Text((what,)), _table(found), _why(first), _largest(first)]
+    return Section(TITLE, tuple(blocks))
+
+
+def _table(found: Sequence[Agreement]) -> Table:
+    rows = []
+    for agreement in found:
+        measure = agreement.theirs.measures[0]
+        (tau, topics), (r, _) = correlation(agreement.pairs, "tau"), correlation(agreement.pairs, "r")
+        median, largest = differences(agreement.pairs)
+        rows.append(
+            (
+                Cell(agreement.run),
+                Cell(agreement.collection),
+                *(Cell(str(n), n) for n in (len(agreement.topics), len(agreement.pairs))),
+                *(number_cell(value) for value in (tau, r)),
+                Cell(str(topics), topics),
+                *(number_cell(value, 4) for value in (median, largest)),
+                *(number_cell(scores.mean(measure)) for scores in (agreement.theirs, agreement.ours)),
+                Cell(str(agreement.theirs.n(measure)), agreement.theirs.n(measure)),
+            )
+        )
+    first = found[0].theirs
+    label = first.protocol.label(first.measures[0])
+    columns = (
+        *(Column(name) for name in ("run", "collection")),
+        *(Column(name, kind="number") for name in ("topics", "pairs")),
+        *(Column(name, "agreement, topic by topic", "number") for name in ("tau", "r", "n")),
+        *(Column(name, "difference of a score", "number") for name in ("median", "largest")),
+        *(Column(name, label, "number") for name in ("archived", "here", "n")),
+    )
+    notes = (
+        "Pairs of a topic and a judged answer that both have. tau: Kendall's tau-b, r: Pearson's correlation; means "
+        "over the n topics with two such answers or more, whose scores are not all equal.",
+        f"{label}: on exactly these answers, over the n topics with a relevant one (protocol {first.protocol.name}); "
+        "not comparable with the paper's values.",
+    )
+    return Table("rerun", "Archived runs beside runs made here", columns, tuple(rows), notes, row_headers=2)
+
+
+def _why(found: Sequence[Agreement]) -> Table:
+    rows = []
+    for agreement in found:
+        parts = {
+            "all": agreement.pairs,
+            "answers without formulas": agreement.plain(),
+            f"answers with formulas, topics exact to {SAME:g}": agreement.same_topics(),
+            f"topics with a median difference below {NEAR:g}": agreement.near(NEAR),
+        }
+        rows += [_part(agreement.collection, name, pairs) for name, pairs in parts.items()]
+    columns = (
+        *(Column(name) for name in ("collection", "pairs of")),
+        Column("pairs", kind="number"),
+        *(Column(name, "agreement, topic by topic", "number") for name in ("tau", "n")),
+        *(Column(name, "difference of a score", "number") for name in ("median", "largest")),
+        *(Column(name, "couples in another order") for name in ("all", f"more than {GAP:g} apart")),
+    )
+    notes = (
+        "Answers without formulas have the words that the authors' pipeline read: where their scores differ, it "
+        "changed the topic. Topics exact: those whose answers without formulas have the archived scores; what differs "
+        "in their other answers is LaTeX. Couples: two answers of a topic, by their archived scores.",
+    )
+    caption = f"Where the differences of {found[0].run} come from"
+    return Table("rerun-causes", caption, columns, tuple(rows), notes, row_headers=2)
+
+
+def _part(collection: str, name: str, pairs: Sequence[Pair]) -> tuple[Cell, ...]:
+    tau, topics = correlation(pairs, "tau")
+    couples = (swapped(pairs, gap) for gap in (0.0, GAP))
+    return (
+        Cell(collection),
+        Cell(name),
+        Cell(str(len(pairs)), len(pairs)),
+        number_cell(tau),
+        Cell(str(topics), topics),
+        *(number_cell(value, 4) for value in differences(pairs)),
+        *(Cell(f"{wrong} of {count}") for wrong, count in couples),
+    )
+
+
+def _largest(found: Sequence[Agreement]) -> Table:
+    pairs = [(agreement.collection, pair) for agreement in found for pair in agreement.pairs]
+    pairs.sort(key=lambda item: -abs(item[1].difference))
+    rows = tuple(
+        (
+            *(Cell(word) for word in (collection, pair.topic, pair.doc)),
+            Cell(str(pair.formulas), pair.formulas),
+            *(number_cell(value, 4) for value in (pair.theirs, pair.ours, pair.difference)),
+        )
+        for collection, pair in pairs[:LARGEST]
+    )
+    names = ("formulas", "archived", "here", "difference")
+    columns = (*map(Column, ("collection", "topic", "answer")), *(Column(name, kind="number") for name in names))
+    caption = f"The largest differences of a score, {found[0].run}"
+    return Table("rerun-largest", caption, columns, rows, row_headers=3)

@@ -1,0 +1,79 @@
+"""LaTeX put back into the form that people type, and the HTML of posts."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+from corpora_tools import mathml, span
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.collections.readers.post_html import HTML5, as_typed, post_html
+
+
+@pytest.mark.parametrize(
+    ("latexml", "typed"),
+    [
+        (r"x^{2}+y_{n}", "x^2+y_n"),
+        (r"x^{10}", "x^{10}"),
+        (r"e^{\pi}\alpha", r"e^\pi\alpha"),
+        (r"e^{\pi}x", r"e^\pi x"),  # not a command of another name
+        (r"e^{\pi}2", r"e^\pi 2"),
+        (r"a_{1}b_{1}2", "a_1 b_1 2"),  # not one word
+        (r"x^{-}y", "x^-y"),
+        (r"f^{\prime}(x)", "f'(x)"),
+        (r"f^{\prime\prime}", "f''"),
+        (r"y^{\prime 2}+y^{\prime\prime n+1}", "y'^2+y''^{n+1}"),
+        (r"x^{\prime\alpha}", r"x'^\alpha"),
+        (r"\bigg{(}x\Bigr{]}\big{\|}\bigl{\langle}", r"\bigg(x\Bigr]\big\|\bigl\langle"),
+        (r"\begin{array}[]{ll}a&b\end{array}", r"\begin{array}{ll}a&b\end{array}"),
+        (
+            r"\begin{aligned} \displaystyle a&\displaystyle amp;=b\\ \displaystyle&\displaystyle amp;=c\end{aligned}",
+            r"\begin{align}a&=b\\&=c\end{align}",
+        ),
+        (r"\displaystyle\sum_{k}", r"\displaystyle\sum_k"),
+        (r"\color[rgb]{1,0,0}{x}\color[rgb]{0,0,0}", r"\color{red}{x}\color[rgb]{0,0,0}"),
+        (r"{}_{n}\to", r"_n\to"),
+        (r"9^{9}\qvar@construct{$}\par", "9^9?"),
+        ("a% b\\alpha% b", r"ab\alpha b"),
+        ("0&ltx&gt;y&amp;z", "0<x>y&z"),
+        ("", ""),
+    ],
+)
+def test_latex_as_it_is_typed(latexml: str, typed: str) -> None:
+    assert as_typed(latexml) == typed
+
+
+@given(st.text(alphabet="ab1^_{}\\ &;'p", max_size=30))
+def test_nothing_but_braces_and_blanks_of_scripts_goes(latex: str) -> None:
+    """Letters, digits and signs stay as they are and in their order, where no other rule applies."""
+    if not re.search(r"&|%|\\p|prime", latex):
+        assert re.sub(r"[{} ]", "", as_typed(latex)) == re.sub(r"[{} ]", "", latex)
+
+
+@given(st.text(alphabet="ab<>&\"'x ^{}", max_size=30))
+def test_a_formula_is_text_of_the_html(latex: str) -> None:
+    made = post_html(span(mathml(html.escape(latex)), "7", "9"), HTML5)
+    found = re.fullmatch(r'<span class="math-container" id=7>([^<>]*)</span>', made)
+    assert found is not None
+    assert html.unescape(found[1]) == as_typed(latex)
+
+
+def test_what_is_no_formula_stays() -> None:
+    post = '<p>&lt;b&gt; "x" &amp;</p>\n<ul><li><a href="/q?a=1&amp;b" title="t">é</a></li></ul><pre> a\n b</pre>'
+    assert post_html(f"\n{post}\n", HTML5) == post
+    assert post_html("", HTML5) == ""
+
+
+@pytest.mark.parametrize(("post", "end"), [(HTML5, ">"), (HTML5 - 1, " />")])
+def test_empty_elements_end_as_in_posts_of_their_age(post: int, end: str) -> None:
+    made = post_html('a<br/>b<hr/><img alt="x" src="/y"/></br>', post)
+    assert made == f'a<br{end}b<hr{end}<img src="/y" alt="x"{end}'
+
+
+def test_a_formula_without_latex_is_an_empty_span() -> None:
+    assert post_html('<span class="math-container" id="1"><math><mi>x</mi></math></span>!', HTML5) == (
+        '<span class="math-container" id="1"></span>!'
+    )
