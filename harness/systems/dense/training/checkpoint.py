@@ -49,7 +49,12 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
         with os.fdopen(descriptor, "w+b") as stream:
             stream.write(_MAGIC + bytes(_DIGEST))
             part = _Part(stream)
-            torch.save(dict(content), cast(IO[bytes], part))
+            try:
+                torch.save(dict(content), cast(IO[bytes], part))
+            except RuntimeError:  # torch says that it is not where it should be, and not why
+                if part.fault is not None:
+                    raise part.fault from None
+                raise
             digest = part.digest()
             stream.seek(len(_MAGIC))
             stream.write(digest)
@@ -58,10 +63,6 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
         temporary.replace(path)
     except OSError as error:
         raise HarnessError(f"{path}: cannot be written: {error.strerror or error}") from None
-    except RuntimeError as error:  # torch's writer, whose own file could not take a part of it
-        if "writ" not in str(error).lower():
-            raise
-        raise HarnessError(f"{path}: cannot be written: disk full, or files may not grow so large") from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
@@ -108,6 +109,7 @@ class _Part(io.RawIOBase):
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
+        self.fault: OSError | None = None  # of the last writing
         stream.seek(_BEGIN)
 
     def readable(self) -> bool:
@@ -123,7 +125,11 @@ class _Part(io.RawIOBase):
         return int(self._stream.readinto(buffer))  # type: ignore[attr-defined]
 
     def write(self, data: Any) -> int:  # noqa: ANN401
-        return self._stream.write(data)
+        try:
+            return self._stream.write(data)
+        except OSError as error:
+            self.fault = error
+            raise
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         return self._stream.seek(offset + _BEGIN * (whence == os.SEEK_SET), whence) - _BEGIN

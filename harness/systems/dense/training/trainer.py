@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 
 from harness.errors import HarnessError
-from harness.io.console import progress
+from harness.io.console import progress, track
 from harness.systems.dense import engines
 from harness.systems.dense.models import Model
 from harness.systems.dense.training import checkpoint, losses
@@ -40,6 +40,7 @@ from harness.systems.dense.training.settings import Tuning
 
 ORDER = "validation order"
 _AFTER_PADDING = ("roberta", "xlm-roberta", "mpnet", "camembert")  # their first position is behind that of padding
+_TOKENISED = 256  # texts or pairs at one time
 _HEAD = 0x4EAD  # what is drawn: the weights of a new head
 Scores = npt.NDArray[np.float64]
 
@@ -333,11 +334,40 @@ def line(entry: Mapping[str, Any]) -> str:
 
 
 def tokenised(tokenizer: Any, columns: tuple[list[str], ...], length: int) -> list[dict[str, list[int]]]:  # noqa: ANN401
-    """The word pieces of texts, or of pairs of texts, cut to a length; longer ones of a pair are cut first."""
-    if not columns[0]:
-        return []
-    out = tokenizer(*columns, truncation=True, max_length=length)
-    return [{key: out[key][i] for key in out} for i in range(len(columns[0]))]
+    """The word pieces of texts, or of pairs of texts, cut to a length; the longer one of a pair is cut first.
+
+    They are cut here: the library would also make what is left over, of a pair in every combination of its parts.
+    """
+    out: list[dict[str, list[int]]] = []
+    for begin in track(range(0, len(columns[0]), _TOKENISED), "tokenising, parts"):
+        part = [column[begin : begin + _TOKENISED] for column in columns]
+        if not tokenizer.is_fast:  # those in Python leave nothing over, and do not say which piece is of which text
+            found = tokenizer(*part, truncation=True, max_length=length)
+            out += [{key: found[key][i] for key in found} for i in range(len(part[0]))]
+            continue
+        found = tokenizer(*part, truncation=False)
+        special = tokenizer.num_special_tokens_to_add(pair=len(columns) > 1)
+        for i in range(len(part[0])):
+            of = np.array([-1 if text is None else text for text in found.sequence_ids(i)])
+            kept = of == -1
+            for text, most in enumerate(longest_first([int((of == n).sum()) for n in (0, 1)], length - special)):
+                kept[np.flatnonzero(of == text)[:most]] = True
+            out.append({key: np.array(found[key][i])[kept].tolist() for key in found})
+    return out
+
+
+def longest_first(sizes: Sequence[int], most: int) -> tuple[int, int]:
+    """How many pieces are kept of two texts, of `most` together: the longer one is cut until both are as long.
+
+    Examples
+    --------
+    >>> longest_first([100, 4], 20), longest_first([30, 40], 21), longest_first([40, 30], 21)
+    ((16, 4), (10, 11), (11, 10))
+    """
+    low, high = sorted(sizes)
+    if low + high > most:
+        low, high = (low, most - low) if 2 * low <= most else (most // 2, most - most // 2)
+    return (low, high) if sizes[0] <= sizes[1] else (high, low)
 
 
 def length_of(tokenizer: Any, config: Any, length: int, name: str) -> int:  # noqa: ANN401

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from process_tools import same_paths
 from tuning_tools import COMMON, KINDS, WORDS, courses, one_thread, sentence_transformer, settings, transformer
+from tuning_tools import tokenizer as tuning_tokenizer
 
 from harness.errors import HarnessError
 from harness.systems.dense import models
@@ -404,6 +405,18 @@ def test_a_file_that_lacks_a_layer_is_not_filled_up_with_random_numbers(tmp_path
     save_file(found, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(HarnessError, match=r"its file lacks 'bert.encoder.layer.1.attention.self.query"):
         trainer.cross_encoder(models.find(str(folder)), 1)
+
+
+def test_texts_are_cut_as_the_library_cuts_them() -> None:
+    tokenizer, rng = tuning_tokenizer(), np.random.default_rng(4)
+    texts = [" ".join(rng.choice(WORDS, int(size)).tolist()) for size in [0, 1, *rng.integers(2, 60, 120)]]
+    firsts, seconds = texts, list(reversed(texts))
+    for length in (8, 9, 20, 31, 64, 200):
+        for columns in ((firsts,), (firsts, seconds)):
+            found = trainer.tokenised(tokenizer, columns, length)
+            expected = tokenizer(*columns, truncation=True, max_length=length)
+            assert found == [{key: expected[key][i] for key in expected} for i in range(len(firsts))]
+            assert max(len(row["input_ids"]) for row in found) <= length
 
 
 def test_order_by_hand() -> None:
