@@ -288,7 +288,7 @@ def main() -> None:
     if chosen.only != "search":
         show(list(encoding_table(chosen.model or list(MODELS), chosen.rounds)), chosen.markdown)
         print()
-    print(f"{machine()}, {versions()}; {chosen.threads} threads")
+    print(f"{machine()}, {versions()}; threads: {chosen.threads}")
 
 
 if __name__ == "__main__":
