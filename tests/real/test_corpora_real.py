@@ -105,7 +105,9 @@ def test_latex_of_titles_is_what_people_typed() -> None:
     typed = {}
     for path in load_corpus("mse-pages").path.iterdir():
         text = path.read_text(encoding="utf-8")
-        head, shown = re.search(r"<title>(.*?)</title>.*?<h1>(.*?)</h1>", text, re.DOTALL).groups()
+        found = re.search(r"<title>(.*?)</title>.*?<h1>(.*?)</h1>", text, re.DOTALL)
+        assert found is not None
+        head, shown = found.groups()
         pieces = re.findall(r"\$\$(.*?)\$\$|\$(.*?)\$", html.unescape(head))
         alternatives = re.findall(r'<math alttext="([^"]*)"', shown)
         if len(pieces) == len(alternatives):
