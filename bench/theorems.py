@@ -3,7 +3,8 @@
 Scores MathlibQR's queries (those whose declaration the corpus holds) by the four steps from plain words to the
 shipped system, overall and by style of query, and writes the tables as Markdown. Queries that mean one declaration
 are no independent sample: their differences are averaged, and tests are over declarations. `--tuning` scores
-`mathlib-names` instead, on which the settings were chosen. Times and memory are of processes of their own.
+`mathlib-names` instead, on which the settings were chosen; `--vectors` scores `mathlib` beside vectors and both fused.
+Times and memory are of processes of their own.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from harness.scoring.compare import Row, compare
 from harness.scoring.coverage import restrict
 from harness.scoring.scores import Scores
 from harness.systems.base import Request
-from harness.systems.build import build_system
+from harness.systems.build import build_system, load_system
 from harness.systems.lexical.system import BM25
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,6 +40,8 @@ CORPUS = "mathlib-decls"
 MEASURES = ("R@10", "RR@50")
 PLAIN, VIEW, FIELDS, FULL = "plain BM25", "BM25, view of declarations", "mathlib without prior", "mathlib"
 PAIRS = ((VIEW, PLAIN), (FIELDS, PLAIN), (FULL, PLAIN), (FULL, VIEW), (FULL, FIELDS))
+MINILM, FUSED = "mathlib-minilm", "mathlib-rrf"
+OF_VECTORS = ((MINILM, FULL), (FUSED, FULL), (FUSED, MINILM))
 PERMUTATIONS = 100_000
 COST = """
 import json, sys, time
@@ -65,11 +68,18 @@ print(json.dumps([wall, cpu, noted.phases["index"], latency, peak, sum(noted.art
 
 @dataclass(frozen=True)
 class Found:
-    """Scores of the four steps over the same queries, and the declaration that each query means."""
+    """Scores of systems over the same queries, and the declaration that each query means.
+
+    Attributes
+    ----------
+    pairs : which systems are tested; styles are tested on `last`.
+    """
 
     scores: dict[str, Scores]
     gold: dict[str, str]
     style: dict[str, str]
+    pairs: tuple[tuple[str, str], ...]
+    last: tuple[str, str]
 
 
 def systems() -> dict[str, Any]:
@@ -84,17 +94,19 @@ def systems() -> dict[str, Any]:
     }
 
 
-def evaluate(collection: Collection, folder: Path) -> Found:
-    """Run the four systems on the topics whose declarations the corpus holds."""
+def evaluate(collection: Collection, folder: Path, vectors: bool) -> Found:
+    """Run the systems on the topics whose declarations the corpus holds."""
     corpus, scorer, topics = load_corpus(CORPUS), collection.scorer(), collection.topics()
     cut, _ = restrict(scorer.qrels, corpus.ids())
     scorer = scorer.on_part(cut)
     scores = {}
-    for name, system in systems().items():
+    made = {name: load_system(name) for name in (FULL, MINILM, FUSED)} if vectors else systems()
+    for name, system in made.items():
         run = system(Request(topics, corpus, folder))
         scores[name] = replace(scorer(run), run=name)
     style = {topic.id: topic.attributes.get("style", topic.attributes.get("list", "")) for topic in topics}
-    return Found(scores, meant(cut), style)
+    pairs, last = (OF_VECTORS, (FUSED, FULL)) if vectors else (PAIRS, (FULL, PLAIN))
+    return Found(scores, meant(cut), style, pairs, last)
 
 
 def meant(qrels: Qrels) -> dict[str, str]:
@@ -135,11 +147,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def overall(found: Found) -> None:
     """Means over queries, and the tests over declarations."""
-    any_side = found.scores[PLAIN]
+    any_side = found.scores[FULL]
     n = f"{any_side.n('R@10')} queries, {len(clustered(any_side, found.gold).topics)} declarations"
     rows = [(name, *(number(scores.mean(m)) for m in MEASURES)) for name, scores in found.scores.items()]
     table((n, "R@10", "MRR@50"), rows)
-    rows_of_tests = tested(found, any_side.topics, PAIRS, len(PAIRS) * len(MEASURES))
+    rows_of_tests = tested(found, any_side.topics, found.pairs, len(found.pairs) * len(MEASURES))
     table(
         ("difference of declarations' means", "measure", "mean", "95% interval", "better / equal / worse", "p", "Holm"),
         [
@@ -158,11 +170,11 @@ def overall(found: Found) -> None:
 
 
 def by_style(found: Found) -> None:
-    """Each style of query by itself: all steps, and the last against the first."""
+    """Each style of query by itself: all systems, and one pair tested."""
     styles = list(dict.fromkeys(found.style.values()))
-    counted = [t for t, v in zip(found.scores[PLAIN].topics, found.scores[PLAIN].column("R@10"), strict=True) if v >= 0]
+    counted = [t for t, v in zip(found.scores[FULL].topics, found.scores[FULL].column("R@10"), strict=True) if v >= 0]
     groups = {style: [topic for topic in counted if found.style[topic] == style] for style in styles}
-    tests = {style: tested(found, topics, ((FULL, PLAIN),), 2 * len(styles)) for style, topics in groups.items()}
+    tests = {style: tested(found, topics, (found.last,), 2 * len(styles)) for style, topics in groups.items()}
     # Holm's step-down over all styles and measures together.
     raw = sorted((row.p_randomization, style, row.measure) for style, rows in tests.items() for row in rows)
     holm, highest = {}, 0.0
@@ -180,7 +192,7 @@ def by_style(found: Found) -> None:
 def unseen(found: Found, tuning: Qrels) -> None:
     """The scores without the declarations that are also answers of the tuning collection."""
     known = {doc for docs in tuning.to_dict().values() for doc in docs}
-    kept = [topic for topic in found.scores[PLAIN].topics if found.gold.get(topic, "") not in known]
+    kept = [topic for topic in found.scores[FULL].topics if found.gold.get(topic, "") not in known]
     shared = {name for name in found.gold.values() if name in known}
     print(f"\n{len(shared)} of the declarations are also answers in `mathlib-names`. Without them:")
     overall(replace(found, scores={name: scores.select(kept) for name, scores in found.scores.items()}))
@@ -206,16 +218,21 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tuning", action="store_true", help="score mathlib-names, on which settings were chosen")
+    parser.add_argument("--vectors", action="store_true", help="mathlib beside vectors by MiniLM, and their fusion")
+    parser.add_argument(
+        "--folder", type=Path, help="where unfinished vectors wait; default: a temporary one"
+    )
     parser.add_argument("--no-cost", action="store_true", help="no times and memory")
     arguments = parser.parse_args()
     tuning = load_collection("mathlib-names")
     with tempfile.TemporaryDirectory() as folder:
-        found = evaluate(tuning if arguments.tuning else load_collection("mathlib-qr"), Path(folder))
+        collection = tuning if arguments.tuning else load_collection("mathlib-qr")
+        found = evaluate(collection, arguments.folder or Path(folder), arguments.vectors)
     overall(found)
     by_style(found)
     if not arguments.tuning:
         unseen(found, tuning.qrels())
-    if not arguments.no_cost:
+    if not (arguments.no_cost or arguments.vectors):
         cost()
 
 
