@@ -24,6 +24,9 @@ _EMPTY = re.compile(r"<(br|hr|img)\b([^>]*?)\s*/?>")
 _ALT_FIRST = re.compile(r'<img alt="([^"]*)" src="([^"]*)"')
 
 _ESCAPED = re.compile(r"&(?:[lg]t|(?:amp|quot|#\d{1,7});)")
+_LEAK = re.compile(r"\$+\}? *\\par\b.*", re.DOTALL)
+_PLAIN = re.compile(r"\\begin\{(p?matrix|cases)\}\{")
+_PLAIN_END = re.compile(r"\\end\{(?:p?matrix|cases)\}(\}?)")
 _UNKNOWN = re.compile(r"\\qvar@construct\{\$\}(?:\\par)?")
 _PRIMES = re.compile(r"\^\{((?:\\prime)+)(?: ?([^{}]+))?\}")
 _CELL = re.compile(r"&(?:\\displaystyle)? ?amp;")
@@ -63,7 +66,9 @@ def as_typed(latex: str) -> str:
     "f'(x_1)=x^n y>\\bigg(0"
     """
     latex = unwrapped(html.unescape(latex) if _ESCAPED.search(latex) else latex)
-    latex = _UNKNOWN.sub("?", latex)
+    latex = _LEAK.sub("", _UNKNOWN.sub("?", latex))  # some formulas go on with those that were converted after them
+    if r"\hfil" in latex:  # of plain TeX, whose `\pmatrix{...}` became half an environment
+        latex = _PLAIN_END.sub(r"\1", _PLAIN.sub(r"\\\1{", latex)).replace(r"\hfil", "")
     latex = _PRIMES.sub(lambda m: "'" * m[1].count("p") + (f"^{{{m[2]}}}" if m[2] else ""), latex)
     latex = _CELL.sub("&", latex)  # it read the `&amp;` of HTML as a `&` and three letters
     if r"\begin{aligned}" in latex:
