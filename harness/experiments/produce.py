@@ -128,6 +128,7 @@ def make(
     pool = judged_pool(task.scorer.qrels, task.keys) if rerank else None
     shared = _shared(task.topics, judgments, allow_test_judgments)
     spec = _spec(built, task, judgments, pool, suffix)
+    check_untrained(built, collection)  # again, as models that had to be fetched for it are known only now
     key = artefacts.key(spec)
     # Points of a sweep over several of our systems are compared, so that all of our code counts as one.
     same = {"code": code.ours()} if _ours(built) else {}

@@ -41,6 +41,10 @@ class RerankPool:
         """What the other system says."""
         return self._system.trains_without()
 
+    def notes(self) -> tuple[str, ...]:
+        """What the other system says of its numbers."""
+        return self._system.notes()
+
     def reads(self) -> dict[str, Any]:
         """The configuration of the other system, if it is named, and what that system reads."""
         return reads_of(self.system, self._system)

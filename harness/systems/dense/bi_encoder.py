@@ -125,7 +125,7 @@ class BiEncoder:
         worded = self._worded(request)
         with phase("search"):
             rows, cut = loaded.encoded([text for _, text in worded], "query")
-            self._note_cut("topics", cut, len(worded), loaded)
+            self._note_cut("topics", int(cut.sum()), len(worded), loaded)
             found = self._search(request, [topic for topic, _ in worded], rows, parts)
         return search.as_run(self.name, [topic.id for topic, _ in worded], found, parts[0].vectors)
 

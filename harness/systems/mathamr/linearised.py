@@ -27,6 +27,7 @@ from harness.systems.dense import encoder, vectors
 from harness.systems.dense.engines import Encoder, Settings
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.dense.search import Query, as_run, best_among, search
+from harness.systems.dense.training import tuned
 from harness.systems.mathamr.graphs import data, parsers
 from harness.systems.mathamr.graphs.build import read_graphs
 from harness.systems.mathamr.graphs.data import Parser
@@ -134,6 +135,10 @@ class Linearised:
             "arithmetic": hardware.arithmetic(hardware.device(self.device)),
             "posts": load_corpus(self.posts).identity() if self.task == "formulas" else None,
         }
+
+    def trains_without(self) -> frozenset[str] | None:
+        """The collections that its model has seen nothing of; None if it was not fine-tuned here."""
+        return tuned.left_out(self.model)
 
     def __call__(self, request: Request) -> Run:
         """Rank the corpus; topics without a graph are left out.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from harness.experiments.task import task
 from harness.systems import rerank
 from harness.systems.base import Request, System
 from harness.systems.build import Built, build_system, load_system
+from harness.systems.dense.training.tuned import CARD
 from harness.systems.fusion import system as fusion
 
 
@@ -50,6 +52,46 @@ def test_one_that_does_is(tmp_path: Path) -> None:
     assert system.calls == ["called"]
 
 
+class Fetched(Learner):
+    """Is known to have been trained only when its model is here."""
+
+    here = False
+
+    def reads(self) -> dict[str, str]:
+        self.here = True
+        return {}
+
+    def trains_without(self) -> frozenset[str] | None:  # type: ignore[override]
+        return self.left_out if self.here else None
+
+
+def test_what_is_known_only_when_a_model_has_been_fetched(tmp_path: Path) -> None:
+    system = Fetched(frozenset({"arqmath-1-task1"}))
+    with pytest.raises(HarnessError, match="trains on posts, and those judged in mini-task1 are not left out"):
+        make(system, task("mini-task1", "mini-answers"), runs=tmp_path)
+    assert not system.calls
+
+
+@pytest.mark.parametrize(
+    "target", ["dense.bi_encoder.BiEncoder", "dense.cross_encoder.CrossEncoder", "mathamr.linearised.Linearised"]
+)
+def test_who_loads_a_tuned_model_by_its_folder_leaves_out_what_it_did(target: str, tmp_path: Path) -> None:
+    folder = tiny_model(tmp_path / "model")
+    mapping = {"_target_": f"harness.systems.{target}", "name": "x", "model": str(folder)}
+    assert build_system(mapping, "here").trains_without() is None
+    (folder / CARD).write_text(json.dumps({"settings": {"leave_out": ["mini-task1"]}}), encoding="utf-8")
+    assert build_system(mapping, "here").trains_without() == {"mini-task1"}
+
+
+def tiny_model(folder: Path) -> Path:
+    """Files that look like a model's, and are not loaded."""
+    folder.mkdir()
+    for name in ("config.json", "tokenizer.json"):
+        (folder / name).write_text("{}", encoding="utf-8")
+    (folder / "pytorch_model.bin").write_bytes(b"")
+    return folder
+
+
 INNER = {"_target_": "harness.systems.mathamr.system.MathAMR", "name": "inner", "pairs": {"mse-pages": "question"}}
 
 
@@ -64,5 +106,6 @@ def test_systems_made_of_others_leave_out_what_these_do(outer: str, monkeypatch:
     with pytest.raises(HarnessError, match="trains on posts, and those judged in mini-task1 are not left out"):
         check_untrained(Built(system), "mini-task1")
     check_untrained(Built(system), "arqmath-1-task1")
+    assert Built(system).notes() == learner.notes() != ()
     monkeypatch.undo()
     check_untrained(Built(rerank.RerankPool("bm25")), "mini-task1")

@@ -41,7 +41,7 @@ from harness.systems.dense.training.settings import Tuning
 ORDER = "validation order"
 _AFTER_PADDING = ("roberta", "xlm-roberta", "mpnet", "camembert")  # their first position is behind that of padding
 _TOKENISED = 256  # texts or pairs at one time
-_HEAD = 0x4EAD  # what is drawn: the weights of a new head
+_HEAD, _MIXED = 0x4EAD, 0x317D  # what is drawn: the weights of a new head, the order of pairs that validate
 Scores = npt.NDArray[np.float64]
 
 
@@ -167,7 +167,10 @@ class Bi(Learner):
         super().__init__(examples, tuning, device)
         self.model = engines.sentence_transformer(found, device)
         self.tokenizer = self.model.tokenizer
-        query, document = (_prefix(self.model, tuning, role) for role in ("query", "document"))
+        query, document = (engines.prefix(self.model, tuning.prefixes, role) for role in engines.ROLES)
+        # It is read with them from now on.
+        self.model.prompts, self.model.default_prompt_name = {"query": query, "document": document}, None
+        self._marks = tuple(engines.prompt_mark(self.model, text) for text in (query, document))
         length = length_of(self.tokenizer, self.model[0].auto_model.config, tuning.length, found.name)
         self.model.max_seq_length = length
         # A text may stand on both sides, with another prefix on each.
@@ -183,21 +186,22 @@ class Bi(Learner):
         return dict(zip(different, rows, strict=True))
 
     def validating(self) -> Numbers:
-        """The relevant ones."""
-        held = self.examples.held
-        return held[self.examples.positive[held]]
+        """The relevant ones; not a question after the other, whose documents are no negatives of each other."""
+        held = self.examples.held[self.examples.positive[self.examples.held]]
+        return held[np.random.default_rng([self.tuning.seed, _MIXED]).permutation(len(held))]
 
     def _vectors(self, numbers: Numbers) -> tuple[torch.Tensor, torch.Tensor]:
         """Of the questions and documents of some pairs, shape (pairs, dimensions); equal texts go in once."""
         out = []
-        for of, kept in ((self.examples.query, self._queries), (self.examples.document, self._documents)):
+        sides = (self.examples.query, self._queries), (self.examples.document, self._documents)
+        for (of, kept), mark in zip(sides, self._marks, strict=True):
             different, back = np.unique(of[numbers], return_inverse=True)
             rows = [kept[i] for i in different.tolist()]
             parts = list(self.passes([len(row["input_ids"]) for row in rows]))
             found = []
             for part in parts:
                 with self.autocast():
-                    found.append(self.model(self.padded([rows[i] for i in part]))["sentence_embedding"].float())
+                    found.append(self.model(self.padded([rows[i] for i in part]) | mark)["sentence_embedding"].float())
             place = np.argsort(np.concatenate(parts))[back]
             # Not by brackets, whose gradients are added up in any order.
             out.append(torch.index_select(torch.cat(found), 0, torch.from_numpy(place).to(self.device)))
@@ -379,12 +383,6 @@ def length_of(tokenizer: Any, config: Any, length: int, name: str) -> int:  # no
     if length > most:
         raise HarnessError(f"key 'training': key 'length' is {length}, and model {name} reads {most} word pieces")
     return length
-
-
-def _prefix(model: Any, tuning: Tuning, role: str) -> str:  # noqa: ANN401
-    """What stands before the texts of a role: as configured, else the model's own prompt."""
-    given = model.prompts if tuning.prefixes is None else tuning.prefixes
-    return str(given.get(role) or "")
 
 
 def cross_encoder(found: Model, seed: int) -> tuple[Any, Any]:

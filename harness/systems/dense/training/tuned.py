@@ -109,10 +109,13 @@ def loaded(
 def reads(kind: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What decides a fine-tuned model besides the corpus, the code and the device; nothing is trained for it."""
     wanted = tuning(kind, settings)
+    retriever = models.find(wanted.retriever) if _needs_retriever(wanted) else None
+    if retriever is not None:
+        _check_left_out(retriever, wanted)
     return {
         "kind": kind,
         "model": dict(_found(model, wanted).identity),
-        "retriever": dict(models.find(wanted.retriever).identity) if _needs_retriever(wanted) else None,
+        "retriever": None if retriever is None else dict(retriever.identity),
         "settings": {key: value for key, value in asdict(wanted).items() if key != "retriever"},
         "judgments": [_judgments(name) for name in wanted.collections],
         "left out": guard(wanted.leave_out).digest(),
@@ -128,7 +131,7 @@ def left_out(model: str) -> frozenset[str] | None:
     """The collections that a model has seen nothing of, if its folder has the card of a fine-tuned one; else None.
 
     A system that loads such a model has been trained, even if its configuration has no key `training`: this is what
-    its `trains_without` must say. Of a model that is not here nothing is known, and nothing is run with it.
+    its `trains_without` must say. Of a model that is not here nothing is known; who runs it asks again once it is.
 
     Raises
     ------
@@ -153,13 +156,17 @@ def _found(model: str, wanted: Tuning) -> models.Model:
     found = models.find(model)
     if found.engine != "transformers":
         raise HarnessError(f"model {found.name}: its engine {found.engine} cannot be fine-tuned; take another model")
+    _check_left_out(found, wanted)
+    return found
+
+
+def _check_left_out(found: models.Model, wanted: Tuning) -> None:
     before = _left_out(found.folder)
     if before is not None and (seen := sorted(set(wanted.leave_out) - before)):
         raise HarnessError(
             f"model {found.name}: was tuned without leaving out {', '.join(seen)}, which 'leave_out' names; start from "
             "another one"
         )
-    return found
 
 
 def _named(model: str) -> str:

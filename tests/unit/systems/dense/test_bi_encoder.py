@@ -176,6 +176,18 @@ def test_cut_texts_are_noted(tmp_path: Path, folder: Path, capsys: pytest.Captur
     assert found.to_dict()["T1"]["long"] == found.to_dict()["T1"]["huge"]
 
 
+def test_each_of_equal_texts_that_are_cut_counts(tmp_path: Path, folder: Path) -> None:
+    long = {"title": "w1", "body": "w5 " * LENGTH, "question": "w1"}
+    corpus = corpus_of(tmp_path, [{**long, "id": f"equal{number}"} for number in range(5)] + rows())
+    with measuring() as meter:
+        run(corpus, tmp_path, folder)
+    cut: Any = meter.notes["bi: texts cut, documents, answer"]
+    with measuring() as meter:
+        run(corpus_of(tmp_path, rows()), tmp_path, folder)
+    without: Any = meter.notes["bi: texts cut, documents, answer"]
+    assert (cut["cut"], cut["texts"]) == (without["cut"] + 5, without["texts"] + 5)
+
+
 def test_views_and_fields(tmp_path: Path, folder: Path) -> None:
     document = Document("d", "t", "a $x$ b", ("p", "q"), columns={"question": "why $y$?"})
     assert texts.of_document(document, ["tags", "title", "question", "body"]) == "p q t why $y$? a $x$ b"
@@ -229,7 +241,7 @@ def counted(calls: list[int]) -> Callable[[Sequence[str]], Encoded]:
     def encode(some: Sequence[str]) -> Encoded:
         calls.append(len(some))
         return Encoded(
-            np.array([[len(text), ord(text[0])] for text in some], np.float32), sum(len(t) > 5 for t in some)
+            np.array([[len(text), ord(text[0])] for text in some], np.float32), np.array([len(t) > 5 for t in some])
         )
 
     return encode
@@ -304,7 +316,8 @@ vectors.SHARD = 50
 
 def encode(some):
     time.sleep(0.02)
-    return Encoded(np.array([[len(t), hash(t) * 0 + ord(t[0]), 1] for t in some], np.float32), 0)
+    found = np.array([[len(t), ord(t[0]), 1] for t in some], np.float32)
+    return Encoded(found, np.zeros(len(some), bool))
 
 texts = [(f"d{n}", chr(97 + n % 26) * (1 + n % 40)) for n in range(5000)]
 made = vectors.made(lambda: texts, encode, {"x": 1}, Path(sys.argv[1]))

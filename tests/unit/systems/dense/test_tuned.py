@@ -192,6 +192,9 @@ def test_a_tuned_model_by_its_folder_is_known_to_be_trained(base: Path, tmp_path
         make("cross", copy, tmp_path, leave_out=["future", "later"])
     assert "\n" not in str(error.value)
     make("cross", copy, tmp_path, epochs=1, additional=0)
+    # Its neighbours would be negatives, chosen by what it has seen.
+    with pytest.raises(HarnessError, match=r"was tuned without leaving out later, which 'leave_out' names"):
+        make("cross", base, tmp_path, leave_out=["future", "later"], retriever=str(copy))
     (copy / CARD).write_text("{}", encoding="utf-8")
     with pytest.raises(HarnessError, match=r"card\.json: not the card of a fine-tuned model: KeyError"):
         left_out(str(copy))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import signal
@@ -19,7 +20,8 @@ from tuning_tools import COMMON, KINDS, WORDS, courses, one_thread, sentence_tra
 from tuning_tools import tokenizer as tuning_tokenizer
 
 from harness.errors import HarnessError
-from harness.systems.dense import models
+from harness.systems.dense import encoder, models
+from harness.systems.dense.engines import Settings
 from harness.systems.dense.training.data import Examples
 
 __all__ = ["courses", "one_thread"]  # fixtures
@@ -83,6 +85,11 @@ def made(folder: Path, kind: str = "cross", dropout: float = 0.1, family: str = 
     tuning = settings(kind, **changes)
     examples = of_kind(kind, pairs(tuning.epochs))
     return trainer.learner(kind, models.find(str(where)), examples, tuning, "cpu")
+
+
+def scores_of(learner: Learner) -> Any:  # noqa: ANN401
+    learner.model.eval()
+    return learner.scores(np.arange(36))
 
 
 def silent(line: str) -> None:
@@ -370,6 +377,43 @@ def test_a_saved_bi_encoder_is_loaded_by_its_library_and_scores_the_same(tmp_pat
     queries = loaded.encode([f"what is {examples.texts[i]}" for i in examples.query])
     documents = loaded.encode([f"see {examples.texts[i]}" for i in examples.document])
     assert np.allclose((queries * documents).sum(1), expected, atol=1e-5)
+    # It keeps the prefixes that it has learnt with, for who reads it without naming any.
+    served = encoder.load(str(tmp_path / "saved"))
+    asked = served.encode([examples.texts[i] for i in examples.query], "query")
+    answers = served.encode([examples.texts[i] for i in examples.document])
+    assert np.allclose((asked * answers).sum(1), expected, atol=1e-5)
+
+
+def test_a_bi_encoder_learns_with_the_prompts_that_it_is_read_with(tmp_path: Path) -> None:
+    folder = sentence_transformer(tmp_path / "base")
+    prompts = {"prompts": {"query": "what is ", "passage": "see ", "other": "the "}, "default_prompt_name": "other"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts), encoding="utf-8")
+    learner = trainer.learner("bi", models.find(str(folder)), of_kind("bi", pairs()), settings("bi"), "cpu")
+    examples = learner.examples
+    with torch.no_grad():
+        expected = scores_of(learner)
+    learner.save(tmp_path / "saved")
+    for place in (folder, tmp_path / "saved"):
+        read = encoder.load(str(place), Settings(length=32))
+        queries = read.encode([examples.texts[i] for i in examples.query], "query")
+        documents = read.encode([examples.texts[i] for i in examples.document])
+        assert np.allclose((queries * documents).sum(1), expected, atol=1e-5)
+
+
+def test_pairs_of_one_question_do_not_validate_among_themselves(tmp_path: Path) -> None:
+    learner = made(tmp_path, "bi", 0.0, batch=4)
+    examples, batch = learner.examples, 4
+    # Three questions with eight relevant documents each, one question after the other as judgments are written.
+    query = np.repeat(examples.query[:9:3], 8)
+    document = np.concatenate([examples.document[:24]])
+    held = np.arange(24)
+    many = replace(examples, query=query, document=document, positive=np.ones(24, bool), held=held)
+    learner.examples = many
+    mixed = learner.validating()
+    assert sorted(mixed.tolist()) == held.tolist()
+    assert learner.validating().tolist() == mixed.tolist()
+    alone = sum(len(set(query[mixed[begin : begin + batch]])) == 1 for begin in range(0, 24, batch))
+    assert alone == 0
 
 
 def test_bfloat16_is_used_where_it_is_asked_for(tmp_path: Path) -> None:

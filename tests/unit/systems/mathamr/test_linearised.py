@@ -129,7 +129,7 @@ def words(monkeypatch: pytest.MonkeyPatch) -> Words:
 
     monkeypatch.setattr(parsers, "load", lambda name: parser(found))
     monkeypatch.setattr(hardware, "device", lambda name: "cpu")
-    made = Encoder("words", 0, 64, lambda texts, role: Encoded(counted(texts), 0))
+    made = Encoder("words", 0, 64, lambda texts, role: Encoded(counted(texts), np.zeros(len(texts), bool)))
     monkeypatch.setattr(encoder, "load", lambda model, device: made)
     monkeypatch.setattr(models, "find", lambda name: Model(name, Path(name), "transformers", {"model": name}))
     return found
