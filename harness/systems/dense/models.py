@@ -233,14 +233,25 @@ def _faults(folder: Path) -> str:
     return ""
 
 
-def _check_transformer(folder: Path) -> None:
+def transformer_folder(folder: Path) -> Path:
+    """Where a model's transformer lies: its folder, or the one in it that `modules.json` names."""
+    return _modules(folder).get("Transformer", folder)
+
+
+def _modules(folder: Path) -> dict[str, Path]:
+    """The modules that sentence-transformers puts together, and their folders; none of a bare transformer."""
     listed = _json(folder / "modules.json", list) if (folder / "modules.json").is_file() else []
-    modules = [module for module in listed if isinstance(module, dict)]
     places: dict[str, Path] = {}
-    for module in modules:
-        places.setdefault(str(module.get("type")).rpartition(".")[2], folder / str(module.get("path", "")))
+    for module in listed:
+        if isinstance(module, dict):
+            places.setdefault(str(module.get("type")).rpartition(".")[2], folder / str(module.get("path", "")))
+    return places
+
+
+def _check_transformer(folder: Path) -> None:
+    places = _modules(folder)
     base = places.get("Transformer", folder)
-    needed = [base] if "Transformer" in places or not modules else []
+    needed = [base] if "Transformer" in places or not places else []
     for place in (*needed, *(places[kind] for kind in ("Pooling", "Dense") if kind in places)):
         _json(place / "config.json", dict)
     if not any(path for pattern in _TOKENIZERS for path in base.glob(pattern)):

@@ -73,6 +73,8 @@ def tuned(
             say(f"{work / damaged[0]}: damaged; the training begins anew")
             for name in (LAST, BEST):
                 (work / name).unlink(missing_ok=True)
+        if kind == "bi":
+            encoder.check_weights(found)
         learner = trainer.learner(kind, found, examples, wanted, device)
         log = trainer.train(learner, work, {"training": key}, say)
         learner.save(folder)

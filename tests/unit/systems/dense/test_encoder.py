@@ -215,6 +215,58 @@ def test_a_number_that_is_not_finite_is_one_line(tmp_path: Path) -> None:
         loaded.encode(["w1", "w3 w7"])
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "fault"),
+    [
+        (
+            "num_hidden_layers",
+            3,
+            "its weights lack 'encoder.layer.2.attention.output.LayerNorm.bias', which its config",
+        ),
+        (
+            "vocab_size",
+            50,
+            r"have 'embeddings.word_embeddings.weight' in the shape \[104, 32\], and its config.json says",
+        ),
+    ],
+)
+def test_weights_that_are_not_those_of_the_configuration(tmp_path: Path, key: str, value: int, fault: str) -> None:
+    folder = save(tmp_path / "model")
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    with pytest.raises(HarnessError, match=fault):
+        encoder.load(str(folder))
+
+
+def test_a_tokenizer_of_more_pieces_than_the_weights(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = save(tmp_path / "model")
+    weights, name = load_file(folder / "model.safetensors"), "embeddings.word_embeddings.weight"
+    save_file({**weights, name: weights[name][:50].clone()}, folder / "model.safetensors", metadata={"format": "pt"})
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "vocab_size": 50}))
+    with pytest.raises(HarnessError, match="its tokenizer has 104 word pieces, its weights 50"):
+        encoder.load(str(folder))
+
+
+def test_a_bare_transformer_needs_no_pooler(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = save(tmp_path / "model")
+    vectors = encoder.load(str(folder)).encode(texts())
+    weights = load_file(folder / "model.safetensors")
+    kept = {name: values for name, values in weights.items() if not name.startswith("pooler.")}
+    assert len(kept) < len(weights)
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    assert np.array_equal(encoder.load(str(folder)).encode(texts()), vectors)
+
+
+def test_halves_of_surrogate_pairs_are_read_as_question_marks(bert: Path) -> None:
+    loaded = encoder.load(str(bert))
+    assert np.array_equal(loaded.encode(["w1 \ud800 w2", "w3"]), loaded.encode(["w1 ? w2", "w3"]))
+
+
 # ---- models of packages -----------------------------------------------------------------------------------------
 
 
