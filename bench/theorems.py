@@ -219,9 +219,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tuning", action="store_true", help="score mathlib-names, on which settings were chosen")
     parser.add_argument("--vectors", action="store_true", help="mathlib beside vectors by MiniLM, and their fusion")
-    parser.add_argument(
-        "--folder", type=Path, help="where unfinished vectors wait; default: a temporary one"
-    )
+    parser.add_argument("--folder", type=Path, help="where unfinished vectors wait; default: a temporary one")
     parser.add_argument("--no-cost", action="store_true", help="no times and memory")
     arguments = parser.parse_args()
     tuning = load_collection("mathlib-names")

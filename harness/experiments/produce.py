@@ -175,10 +175,22 @@ def check_untrained(system: Built, collection: str) -> None:
     left_out = system.trains_without()
     if left_out is not None and collection not in left_out:
         wanted = ",".join([*sorted(left_out), collection])
+        key = ".".join(("system", *_path(system.configuration, "leave_out")))
         raise HarnessError(
             f"system {system.name}: trains on posts, and those judged in {collection} are not left out; "
-            f"say 'system.leave_out=[{wanted}]', or without what is not run"
+            f"say '{key}=[{wanted}]', or without what is not run"
         )
+
+
+def _path(configuration: object, key: str) -> tuple[str, ...]:
+    """The keys that lead to the first of that name in a configuration; the name alone if there is none."""
+    waiting: list[tuple[tuple[str, ...], object]] = [((), configuration)]
+    for above, mapping in waiting:
+        if isinstance(mapping, Mapping):
+            if key in mapping:
+                return (*above, key)
+            waiting += [((*above, str(name)), inner) for name, inner in mapping.items()]
+    return (key,)
 
 
 def _shared(topics: Topics, training: Qrels | None, allowed: bool) -> frozenset[str]:

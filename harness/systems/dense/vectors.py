@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from harness.systems.dense.engines import Encoded
 
 STORAGES = ("float32", "float16")
-SHARD = 1024  # texts
+SHARD = 256  # texts: minutes of work with a large model on a CPU
 _CUT = "cut.json"
 Texts = Iterable[tuple[str, str]]  # id, text
 
@@ -85,7 +85,7 @@ def made(
         ids: list[str] = []
         shards: list[tuple[Path, npt.NDArray[np.bool_]]] = []
         cut = 0
-        with progress("encoding, texts") as told:
+        with progress("encoding texts") as told:
             for number, part in enumerate(_parts(texts())):
                 path = waiting / f"shard-{number:06d}.npz"
                 there, missed = _shard(path, [text for _, text in part], encode, storage)

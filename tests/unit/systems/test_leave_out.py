@@ -92,7 +92,7 @@ def tiny_model(folder: Path) -> Path:
     return folder
 
 
-INNER = {"_target_": "harness.systems.mathamr.system.MathAMR", "name": "inner", "pairs": {"mse-pages": "question"}}
+INNER = {"_target_": "harness.systems.mathamr.system.MathAMR", "name": "inner", "pairs": {"mini-answers": "question"}}
 
 
 @pytest.mark.parametrize("outer", ["rerank", "fusion"])

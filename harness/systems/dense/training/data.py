@@ -215,6 +215,10 @@ def _divided(
     else:
         order = np.random.default_rng([tuning.seed, _SPLIT]).permutation(len(named))
         held_topics = {named[i] for i in order[: round(tuning.validation * len(named))]}
+    if not named:
+        grade = f" of grade {tuning.relevant:g} or more" if kind == "bi" else ""
+        names = ", ".join(tuning.collections)
+        raise HarnessError(f"key 'training.collections': corpus {corpus} holds no document judged in {names}{grade}")
     least = 2 if kind == "bi" else 1  # a ranking loss compares with other queries
     for what, count, way in (
         ("held out", len(held_topics), "raise"),

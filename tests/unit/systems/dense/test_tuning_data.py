@@ -272,7 +272,7 @@ def test_too_little_to_train_on_is_one_line(courses: Courses) -> None:
     assert "1 topics" in one_line(kind="bi", validation=0.1)
     assert "expected 2 or more" in one_line(kind="bi", validation=0.1)
     courses.corpus("threads", threads(questions=1, answers=1))
-    assert "with judged documents in corpus threads would be" in one_line()
+    assert one_line() == "key 'training.collections': corpus threads holds no document judged in past"
     courses.collection("again", [topic("P1", "prime", 1)], [("P1", "A1.1", 1)])
     courses.corpus("threads", threads())
     assert "again judges topic 'P1', which is named twice" in one_line(collections=["past", "again"])
