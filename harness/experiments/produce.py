@@ -174,9 +174,10 @@ def check_untrained(system: Built, collection: str) -> None:
     left_out = system.trains_without()
     if left_out is not None and collection not in left_out:
         wanted = ",".join([*sorted(left_out), collection])
+        tuned = isinstance((system.configuration or {}).get("training"), Mapping)
         raise HarnessError(
             f"system {system.name}: trains on posts, and those judged in {collection} are not left out; "
-            f"say 'system.leave_out=[{wanted}]', or without what is not run"
+            f"say 'system.{'training.' * tuned}leave_out=[{wanted}]', or without what is not run"
         )
 
 
