@@ -140,4 +140,8 @@ def tuning(kind: str, settings: object) -> Tuning:
             f"key 'training': key 'positive_ratio' is {found.positive_ratio:g}, and a bi-encoder takes its negatives "
             "from the batch; say 1, or 'additional: 0' for judged pairs alone"
         )
+    if kind == "bi" and found.batch < 2:
+        raise HarnessError(
+            "key 'training': key 'batch' is 1, and a bi-encoder takes its negatives from the batch; say 2 or more"
+        )
     return found

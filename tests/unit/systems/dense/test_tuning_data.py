@@ -116,6 +116,10 @@ def test_what_is_run_must_be_left_out(courses: Courses) -> None:
 
     with pytest.raises(HarnessError, match=r"those judged in past are not left out"):
         check_untrained(Built(Tuned()), "past")
+    with pytest.raises(HarnessError, match=r"say 'system\.leave_out=\[future,past\]'"):
+        check_untrained(Built(Tuned(), {"leave_out": ["future"]}), "past")
+    with pytest.raises(HarnessError, match=r"say 'system\.training\.leave_out=\[future,past\]'"):
+        check_untrained(Built(Tuned(), {"training": {"leave_out": ["future"]}}), "past")
     check_untrained(Built(Tuned()), "future")
     with pytest.raises(HarnessError, match=r"key 'leave_out': past is trained on as well"):
         settings(leave_out=["past", "future"])
@@ -306,3 +310,10 @@ def test_a_bi_encoder_takes_no_sampled_negatives(courses: Courses) -> None:
     found = made("bi", additional=1, positive_ratio=1)
     assert all(found.positive[epoch].all() for epoch in found.epochs)
     assert np.concatenate(found.epochs).size
+
+
+def test_a_batch_of_one_has_no_negatives(courses: Courses) -> None:
+    with pytest.raises(HarnessError, match=r"key 'training': key 'batch' is 1, and a bi-encoder takes its negatives"):
+        tuning("bi", mapping("bi", batch=1))
+    assert tuning("bi", mapping("bi", batch=2)).batch == 2
+    assert tuning("cross", mapping("cross", batch=1)).batch == 1
