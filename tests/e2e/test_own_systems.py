@@ -201,7 +201,7 @@ def test_commands_that_look_run_nothing(place: Place, module: bool) -> None:
         )
         assert (done.returncode, (place.here / "sprung").exists()) == (0, False), (command, done.stderr)
         if command == "list":
-            assert len(re.findall(r"^  s\d +x +here$", done.stdout, re.MULTILINE)) == 4
+            assert len(re.findall(r"^  s\d +x +ready$", done.stdout, re.MULTILINE)) == 4
     # The trap works: what is run is another matter.
     assert place.run(*RUN, "system=s0").code == 2
     assert (place.here / "sprung").exists()
