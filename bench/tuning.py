@@ -28,6 +28,7 @@ BI, CROSS, UNTUNED = "bi-encoder-tuned", "cross-encoder-tuned", "bi-encoder-mini
 FIRST = ("bm25", UNTUNED)
 KINDS = {BI: "bi", CROSS: "cross"}
 LAST, POOLED = YEARS[-1], "all years"
+NAMES = {"nDCG": "nDCG′", "AP": "MAP′", "P@10": "P′@10"}
 
 
 def training(system: str, year: int, seed: int) -> dict[str, Any]:
@@ -96,7 +97,7 @@ def print_years(seed: int, parts: Mapping[str, Mapping[str, Scores]], family: in
         print(f"- {part}: n = {'/'.join(str(scored[FIRST[0]].n(measure)) for measure in TESTED)}")
     for (name, measure), row in found[POOLED].items():
         print(
-            f"- {POOLED}, {name} − {start(name)}, {measure}′: {row.difference:+.4f} "
+            f"- {POOLED}, {name} − {start(name)}, {NAMES[measure]}: {row.difference:+.4f} "
             f"(95 % {row.ci_low:+.4f} to {row.ci_high:+.4f}), n = {row.n}, p = {row.p:.4f}, "
             f"Bonferroni {row.p_bonferroni:.4f}, Holm {row.p_holm:.4f}"
         )
