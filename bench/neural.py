@@ -2,7 +2,7 @@
 
 Every system runs as `harness run collection=arqmath-Y-task1 corpus=mse-pages system=NAME` would run it. The fusion
 that a year reports is chosen on the other two years: of all those listed, at each of `KS`, the one with the best
-pooled nDCG'. Each row is tested against `bm25` with paired t-tests, corrected by Bonferroni and Holm for all rows,
+pooled nDCG'; a cross-encoder that is tuned on the other two years re-ranks it in tiers. Each row is tested against `bm25` with paired t-tests, corrected by Bonferroni and Holm for all rows,
 measures and years together, those of the pooled topics included. The floor is the mean of `SEEDS` random orders of the
 judged documents. Prints Markdown for bench/results; runs are kept below `--runs`.
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.answers import SEEDS, TESTED, YEARS, made, year_task
+from bench.tuning import reranked
 from harness.scoring.compare import Row, compare
 from harness.scoring.scores import Scores, pooled
 
@@ -25,6 +26,7 @@ BASELINE, TREE = "bm25", "tree"
 ENCODERS = ("bi-encoder-minilm", "bi-encoder-mpnet", "bi-encoder-e5")
 KS = (10, 60, 180)
 CHOSEN = "fusion chosen on the other years"
+RERANKED = "cross-encoder in tiers over that fusion"
 POOLED = "all years"
 MEASURES = (*TESTED, "Judged@10")
 
@@ -50,20 +52,19 @@ class Years:
         return made(year, name, {}, self.runs)
 
     @cache  # noqa: B019
-    def fused(self, year: int, names: tuple[str, ...], k: int = 60) -> Scores:
+    def fused(self, year: int, names: tuple[str, ...], k: int = 60) -> tuple[Scores, Path]:
         """The reciprocal rank fusion of some."""
         paths = [str(self.single(year, name)[1]) for name in names]
         label = f"rrf-{k}-" + "-".join(name.removeprefix("bi-encoder-") for name in names)
-        return made(year, "fusion-rrf", {"runs": paths, "k": k, "name": label}, self.runs)[0]
+        return made(year, "fusion-rrf", {"runs": paths, "k": k, "name": label}, self.runs)
 
-    def chosen(self, year: int, sets: Mapping[str, tuple[str, ...]]) -> tuple[Scores, str]:
+    def chosen(self, year: int, sets: Mapping[str, tuple[str, ...]]) -> tuple[tuple[Scores, Path], str]:
         """The fusion with the best nDCG' over the topics of the other years, and what it is."""
         others = [other for other in YEARS if other != year]
 
         def of_others(point: tuple[str, int]) -> float:
-            return pooled([labelled(self.fused(other, sets[point[0]], point[1]), "others") for other in others]).mean(
-                "nDCG"
-            )
+            scored = [self.fused(other, sets[point[0]], point[1])[0] for other in others]
+            return pooled([labelled(scores, "others") for scores in scored]).mean("nDCG")
 
         best = max(((label, k) for label in sets for k in KS), key=of_others)
         return self.fused(year, sets[best[0]], best[1]), f"{best[0]}, k = {best[1]}"
@@ -92,9 +93,12 @@ def main() -> None:
     for name in (BASELINE, TREE, *options.encoders, *options.more):
         rows[name] = {year: years.single(year, name)[0] for year in YEARS}
     for label, names in sets.items():
-        rows[f"RRF of {label}"] = {year: years.fused(year, names) for year in YEARS}
+        rows[f"RRF of {label}"] = {year: years.fused(year, names)[0] for year in YEARS}
     choice = {year: years.chosen(year, sets) for year in YEARS}
-    rows[CHOSEN] = {year: scores for year, (scores, _) in choice.items()}
+    rows[CHOSEN] = {year: scores for year, ((scores, _), _) in choice.items()}
+    rows[RERANKED] = {
+        year: reranked(year, 1, str(path), {}, options.runs)[0] for year, ((_, path), _) in choice.items()
+    }
     whole: dict[Any, dict[str, Scores]] = {
         year: {name: labelled(scored[year], name) for name, scored in rows.items()} for year in YEARS
     }
@@ -120,12 +124,13 @@ def main() -> None:
         n = "/".join(str(scores.n(measure)) for measure in TESTED)
         held = f"{coverage.present:,} of {coverage.pairs:,} judged pairs are in the corpus, n = {n}"
         print(f"- ARQMath-{year}: {held}; chosen on the other years: {choice[year][1]}")
-    for measure in TESTED:
-        row = found[POOLED][CHOSEN, measure]
+    last = compare(list(whole[POOLED].values()), pairs=((RERANKED, CHOSEN),), measures=TESTED, family=len(TESTED))
+    shown = [(found[POOLED][name, measure], family) for name in (CHOSEN, RERANKED) for measure in TESTED]
+    for row, of in (*shown, *((row, len(TESTED)) for row in last.rows)):
         print(
-            f"- {POOLED}, {CHOSEN} − {BASELINE}, {measure}′: {row.difference:+.4f} "
+            f"- {POOLED}, {row.a} − {row.b}, {row.measure}′: {row.difference:+.4f} "
             f"(95 % {row.ci_low:+.4f} to {row.ci_high:+.4f}), n = {row.n}, p = {row.p:.5f}, "
-            f"Bonferroni {row.p_bonferroni:.4f}, Holm {row.p_holm:.4f}"
+            f"Bonferroni {row.p_bonferroni:.4f}, Holm {row.p_holm:.4f} of {of} tests"
         )
     print(
         f"- \\* differs from {BASELINE} after Bonferroni over {family} tests ({len(rows) - 1} rows, {len(TESTED)} "
