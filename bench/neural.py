@@ -2,9 +2,10 @@
 
 Every system runs as `harness run collection=arqmath-Y-task1 corpus=mse-pages system=NAME` would run it. The fusion
 that a year reports is chosen on the other two years: of all those listed, at each of `KS`, the one with the best
-pooled nDCG'; a cross-encoder that is tuned on the other two years re-ranks it in tiers. Each row is tested against `bm25` with paired t-tests, corrected by Bonferroni and Holm for all rows,
-measures and years together, those of the pooled topics included. The floor is the mean of `SEEDS` random orders of the
-judged documents. Prints Markdown for bench/results; runs are kept below `--runs`.
+pooled nDCG'; a cross-encoder that is tuned on the other two years re-ranks it in tiers. Each row is tested against
+`bm25` with paired t-tests, corrected by Bonferroni and Holm for all rows, measures and years together, those of the
+pooled topics included. The floor is the mean of `SEEDS` random orders of the judged documents. Prints Markdown for
+bench/results; runs are kept below `--runs`.
 """
 
 from __future__ import annotations
