@@ -1,7 +1,8 @@
 """Formulas kept from a translation: placeholders in their stead, and what became of them (CrossMath, section 3).
 
 `mask` puts `QZ1`, `QZ2`, ... where formulas stand, `unmask` puts the formulas back into the translated text, letter by
-letter as they were, and counts. Without a translation between them nothing changes: `unmask(m.text, m)[0]` is the text.
+letter as they were, and counts. Without a translation between them nothing changes, with blanks around placeholders or
+without: `unmask(m.text, m)[0]` is the text.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ class Masked:
         would go on the number of its placeholder.
     numbers : of each formula's placeholder, ascending from 1; those that the text has already are left out.
     prefix : of the placeholders.
+    beside : for each formula the signs before and after it that a blank was put between; empty where none was.
     """
 
     text: str
     formulas: tuple[str, ...]
     numbers: tuple[int, ...]
     prefix: str = PREFIX
+    beside: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,12 @@ class Integrity:
         return self.kept == self.formulas and not (self.duplicated or self.reordered or self.altered or self.unknown)
 
 
-def mask(text: str, prefix: str = PREFIX) -> Masked:
+def mask(text: str, prefix: str = PREFIX, *, blanks: bool = False) -> Masked:
     """Placeholders for the formulas of a text; which these are, `harness.formulas.text.delimiters` says.
+
+    Parameters
+    ----------
+    blanks : put one between a placeholder and what it touches, so that it is a word of its own.
 
     Raises
     ------
@@ -98,8 +105,16 @@ def mask(text: str, prefix: str = PREFIX) -> Masked:
     used = {int(found[1]) for part in prose for found in _any_spelling(prefix).finditer(part)}
     free = (number for number in count(1) if number not in used)
     numbers = tuple(next(free) for _ in formulas)
-    pieces = [f"{before}{prefix}{number}" for before, number in zip(prose, numbers, strict=False)]
-    return Masked("".join([*pieces, prose[-1]]), tuple(formulas), numbers, prefix)
+    pieces = [prose[0]]
+    beside: list[tuple[str, str]] = []
+    for number, behind in zip(numbers, prose[1:], strict=True):
+        following = behind or prefix * (len(beside) + 1 < len(numbers))
+        touched = (pieces[-1][-1:], following[:1]) if blanks else ("", "")
+        before, after = ("" if sign.isspace() else sign for sign in touched)
+        made = (" " * bool(before), f"{prefix}{number}", " " * bool(after), behind)
+        pieces += [piece for piece in made if piece]
+        beside.append((before, after))
+    return Masked("".join(pieces), tuple(formulas), numbers, prefix, tuple(beside))
 
 
 def unmask(translated: str, masked: Masked) -> tuple[str, Integrity]:
@@ -113,11 +128,21 @@ def unmask(translated: str, masked: Masked) -> tuple[str, Integrity]:
     found = [(int(match[1]), _exact(match, masked.prefix)) for match in spelling.finditer(translated)]
     exact = {number for number, as_it_was in found if as_it_was}
 
-    def back(match: re.Match[str]) -> str:
+    touched = dict(zip(masked.numbers, masked.beside or [("", "")] * len(formula), strict=True))
+    pieces, at = [], 0
+    for match in spelling.finditer(translated):
         number = int(match[1])
         if number not in formula or (number in exact and not _exact(match, masked.prefix)):
-            return match[0]
-        return formula[number]
+            continue
+        before, after = touched[number]
+        start, end = match.span()
+        # A blank of ours is taken back if it parts the same signs as it did.
+        if before and start - 1 >= at and translated[max(start - 2, 0) : start] == f"{before} ":
+            start -= 1
+        if after and translated[end : end + 2] == f" {after}":
+            end += 1
+        pieces += [translated[at:start], formula[number]]
+        at = end
 
     foreign = {int(match[1]) for match in spelling.finditer(masked.text)} - formula.keys()
     ours = [(number, as_it_was) for number, as_it_was in found if number in formula]
@@ -132,7 +157,7 @@ def unmask(translated: str, masked: Masked) -> tuple[str, Integrity]:
         unrepaired=sum(number in exact and not as_it_was for number, as_it_was in ours),
         unknown=sum(number not in formula and number not in foreign for number, _ in found),
     )
-    return spelling.sub(back, translated), integrity
+    return "".join([*pieces, translated[at:]]), integrity
 
 
 @cache

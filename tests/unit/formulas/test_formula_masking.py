@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from functools import partial
 
 import pytest
@@ -157,13 +158,56 @@ def test_what_stands_in_a_formula_is_put_back_as_it_was() -> None:
     assert unmask("QZ2 QZ1", masked)[0] == r"$QZ1$ $\1 \g<0> QZ2$"
 
 
-@given(TEXTS)
-def test_masking_and_unmasking_is_the_identity(text: str) -> None:
-    masked = mask(text)
+@given(TEXTS, st.booleans())
+def test_masking_and_unmasking_is_the_identity(text: str, blanks: bool) -> None:
+    masked = mask(text, blanks=blanks)
     back, found = unmask(masked.text, masked)
     assert back == text
     assert found.intact
     assert found.formulas == len(masked.formulas) == len(set(masked.numbers))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("$a$", "QZ1"),
+        ("a $b$ c", "a QZ1 c"),
+        ("non-$b$-c, ($d$).", "non- QZ1 -c, ( QZ2 )."),
+        ("$a$$b$\\(c\\)\n$d$", "QZ1 QZ2 QZ3\nQZ4"),
+        ("QZ1$a$QZ", "QZ1 QZ2 QZ"),
+    ],
+)
+def test_placeholders_that_are_words_of_their_own(text: str, expected: str) -> None:
+    masked = mask(text, blanks=True)
+    assert masked.text == expected
+    assert unmask(expected, masked)[0] == text
+
+
+def test_a_blank_is_taken_back_between_the_same_signs_alone() -> None:
+    masked = mask("non-$b$-c ($d$)", blanks=True)
+    assert unmask("( QZ2 ) c - QZ1 not", masked)[0] == "($d$) c -$b$ not"
+
+
+@given(TEXTS, st.integers(0, 2**32))
+def test_whatever_happens_to_the_placeholders_every_formula_is_accounted_for(text: str, seed: int) -> None:
+    masked = mask(text, blanks=True)
+    rng = random.Random(seed)
+    words = [word for word in masked.text.split() for _ in range(rng.choice((0, 1, 1, 1, 2)))]
+    rng.shuffle(words)
+    shuffled = " ".join(words)
+    back, found = unmask(shuffled, masked)
+    there = Counter(words)
+    names = dict(zip((f"QZ{number}" for number in masked.numbers), masked.formulas, strict=True))
+    kept = [latex for name, latex in names.items() if there[name]]
+    assert found.kept + found.lost == found.formulas
+    if not found.altered:  # words that now stand beside each other may be read as a placeholder: `QZ` and `1`
+        assert found.kept == len(kept)
+        assert Counter(found.missing) + Counter(kept) == Counter(masked.formulas)
+        assert found.duplicated == sum(there[name] - 1 for name in names if there[name])
+    assert 0 <= found.kept - len(kept) <= found.altered
+    assert len(back) >= sum(map(len, kept))
+    for latex in kept:
+        assert latex in back
 
 
 @given(TEXTS, TEXTS)
