@@ -18,7 +18,7 @@ from harness.io.console import say
 from harness.store.cost import answered, note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
-from harness.systems.dense import ann, documents, encoder, search, texts, vectors
+from harness.systems.dense import ann, documents, encoder, search, texts, topic_vectors, vectors
 from harness.systems.dense.documents import Source
 from harness.systems.dense.engines import Encoder, Matrix, Settings
 from harness.systems.dense.maxsim import Rows
@@ -130,10 +130,11 @@ class BiEncoder:
         with phase("index"):
             parts = [self._vectors(corpus, name, source, loaded, request.workspace) for name in self.parts]
         worded = self._worded(request)
+        with phase("encoding topics"):  # whose vectors may be in the store, so that it says nothing of the search
+            asked = topic_vectors.vectors_of([text for _, text in worded], source, loaded, request.workspace)
+            self._note_cut("topics", asked.cut, len(worded), loaded)
         with phase("search"):
-            rows, cut = loaded.encoded([text for _, text in worded], "query")
-            self._note_cut("topics", int(cut.sum()), len(worded), loaded)
-            found = self._search(request, [topic for topic, _ in worded], rows, parts)
+            found = self._search(request, [topic for topic, _ in worded], asked.values, parts)
         return search.as_run(self.name, [topic.id for topic, _ in worded], found, parts[0].vectors)
 
     def _vectors(self, corpus: Corpus, part: str, source: Source, loaded: Encoder, workspace: Path) -> vectors.Made:

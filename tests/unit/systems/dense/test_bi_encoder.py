@@ -368,3 +368,22 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
     again = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stderr
     assert np.load(Path(again.stdout.strip()) / "values.npy").shape == (5000, 3)
+
+
+def test_topics_are_encoded_once(tmp_path: Path, folder: Path) -> None:
+    """A second system with the same encoder, such as a part of a fusion, finds their vectors."""
+
+    def kept() -> int:
+        return sum(found.kind == "query-vectors" for found in artefacts.artefacts())
+
+    corpus = corpus_of(tmp_path, rows())
+    first = run(corpus, tmp_path, folder)
+    assert kept() == 1
+    again = run(corpus, tmp_path / "elsewhere", folder, depth=5)
+    assert kept() == 1
+    for topic, ranked in again.to_dict().items():
+        assert ranked.items() <= first.to_dict()[topic].items()
+    for keys in ({"query": ["title"]}, {"prefixes": {"query": "w9 "}}, {"topics": Topics(TOPICS.topics[:2])}):
+        count = kept()
+        run(corpus, tmp_path, folder, **keys)
+        assert kept() == count + 1

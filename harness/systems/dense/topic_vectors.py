@@ -1,0 +1,53 @@
+"""Vectors of topics, kept like those of documents: fusions, re-rankers and sweeps ask for the same ones again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.io.files import sha256
+from harness.store import code
+from harness.systems import hardware
+from harness.systems.dense import encoder, engines, vectors
+from harness.systems.dense.documents import Source
+from harness.systems.dense.engines import Encoder
+
+
+class Queries(NamedTuple):
+    """Vectors of texts, float32, shape (texts, dimensions), and how many texts were not read to their ends."""
+
+    values: npt.NDArray[np.float32]
+    cut: int
+
+
+def vectors_of(texts: Sequence[str], source: Source, loaded: Encoder, workspace: Path) -> Queries:
+    """The vectors of topics' texts, from the store or made now.
+
+    Parameters
+    ----------
+    texts : each with a word at least.
+
+    Raises
+    ------
+    HarnessError
+        A vector is not finite, or the disk is full.
+    """
+    spec = {
+        "texts": sha256("\0".join(texts).encode("utf-8", "surrogatepass")),
+        "model": encoder.identity(source.model, source.settings),
+        "arithmetic": source.arithmetic(),
+        "tokens": source.tokens,
+        "versions": [code.of(engines.__name__), hardware.torch_version()],
+    }
+    made = vectors.made(
+        lambda: ((str(number), text) for number, text in enumerate(texts)),
+        lambda some: loaded.encoded(some, "query"),
+        spec,
+        workspace,
+        kind="query-vectors",
+    )
+    return Queries(np.asarray(made.vectors.values), made.cut)
