@@ -19,7 +19,7 @@ from harness.systems.dense import models
 ABOUT = ("title", "extra", "needs", "paper", "recipe")  # keys of a system's configuration that are no parameters
 Kind = Literal["ready", "needs", "not implemented", "blocked"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-_DENSE = "harness.systems.dense."
+_WITH_MODELS = ("harness.systems.dense.", "harness.systems.crosslingual.")
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,6 @@ class _Registered:
 class Recipe:
     """How a published run is made: the words of `harness run` beside the system, by its key `recipe`.
 
-    Attributes
-    ----------
-    keep : columns of documents that it reads, where the corpus keeps others.
-
     Raises
     ------
     HarnessError
@@ -47,7 +43,6 @@ class Recipe:
 
     collection: Words
     corpus: Words
-    keep: tuple[Words, ...] = ()
     edition: Words | None = None
     rerank: bool = False
 
@@ -64,7 +59,6 @@ class Recipe:
         ['collection=mini-task1', 'corpus=mini-answers', 'rerank=true', 'system=bm25']
         """
         words = [f"collection={self.collection}", f"corpus={self.corpus}"]
-        words += [f"corpus.keep=[{','.join(self.keep)}]"] if self.keep else []
         words += [f"edition={self.edition}"] if self.edition else []
         return [*words, *(["rerank=true"] if self.rerank else []), f"system={system}"]
 
@@ -86,9 +80,9 @@ def recipe(mapping: Mapping[str, Any], where: str = "system") -> Recipe | None:
 
 
 def parts(mapping: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
-    """A system's configuration, and those of the systems that it is made from, which it names or writes out."""
+    """A system's configuration, and those of its parts: systems that it names or writes out, a translator."""
     yield mapping
-    for key in ("system", "first", "runs"):
+    for key in ("system", "first", "runs", "translator"):
         value = mapping.get(key)
         for part in value if isinstance(value, list | tuple) else (value,):
             if isinstance(part, Mapping):
@@ -103,7 +97,7 @@ def needed_models(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
     for part in configurations:
         training = part.get("training")
         retriever = training.get("retriever") if isinstance(training, Mapping) else None
-        if str(part.get("_target_", "")).startswith(_DENSE):
+        if str(part.get("_target_", "")).startswith(_WITH_MODELS):
             found |= {name: None for name in (part.get("model"), retriever) if isinstance(name, str)}
     return list(found)
 

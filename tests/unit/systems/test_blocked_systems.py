@@ -78,7 +78,7 @@ def test_the_systems_of_the_papers_tables_are_registered() -> None:
 
 def test_there_are_systems_of_each_state() -> None:
     kinds = {name: checks.state(config.load("system", name)[0]["state"], name)[0] for name in REGISTERED}
-    assert len(kinds) == 19
+    assert len(kinds) == 15
     assert set(kinds.values()) == {"needs", "not implemented", "blocked"}
     # Only what nobody can have: commercial services, and a model that was never published.
     assert {name for name, kind in kinds.items() if kind == "blocked"} == {

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from harness.collections.corpora import load_corpus
 from harness.errors import HarnessError
 from harness.io import config
 from harness.systems.build import load_system
@@ -180,12 +181,33 @@ def test_crossmath_ranks_the_pool_alone() -> None:
     assert mapping["_target_"] == "harness.systems.rerank.RerankPool"
     inner = mapping["system"]
     assert (inner["model"], inner["parts"], inner["depth"]) == ("all-mpnet-base-v2", {"answer": ["html"]}, 1000)
-    for name in ("crossmath-bi", "crossmath-cross"):
+    for name in ("crossmath-bi", "crossmath-cross", "crossmath-nllb-bi", "crossmath-mbart-cross"):
         made = recipe(BY_NAME[name])
         assert made is not None
+        language = "eng" if name.count("-") == 1 else "spa"
         assert command(made.words(name)) == (
-            "harness run collection=crossmath-eng corpus=arqmath-posts 'corpus.keep=[html]' edition=arqmath-3 "
-            f"rerank=true system={name}"
+            f"harness run collection=crossmath-{language} corpus=arqmath-posts-html edition=arqmath-3 rerank=true "
+            f"system={name}"
+        )
+    assert "html" in load_corpus("arqmath-posts-html").keep
+
+
+@pytest.mark.parametrize("translator", ["nllb", "mbart"])
+def test_crossmath_translates_as_its_authors_did(translator: str) -> None:
+    for retriever in ("bi", "cross"):
+        mapping = BY_NAME[f"crossmath-{translator}-{retriever}"]
+        assert (mapping["system"], mapping["pipeline"], mapping["masking"]) == (
+            f"crossmath-{retriever}",
+            "authors",
+            "QZ",
+        )
+        assert mapping["translator"]["overlong"] == "cut"
+        assert (
+            mapping["translator"]["model"]
+            == {
+                "nllb": "facebook/nllb-200-distilled-600M",
+                "mbart": "facebook/mbart-large-50-many-to-many-mmt",
+            }[translator]
         )
 
 
@@ -217,9 +239,9 @@ def test_each_needs_its_models_and_the_posts_of_arqmath(here: set[str], name: st
     assert all(model in state for model in needed_models(parts(BY_NAME[name])))
     made = recipe(BY_NAME[name])
     assert made is not None
-    assert state.endswith(f" and corpus arqmath-posts: {command(made.words(name))}")
+    assert state.endswith(f" and corpus {made.corpus}: {command(made.words(name))}")
     here |= set(needed_models(parts(BY_NAME[name])))
-    assert system_state(BY_NAME[name], name)[1].startswith("needs the corpus arqmath-posts: harness run ")
+    assert system_state(BY_NAME[name], name)[1].startswith(f"needs the corpus {made.corpus}: harness run ")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,103 @@
+"""Languages of topics: their names, and the script that they are written in."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+
+from harness.data.topics import Topic
+from harness.formulas.text.delimiters import spans
+
+NAMES = {
+    "ces": "Czech",
+    "eng": "English",
+    "fas": "Persian",
+    "hin": "Hindi",
+    "hrv": "Croatian",
+    "npi": "Nepali",
+    "pes": "Persian",
+    "spa": "Spanish",
+}
+# The tags of BCP 47, which are shorter where a language has a code of two letters.
+_TAGS = {
+    "ara": "ar",
+    "bul": "bg",
+    "ces": "cs",
+    "deu": "de",
+    "eng": "en",
+    "fas": "fa",
+    "fra": "fr",
+    "heb": "he",
+    "hin": "hi",
+    "hrv": "hr",
+    "ita": "it",
+    "mar": "mr",
+    "npi": "ne",
+    "pes": "fa",
+    "pol": "pl",
+    "por": "pt",
+    "rus": "ru",
+    "slk": "sk",
+    "slv": "sl",
+    "spa": "es",
+    "ukr": "uk",
+    "urd": "ur",
+}
+RIGHT_TO_LEFT = frozenset({"ara", "fas", "heb", "pes", "urd"})
+SCRIPTS = {
+    **dict.fromkeys(("ces", "deu", "eng", "fra", "hrv", "ita", "pol", "por", "slk", "slv", "spa"), "LATIN"),
+    **dict.fromkeys(("ara", "fas", "pes", "urd"), "ARABIC"),
+    **dict.fromkeys(("hin", "mar", "npi"), "DEVANAGARI"),
+    **dict.fromkeys(("bul", "rus", "ukr"), "CYRILLIC"),
+}
+
+
+def name_of(code: str) -> str:
+    """The English name of a language, or its code.
+
+    Examples
+    --------
+    >>> name_of("pes"), name_of("xyz")
+    ('Persian', 'xyz')
+    """
+    return NAMES.get(code, code)
+
+
+def tag(code: str) -> str:
+    """The tag of a language in documents (BCP 47); its code where none is known.
+
+    Examples
+    --------
+    >>> tag("pes"), tag("mkd")
+    ('fa', 'mkd')
+    """
+    return _TAGS.get(code, code)
+
+
+def script(text: str) -> str:
+    """The script of most letters outside formulas, as Unicode names it; empty without letters.
+
+    Examples
+    --------
+    >>> script("Sea $x$ un número"), script("فرض کنید $x$"), script("$x$")
+    ('LATIN', 'ARABIC', '')
+    """
+    prose, at = [], 0
+    for start, end, *_ in spans(text):
+        prose.append(text[at:start])
+        at = end
+    letters = (sign for sign in "".join([*prose, text[at:]]) if sign.isalpha())
+    counted = Counter(unicodedata.name(sign, " ").split(" ")[0] for sign in letters)
+    return max(counted, key=lambda name: (counted[name], name)) if counted else ""
+
+
+def suspicious(topics: Iterable[Topic]) -> list[str]:
+    """Topics that are written in another script than their language, by their ids."""
+    return [
+        topic.id
+        for topic in topics
+        if (expected := SCRIPTS.get(topic.language))
+        and (found := script(f"{topic.title} {topic.body}"))
+        and found != expected
+    ]

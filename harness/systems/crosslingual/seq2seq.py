@@ -1,0 +1,291 @@
+"""Translators of PyTorch: NLLB-200 and mBART-50, by transformers.
+
+No text is cut unless a configuration asks for it: what is longer than a model reads, or becomes longer than it writes,
+is taken apart at blanks. Texts are sorted by their numbers of word pieces, so that little is padded; a translation does
+not depend on what else is translated with it, up to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+from harness.errors import HarnessError
+from harness.io import checks
+from harness.io.console import progress, say
+from harness.systems import hardware
+from harness.systems.crosslingual import checkpoint, languages
+from harness.systems.crosslingual.sentences import halves
+from harness.systems.dense import encoder, models
+
+TOKENS = {"cpu": 2048, "cuda": 1 << 14}  # of a batch, padding and beams included
+_LIBRARIES = ("transformers", "tokenizers", "sentencepiece")
+Positive = Annotated[int, partial(checks.whole, low=1)]
+Natural = Annotated[int, checks.whole]
+
+
+@dataclass(frozen=True)
+class Seq2Seq:
+    """A translator: an encoder and a decoder, of which one model writes all its languages.
+
+    Attributes
+    ----------
+    model : see `harness.systems.dense.models.find`.
+    beams : of the search for a translation; 1 takes the likeliest word piece each time.
+    length : word pieces that are written at most, the two marks of begin and language included.
+    overlong : a text that is longer than the model reads or `length`, or whose translation is longer than `length`:
+        taken `apart` at the blank nearest to its middle, or `cut` as transformers does it. What is cut is told.
+    precision : of weights and arithmetic.
+    device : `auto` takes a GPU if there is one.
+    batch, tokens : the most texts, and word pieces of them times `beams`, that go through the model at one time;
+        0 leaves `tokens` to the device.
+    """
+
+    model: str
+    beams: Positive = 1
+    length: Annotated[int, partial(checks.whole, low=8)] = 1000
+    overlong: Literal["apart", "cut"] = "apart"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    batch: Positive = 64
+    tokens: Natural = 0
+
+    kind: ClassVar[str]  # what transformers calls the architecture
+    codes: ClassVar[Mapping[str, str]]
+    related: ClassVar[Mapping[str, str]] = {}
+    whole: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """The last part of the model's name, or of its folder."""
+        return Path(self.model.partition("@")[0]).name
+
+    @property
+    def languages(self) -> Mapping[str, str]:
+        """ISO 639-3 code -> the model's own, of the languages that it reads."""
+        return {**self.codes, **self.related}
+
+    def missing(self) -> list[str]:
+        """What it lacks on this machine, a line each with the command that brings it; reads no big file."""
+        lines = checkpoint.missing()
+        if lacking := models.missing(self.model):
+            return lines + lacking
+        folder = Path(self.model).expanduser()
+        return lines + (checkpoint.no_sentencepiece(folder) if folder.is_dir() else [])
+
+    def identity(self, source: str = "", target: str = "") -> Mapping[str, Any]:
+        """What decides its translations besides texts, languages and our code: model and programs by content."""
+        device = hardware.device(self.device)
+        return {
+            **models.find(self.model).identity,
+            "kind": self.kind,
+            "beams": self.beams,
+            "length": self.length,
+            "overlong": self.overlong,
+            "related": dict(self.related),
+            "arithmetic": hardware.arithmetic(device, self.precision == "bfloat16"),
+            "versions": {"torch": hardware.torch_version(), **{name: _version(name) for name in _LIBRARIES}},
+        }
+
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of its translations must know."""
+        if not self.related:
+            return ()
+        pairs = ", ".join(f"{language} as {code}" for language, code in sorted(self.related.items()))
+        return (f"{self.name} reads languages that it does not have as related ones: {pairs}.",)
+
+    def translate(self, texts: Sequence[str], source: str, target: str) -> list[str]:
+        """The translations, one for one and in order; languages by their ISO 639-3 codes.
+
+        Raises
+        ------
+        HarnessError
+            The model lacks a language, is not here, is damaged or another kind of model, or memory is not enough.
+        """
+        reads = languages.code(source, self.languages, self.name)
+        writes = languages.code(target, self.codes, self.name, "writes")
+        different = [text for text in dict.fromkeys(texts) if text.strip()]
+        if not different:
+            return list(texts)
+        if lines := self.missing():
+            raise HarnessError(lines[0])
+        found = models.find(self.model)
+        content = str(sorted(found.identity.items()))
+        read = checkpoint.reader(found.folder, content, self.kind, found.name)
+        if self.length > read.positions:
+            raise HarnessError(
+                f"key 'length' is {self.length}, and model {found.name} writes {read.positions} word pieces at most"
+            )
+        begin, only = read.number(writes), read.only
+        if only is not None and only != begin:
+            raise HarnessError(
+                f"model {found.name} writes {read.tokenizer.convert_ids_to_tokens(only)} alone, and {target!r} is "
+                f"{writes}; take a model that writes many languages, such as mbart-large-50-many-to-many-mmt"
+            )
+        read.number(reads)
+        read.tokenizer.src_lang = reads
+        device = hardware.device(self.device)
+        weights = checkpoint.weights(found.folder, content, found.name, self.precision, device)
+        with progress(f"translating {source} to {target} with {self.name}", len(different)) as told:
+            made = _Run(self, read, weights, begin, device).all(different, told)
+        return [made.get(text, text) for text in texts]
+
+
+@dataclass(frozen=True)
+class Nllb(Seq2Seq):
+    """NLLB-200: the distilled model of 600M parameters, which CrossMath took, those of 1.3B and 3.3B, and their kin.
+
+    As there, `length` is 1000, and there is no search with beams, as the model's own files say.
+
+    Examples
+    --------
+    >>> Nllb().translate(["Sea QZ1 un primo."], "spa", "eng")  # doctest: +SKIP
+    ['Let QZ1 be a prime.']
+    """
+
+    model: str = "facebook/nllb-200-distilled-600M"
+
+    kind: ClassVar[str] = "m2m_100"
+    codes: ClassVar[Mapping[str, str]] = languages.NLLB
+
+
+@dataclass(frozen=True)
+class MBart(Seq2Seq):
+    """mBART-50 after training on translation: many to many, which CrossMath took, or many to English.
+
+    As there, five beams and a `length` of 200, as the model's own files say, and Catalan, Kannada, Panjabi and Slovak,
+    which it lacks, are read as related languages.
+    """
+
+    model: str = "facebook/mbart-large-50-many-to-many-mmt"
+    beams: Positive = 5
+    length: Annotated[int, partial(checks.whole, low=8)] = 200
+
+    kind: ClassVar[str] = "mbart"
+    codes: ClassVar[Mapping[str, str]] = languages.MBART
+    related: ClassVar[Mapping[str, str]] = languages.RELATED
+    # What it is known to write where a masked sentence means nothing to it.
+    hallucination: ClassVar[str] = "he Committee recommends that the State party"
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+# ---- translating ------------------------------------------------------------------------------------------------
+
+
+class _Written(NamedTuple):
+    """A translation, and whether it was as long as one may be, so that its end may be missing."""
+
+    text: str
+    full: bool
+
+
+class _Run:
+    """One loaded model, one direction."""
+
+    def __init__(self, settings: Seq2Seq, read: checkpoint.Reader, model: Any, begin: int, device: str) -> None:  # noqa: ANN401
+        self.settings, self.read, self.model, self.begin, self.device = settings, read, model, begin, device
+        self.most = read.positions if settings.overlong == "cut" else min(read.positions, settings.length)
+
+    def all(self, texts: Sequence[str], told: Any) -> dict[str, str]:  # noqa: ANN401
+        """Each of different texts, none of them blank, with its translation."""
+        done: dict[str, str] = {}
+        apart: dict[str, tuple[str, str, str]] = {}
+        lines: dict[str, int] = {}
+        asked, pending = set(texts), list(texts)
+        while pending:
+            rows, long = self._rows(pending), []
+            for text, row in list(rows.items()):
+                if len(row) <= self.most:
+                    continue
+                if self.settings.overlong == "cut":
+                    rows[text] = [*row[: self.most - 1], row[-1]]
+                    _count(lines, f"longer than the {self.most} word pieces that it reads, and cut")
+                    continue
+                del rows[text]
+                told.add(text in asked)
+                if split := halves(text):
+                    apart[text] = split
+                    long += [split[0], split[2]]
+                else:
+                    done[text] = text
+                    _count(lines, f"of more than {self.most} word pieces without a blank, and left untranslated")
+            for text, written in self._written(rows):
+                told.add(text in asked)
+                if written.full and self._worth_parting(rows[text]) and (split := halves(text)):
+                    apart[text] = split
+                    long += [split[0], split[2]]
+                    continue
+                done[text] = written.text
+                if written.full:
+                    _count(lines, f"with a translation that does not end within {self.settings.length} word pieces")
+            pending = [text for text in dict.fromkeys(long) if text.strip() and text not in done and text not in apart]
+        for line, count in lines.items():
+            say(f"translator {self.settings.name}: {count} text{'s' * (count > 1)} {line}")
+
+        def joined(text: str) -> str:
+            if text not in apart:
+                return done.get(text, text)
+            before, blank, after = apart[text]
+            return joined(before) + blank + joined(after)
+
+        return {text: joined(text) for text in texts}
+
+    def _worth_parting(self, row: Sequence[int]) -> bool:
+        """Whether a text with a translation that did not end may be too long; of a short one, that is a repetition."""
+        return self.settings.overlong == "apart" and 4 * len(row) >= self.settings.length
+
+    def _rows(self, texts: Sequence[str]) -> dict[str, list[int]]:
+        """The word pieces of texts, with the marks of language and end."""
+        ids = self.read.tokenizer([encoder.utf8(text) for text in texts], truncation=False, padding=False)["input_ids"]
+        return dict(zip(texts, ids, strict=True))
+
+    def _written(self, rows: Mapping[str, list[int]]) -> Iterator[tuple[str, _Written]]:
+        """Texts with their translations, the longest first."""
+        import torch
+
+        most = (self.settings.tokens or TOKENS[self.device]) // self.settings.beams
+        order = sorted(rows, key=lambda text: -len(rows[text]))
+        while order:
+            size = max(1, min(self.settings.batch, most // len(rows[order[0]])))
+            part, order = order[:size], order[size:]
+            try:
+                with torch.inference_mode():
+                    ids = self._generated([rows[text] for text in part])
+            except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+                if not isinstance(error, torch.OutOfMemoryError | MemoryError) and "allocate memory" not in str(error):
+                    raise
+                raise HarnessError(
+                    f"model {self.read.name}: {len(part)} texts of {len(rows[part[0]])} word pieces with "
+                    f"{self.settings.beams} beams do not fit into the memory of the device {self.device}; lower the "
+                    "key 'tokens'"
+                ) from None
+            # By number: a tokenizer that was read from sentencepiece's file does not know that languages are special.
+            marks, pad = self.read.marks(self.settings.codes.values()), self.read.tokenizer.pad_token_id
+            words = [[number for number in row if number not in marks] for row in ids.tolist()]
+            translations = self.read.tokenizer.batch_decode(words, skip_special_tokens=True)
+            for text, translation, row in zip(part, translations, ids.tolist(), strict=True):
+                yield text, _Written(translation, sum(number != pad for number in row) >= self.settings.length)
+
+    def _generated(self, rows: list[list[int]]) -> Any:  # noqa: ANN401
+        features = self.read.tokenizer.pad({"input_ids": rows}, padding_side="right", return_tensors="pt")
+        return self.model.generate(
+            **features.to(self.device),
+            forced_bos_token_id=self.begin,
+            num_beams=self.settings.beams,
+            max_length=self.settings.length,
+            do_sample=False,
+        ).cpu()
+
+
+def _count(lines: dict[str, int], line: str) -> None:
+    lines[line] = lines.get(line, 0) + 1

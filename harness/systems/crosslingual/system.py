@@ -1,0 +1,178 @@
+"""Cross-lingual retrieval: topics into the language of the documents, then any system of the harness.
+
+Source: Gore et al., "CrossMath: Towards Cross-lingual Math Information Retrieval" (ICTIR 2024), section 3.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, is_dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Run
+from harness.errors import HarnessError, suggestion
+from harness.formulas.text.masking import PREFIX, mask
+from harness.io import checks
+from harness.store import cost
+from harness.systems.base import MARK, Request
+from harness.systems.build import Built
+from harness.systems.crosslingual import pipeline, translations
+from harness.systems.crosslingual.controls import Control, FormulasOnly, Human, Identity
+from harness.systems.crosslingual.translations import TranslatedTopic
+from harness.systems.crosslingual.translators import Translator
+from harness.systems.rerank import another, reads_of
+
+COUNTS = ("formulas", "kept", "lost", "duplicated", "moved", "altered", "appended", "sentences", "untranslated")
+
+
+@dataclass(frozen=True)
+class CrossLingual:
+    """A system that is asked in another language than its documents have.
+
+    It is asked for title and body. Tags are left out, of the controls as well: they are English in all of CrossMath's
+    languages, and would tell the retriever what no translator did.
+
+    Parameters
+    ----------
+    translator : the configuration of a translator or of a control: its class (`_target_`) and that one's keys.
+    system : the retriever: the name of a system in `conf/system/`, or the configuration of one.
+    masking : prefix of the placeholders that stand for formulas while their text is translated; None: none do.
+    pipeline : `ours`, or `authors`: CrossMath's own, with its faults.
+    target : language of the documents, by its ISO 639-3 code.
+    name : of the run.
+
+    Raises
+    ------
+    HarnessError
+        A key is wrong; the line names it.
+    """
+
+    translator: Mapping[str, Any]
+    system: str | Mapping[str, Any]
+    masking: str | None = None
+    pipeline: str = "ours"
+    target: str = "eng"
+    name: str = "cross-lingual"
+
+    def __post_init__(self) -> None:
+        checks.choice("pipeline", self.pipeline, pipeline.PIPELINES)
+        if self.masking is not None:
+            if not isinstance(self.masking, str):
+                expected = f"expected capital letters such as {PREFIX}, or null"
+                raise HarnessError(f"key 'masking' is {self.masking!r}, {expected}")
+            mask("", self.masking)
+        self.made, self._system  # noqa: B018  (faults in them are found at once)
+
+    @cached_property
+    def made(self) -> Translator | Control:
+        """The translator, or the control in its place."""
+        return built(self.translator)
+
+    def reads(self) -> dict[str, Any]:
+        """What decides the topics' other texts, and what the retriever reads."""
+        return {"translator": dict(self.made.identity())} | reads_of(self.system, self._system)
+
+    def trains_without(self) -> frozenset[str] | None:
+        """What the retriever says."""
+        return self._system.trains_without()
+
+    def notes(self) -> tuple[str, ...]:
+        """How topics are translated, and what the retriever says."""
+        more = self.made.notes() if isinstance(self.made, Translator) else ()
+        return (self._said(), *more, *self._system.notes())
+
+    def _said(self) -> str:
+        match self.made:
+            case Human():
+                return "The topics are a person's, in the language of the documents."
+            case Identity():
+                return "The topics are not translated."
+            case FormulasOnly():
+                return "Only the formulas of the topics are searched for, no word."
+            case Control():
+                return f"The topics are those of {self.made.name}."
+        how = "as they are" if self.masking is None else f"masked ({self.masking})"
+        whose = ", in the way of CrossMath's authors" if self.pipeline == "authors" else ""
+        return f"Topics are translated by {self.made.name}, their formulas {how}{whose}."
+
+    def translated(self, topics: Iterable[Topic], workspace: Path) -> dict[str, TranslatedTopic]:
+        """What becomes of topics, by their ids: from the store, or translated now.
+
+        Raises
+        ------
+        HarnessError
+            As the translator's.
+        """
+        made = self.made
+        if isinstance(made, Control):
+            return translations.of_control(topics, made)
+        return translations.translated(topics, made, self.target, workspace, masking=self.masking, how=self.pipeline)
+
+    def __call__(self, request: Request) -> Run:
+        """Translate the topics, and let the retriever rank for them.
+
+        Raises
+        ------
+        HarnessError
+            As the translator's and the retriever's.
+        """
+        with cost.phase("translation"):
+            found = self.translated(request.topics, request.workspace)
+        totals = {count: sum(topic.total(count) for topic in found.values()) for count in COUNTS}
+        cost.note(f"{self.name}: translation", {"topics": len(found), **totals})
+        topics = Topics(tuple(self._topic(topic, found[topic.id]) for topic in request.topics))
+        run = self._system(replace(request, topics=topics))
+        return replace(run, name=self.name + MARK * run.name.endswith(MARK))
+
+    def _topic(self, topic: Topic, found: TranslatedTopic) -> Topic:
+        language = topic.language if isinstance(self.made, Identity) else self.target
+        # Tags are words of the documents' language, whichever the topic's is: a query is title and body (section 4).
+        return replace(topic, title=found.title.restored, body=found.body.restored, tags=(), language=language)
+
+    @cached_property
+    def _system(self) -> Built:
+        return another("system", self.system)
+
+
+def built(mapping: object) -> Translator | Control:
+    """The translator or control that a configuration's key `translator` describes.
+
+    Raises
+    ------
+    HarnessError
+        It is none; its class is not there, or its keys are wrong.
+
+    Examples
+    --------
+    >>> built({"_target_": "harness.systems.crosslingual.controls.Identity"}).name
+    'identity'
+    """
+    where = "key 'translator'"
+    if not isinstance(mapping, Mapping) or not isinstance(mapping.get("_target_"), str):
+        raise HarnessError(f"{where} is {mapping!r}, expected the class of a translator (_target_) and its keys")
+    module, _, name = mapping["_target_"].rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name, None) if module else None
+    except (ImportError, TypeError, ValueError) as error:
+        raise HarnessError(f"{where}: {mapping['_target_']} cannot be loaded: {error}") from None
+    if not isinstance(found, type) or not is_dataclass(found):
+        known = (
+            "apertium.Apertium",
+            "controls.FormulasOnly",
+            "controls.Human",
+            "controls.Identity",
+            "seq2seq.MBart",
+            "seq2seq.Nllb",
+        )
+        raise HarnessError(
+            f"{where}: key '_target_': {mapping['_target_']} is no class of a translator; "
+            f"{suggestion(mapping['_target_'], [f'{__package__}.{one}' for one in known])}"
+        )
+    made: object = checks.typed(found, {key: value for key, value in mapping.items() if key != "_target_"}, where)
+    if not isinstance(made, Translator | Control):
+        raise HarnessError(f"{where}: key '_target_': {mapping['_target_']} is no translator and no control")
+    return made

@@ -1,0 +1,115 @@
+"""Tiny random translation models of the real classes, saved as transformers saves them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+WORDS = 60
+POSITIONS = 64
+MBART_CODES = ("cs_CZ", "en_XX", "es_XX", "fa_IR", "hi_IN", "hr_HR", "ne_NP")
+
+
+def word(number: int) -> str:
+    return f"w{number}"
+
+
+def save(
+    folder: Path, kind: str, *, seed: int = 7, only: str | None = None, generation: dict[str, Any] | None = None
+) -> Path:
+    """A model of 2 + 2 layers and 32 dimensions for the words w0 to w59, a word piece each; others are unknown.
+
+    Parameters
+    ----------
+    kind : `nllb` or `mbart`.
+    only : the language that its files force, as those of mBART-50's many-to-one do.
+    generation : what its generation_config.json says besides.
+    """
+    import torch
+    from transformers import M2M100Config, M2M100ForConditionalGeneration, MBartConfig, MBartForConditionalGeneration
+
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer = nllb_tokenizer() if kind == "nllb" else mbart_tokenizer()
+    config: Any = M2M100Config if kind == "nllb" else MBartConfig
+    make: Any = M2M100ForConditionalGeneration if kind == "nllb" else MBartForConditionalGeneration
+    shape = {f"{part}_{key}": size for part in ("encoder", "decoder") for key, size in _SIZES.items()}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = make(
+            config(
+                vocab_size=len(tokenizer),
+                d_model=32,
+                max_position_embeddings=POSITIONS,
+                decoder_start_token_id=2,
+                init_std=0.6,
+                scale_embedding=True,
+                **shape,
+            )
+        )
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    if only:
+        edit(folder / "config.json", forced_bos_token_id=tokenizer.convert_tokens_to_ids(only))
+    edit(folder / "generation_config.json", **(generation or {}))
+    return folder
+
+
+_SIZES = {"layers": 2, "attention_heads": 4, "ffn_dim": 64}
+
+
+def edit(path: Path, **keys: object) -> None:
+    """Change keys of a JSON file."""
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **keys}), encoding="utf-8")
+
+
+def nllb_tokenizer() -> Any:  # noqa: ANN401
+    """The real class, with a vocabulary that has no merges but those of the words."""
+    from transformers import NllbTokenizer
+
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁", "w", *"0123456789", "▁w"]
+    merges = [("▁", "w")]
+    for number in range(WORDS):
+        before = "▁w"
+        for digit in str(number):
+            if before + digit not in pieces:
+                pieces.append(before + digit)
+                merges.append((before, digit))
+            before += digit
+    make: Any = NllbTokenizer
+    return make(vocab={piece: at for at, piece in enumerate(pieces)}, merges=merges)
+
+
+def mbart_tokenizer() -> Any:  # noqa: ANN401
+    from transformers import MBart50Tokenizer
+
+    # As a sentencepiece model has them: three marks, then the pieces with their logarithmic probabilities.
+    pieces = [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), ("▁", -9.0)]
+    make: Any = MBart50Tokenizer
+    return make(vocab=[*pieces, *((f"▁{word(number)}", -1.0 - number / 100) for number in range(WORDS))])
+
+
+def save_with_sentencepiece(folder: Path) -> Path:
+    """A tiny mBART-50 with the files of the published ones: sentencepiece's model and no tokenizer.json."""
+    import sentencepiece
+    import torch
+    from transformers import MBartConfig, MBartForConditionalGeneration
+
+    folder.mkdir(parents=True)
+    words = ["sea", "primo", "número", "QZ1", "QZ2", "par", "es", "un"]
+    lines = (" ".join(words[number % 8 :] + words[: number % 5]) for number in range(200))
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=lines, model_prefix=str(folder / "made"), vocab_size=24, minloglevel=2
+    )
+    (folder / "made.model").rename(folder / "sentencepiece.bpe.model")
+    (folder / "made.vocab").unlink()
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "MBart50Tokenizer"}))
+    shape = {f"{part}_{key}": size for part in ("encoder", "decoder") for key, size in _SIZES.items()}
+    make: Any = MBartConfig
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        # sentencepiece's pieces and one more, 52 languages, a mask.
+        config = make(vocab_size=24 + 1 + 52 + 1, d_model=32, init_std=0.6, decoder_start_token_id=2, **shape)
+        model: Any = MBartForConditionalGeneration(config)
+    model.save_pretrained(folder)
+    return folder

@@ -1,0 +1,333 @@
+"""Topics in another language: what the retriever is asked, what is kept, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from process_tools import same_paths
+
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Run
+from harness.errors import HarnessError
+from harness.io.console import hide_progress
+from harness.store import code
+from harness.store.cost import measuring
+from harness.systems import states
+from harness.systems.base import Request
+from harness.systems.build import build_system, load_system
+from harness.systems.crosslingual import system as crosslingual
+from harness.systems.crosslingual import translations
+from harness.systems.crosslingual.system import CrossLingual
+from harness.systems.crosslingual.translators import Passage
+
+WORDS = {"Sea": "Let", "primo.": "prime.", "un": "a", "y": "and", "pierde": "lose"}
+CONTROLS = "harness.systems.crosslingual.controls."
+TOPICS = Topics(
+    (
+        Topic("T1", "Sea $p$ un primo.", "Sea $p$ y $q$.", language="spa"),
+        Topic("T2", "un primo.", "", language="spa"),
+    )
+)
+
+
+def dictionary(**keys: Any) -> dict[str, Any]:  # noqa: ANN401
+    return {"_target_": "spoken.Dictionary", "words": WORDS, **keys}
+
+
+class Asked:
+    """A system that keeps what it is asked."""
+
+    name = "asked"
+
+    def __init__(self) -> None:
+        self.topics: list[Topic] = []
+
+    def __call__(self, request: Request) -> Run:
+        self.topics = list(request.topics)
+        return Run.from_dict("asked", {topic.id: {"d1": 1.0} for topic in request.topics})
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Topic]]:
+    """A function that gives the topics that the retriever of a cross-lingual system is asked."""
+    heard = Asked()
+    monkeypatch.setattr("harness.systems.baselines.Overlap", lambda **_: heard)
+
+    def ask(topics: Topics, translator: Mapping[str, Any], workspace: Path, **keys: Any) -> list[Topic]:  # noqa: ANN401
+        made = CrossLingual(translator, {"_target_": "harness.systems.baselines.Overlap"}, **{"masking": "QZ", **keys})
+        run = made(Request(topics, None, workspace))
+        assert run.name == "cross-lingual"
+        return heard.topics
+
+    return ask
+
+
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def texts(topics: list[Topic]) -> list[tuple[str, str, str]]:
+    return [(topic.title, topic.body, topic.language) for topic in topics]
+
+
+def test_the_retriever_is_asked_in_the_language_of_the_documents(asked: Callable[..., Any], tmp_path: Path) -> None:
+    found = asked(TOPICS, dictionary(), tmp_path)
+    assert texts(found) == [("Let $p$ a prime.", "Let $p$ and $q$.", "eng"), ("a prime.", "", "eng")]
+
+
+@pytest.mark.parametrize(
+    ("control", "expected"),
+    [
+        ({"_target_": f"{CONTROLS}Identity"}, ("Sea $p$ un primo.", "Sea $p$ y $q$.", "spa")),
+        ({"_target_": f"{CONTROLS}FormulasOnly"}, ("$p$", "$p$ $q$", "eng")),
+    ],
+)
+def test_controls(
+    asked: Callable[..., Any], tmp_path: Path, control: dict[str, Any], expected: tuple[str, str, str]
+) -> None:
+    assert texts(asked(TOPICS, control, tmp_path))[0] == expected
+
+
+def test_topics_come_without_tags(asked: Callable[..., Any], tmp_path: Path) -> None:
+    """They are English in every language of CrossMath."""
+    tagged = Topics((Topic("M.1", "Sea $p$", tags=("number-theory",), language="spa"),))
+    human = {"_target_": f"{CONTROLS}Human", "collection": "mini-task1"}
+    controls = [{"_target_": f"{CONTROLS}{name}"} for name in ("FormulasOnly", "Identity")]
+    for translator in (dictionary(), human, *controls):
+        assert [topic.tags for topic in asked(tagged, translator, tmp_path)] == [()]
+
+
+def test_a_person_s_topics_are_those_of_the_same_ids(asked: Callable[..., Any], tmp_path: Path) -> None:
+    english = load_collection("mini-task1").topics().by_id()
+    spanish = Topics(tuple(Topic(name, "algo", language="spa") for name in ("M.2", "M.1")))
+    human = {"_target_": f"{CONTROLS}Human", "collection": "mini-task1"}
+    found = asked(spanish, human, tmp_path)
+    assert [(topic.id, topic.title, topic.body) for topic in found] == [
+        (name, english[name].title, english[name].body) for name in ("M.2", "M.1")
+    ]
+    strange = Topics((Topic("X.1", "algo", language="spa"),))
+    assert message(lambda: asked(strange, human, tmp_path)) == (
+        "key 'translator.collection': mini-task1 has no topic 'X.1'"
+    )
+
+
+def test_topics_of_the_target_language_stay_as_they_are(asked: Callable[..., Any], tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    english = Topics((Topic("T0", "Sea un primo.", language="eng"), *TOPICS))
+    found = asked(english, dictionary(log=str(log)), tmp_path)
+    assert texts(found)[0] == ("Sea un primo.", "", "eng")
+    assert "'Sea un primo.'" not in log.read_text(encoding="utf-8")
+
+
+def test_a_second_retriever_costs_no_second_translation(asked: Callable[..., Any], tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    first = asked(TOPICS, dictionary(log=str(log)), tmp_path / "one")
+    once = log.read_text(encoding="utf-8")
+    assert asked(TOPICS, dictionary(log=str(log)), tmp_path / "two", name="cross-lingual") == first
+    assert log.read_text(encoding="utf-8") == once
+    for keys in ({"masking": "XY"}, {"masking": None}, {"pipeline": "authors"}):  # these are other translations
+        asked(TOPICS, dictionary(log=str(log)), tmp_path, **keys)
+        assert log.read_text(encoding="utf-8") != once
+        once = log.read_text(encoding="utf-8")
+    changed = {"_target_": "spoken.Dictionary", "words": WORDS | {"un": "one"}, "log": str(log)}
+    assert texts(asked(TOPICS, changed, tmp_path))[1][0] == "one prime."
+
+
+def test_what_became_of_formulas_is_noted(tmp_path: Path) -> None:
+    words = WORDS | {"QZ2": "QZ1"}  # loses the second formula of a text, and doubles the first
+    made = CrossLingual(dictionary() | {"words": words}, "overlap", "QZ")
+    with measuring() as meter:
+        made(Request(TOPICS, load_corpus("mini-answers"), tmp_path))
+    assert meter.notes["cross-lingual: translation"] == {
+        "topics": 2,
+        "formulas": 3,
+        "kept": 2,
+        "lost": 1,
+        "duplicated": 1,
+        "moved": 0,
+        "altered": 0,
+        "appended": 1,
+        "sentences": 3,
+        "untranslated": 0,
+    }
+    found = made.translated(TOPICS, tmp_path)["T1"]
+    assert found.body == Passage(
+        "Sea $p$ y $q$.", "Sea QZ1 y QZ2 .", "Let QZ1 and QZ1 .", "Let $p$ and $p$ . $q$", 2, 1, 1, 0, 0, 1, 1, 0
+    )
+    assert (found.total("formulas"), found.total("lost")) == (3, 1)
+
+
+def test_what_is_said_of_its_numbers() -> None:
+    said = CrossLingual(dictionary(), "overlap", "QZ").notes()
+    assert said[:2] == (
+        "Topics are translated by dictionary, their formulas masked (QZ).",
+        "A dictionary of a test.",
+    )
+    theirs = CrossLingual(dictionary(), "overlap", pipeline="authors").notes()[0]
+    assert (
+        theirs == "Topics are translated by dictionary, their formulas as they are, in the way of CrossMath's authors."
+    )
+    assert CrossLingual({"_target_": f"{CONTROLS}FormulasOnly"}, "overlap").notes()[0].startswith("Only the formulas")
+
+
+def test_runs_are_made_anew_when_what_translates_changes() -> None:
+    one = CrossLingual(dictionary(), "overlap").reads()
+    assert one == CrossLingual(dictionary(log="elsewhere"), "overlap").reads()
+    assert one != CrossLingual(dictionary() | {"words": {"a": "b"}}, "overlap").reads()
+    assert one != CrossLingual(dictionary(), "shuffle").reads()
+
+
+def test_translations_do_not_depend_on_how_collections_are_read() -> None:
+    """Their key holds the code that decides them: hours of work are not lost with every change of a reader."""
+    files, _ = code.depends([translations.__name__])
+    assert "harness harness.formulas.text.masking" in files
+    assert not [name for name in files if name.startswith("harness harness.collections")]
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from harness.data.topics import Topic, Topics
+from harness.systems.crosslingual import translations
+from spoken import Dictionary
+topics = [Topic(f"T{n}", f"Sea {n} un primo. $x_{n}$", f"y {n} $y$", language="spa") for n in range(120)]
+spoken = Dictionary({"Sea": "Let"}, whole=False, log=sys.argv[2], pause=0.02)
+found = translations.translated(topics, spoken, "eng", Path(sys.argv[1]), masking="QZ")
+print(len(found))
+"""
+
+
+def test_killed_while_translating_no_topic_is_translated_twice(tmp_path: Path) -> None:
+    def start(name: str) -> subprocess.Popen[str]:
+        environment = same_paths() | {"HARNESS_CACHE": str(tmp_path / f"cache-{name}")}
+        command = [sys.executable, "-c", PROGRAM, str(tmp_path / f"work-{name}"), str(tmp_path / f"log-{name}")]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def batches(name: str) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in tmp_path.glob(f"work-{name}/*/batch-*.json")}
+
+    def asked() -> Counter[str]:
+        """How often each title was given to the translator by what is in finished batches, and is not asked again."""
+        done = [json.loads(line) for content in batches("killed").values() for line in json.loads(content)["lines"]]
+        wanted = {repr(topic["title"]["sent"].removesuffix(" QZ1")) for topic in done}
+        log = (tmp_path / "log-killed").read_text(encoding="utf-8").splitlines()
+        return Counter(line for line in log if line in wanted)
+
+    rng = np.random.default_rng(int(time.time()))
+    finished: list[tuple[dict[str, bytes], Counter[str]]] = []
+    for _ in range(3):
+        process = start("killed")
+        before = len(batches("killed"))
+        while process.poll() is None and len(batches("killed")) < before + 2:
+            time.sleep(0.005)
+        time.sleep(float(rng.random()) * 0.03)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        finished.append((batches("killed"), asked()))
+    made = {}
+    for name in ("killed", "whole"):
+        assert start(name).communicate()[0] == "120\n"
+        (folder,) = (path for path in (tmp_path / f"cache-{name}/store/translation").iterdir() if path.is_dir())
+        made[name] = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert made["killed"] == made["whole"]
+    log = Counter((tmp_path / "log-killed").read_text(encoding="utf-8").splitlines())
+    for kept, times in finished:
+        assert len(times) == sum(len(json.loads(content)["lines"]) for content in kept.values())
+        assert times == Counter({line: log[line] for line in times})
+    assert len(finished[0][1]) >= 16
+
+
+def test_a_damaged_batch_is_translated_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hide_progress()
+    made = CrossLingual(dictionary(crash="pierde", whole=False), "overlap")
+    many = Topics(tuple(Topic(f"T{n}", f"Sea {n}", language="spa") for n in range(10)))
+    broken = Topics((*many, Topic("T10", "pierde", language="spa")))
+    assert message(lambda: made.translated(broken, tmp_path)) == "translator dictionary: crashed at 'pierde'"
+    (kept,) = tmp_path.glob("*/batch-*.json")
+    kept.write_text(kept.read_text(encoding="utf-8").replace("Let 3", "Let 4"), encoding="utf-8")
+    whole = CrossLingual(dictionary(whole=False), "overlap").translated(broken, tmp_path)
+    assert whole["T3"].title.restored == "Let 3"
+    assert f"{kept}: damaged; translating its topics anew" in capsys.readouterr().err
+
+
+def test_a_language_without_a_code(asked: Callable[..., Any], tmp_path: Path) -> None:
+    klingon = Topics((Topic("T1", "nuqneH", language="tlh"),))
+    assert message(lambda: asked(klingon, dictionary(), tmp_path)) == (
+        "translator dictionary: no code for language 'tlh'; it reads spa, hrv, pes"
+    )
+
+
+def test_a_translator_that_gives_fewer_texts(asked: Callable[..., Any], tmp_path: Path) -> None:
+    assert message(lambda: asked(TOPICS, dictionary(fewer=1), tmp_path)) == (
+        "translator dictionary: gave 2 translations of 3 texts"
+    )
+
+
+def test_topics_in_another_script_than_their_language_s(
+    asked: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    persian = Topics((Topic("T1", "عدد $p$", language="spa"), Topic("T2", "$p$", language="spa"), *TOPICS))
+    asked(Topics(persian.topics[:3]), dictionary(), tmp_path)
+    assert "1 topics are said to be in Spanish, and are in another script, such as T1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"pipeline": "mine"}, "key 'pipeline' is 'mine'; known: authors, ours"),
+        ({"masking": "qz"}, "prefix of placeholders is 'qz', expected capital letters A to Z such as 'QZ'"),
+        ({"masking": 3}, "key 'masking' is 3, expected capital letters such as QZ, or null"),
+        ({"system": "bm52"}, "system 'bm52' is unknown; did you mean 'bm25'?"),
+        (
+            {"translator": "nllb"},
+            "key 'translator' is 'nllb', expected the class of a translator (_target_) and its keys",
+        ),
+        (
+            {"translator": {"_target_": "harness.systems.crosslingual.controls.Identiti"}},
+            "key 'translator': key '_target_': harness.systems.crosslingual.controls.Identiti is no class of a "
+            "translator; did you mean 'harness.systems.crosslingual.controls.Identity'?",
+        ),
+        (
+            {"translator": {"_target_": "nowhere.At.All"}},
+            "key 'translator': nowhere.At.All cannot be loaded: No module named 'nowhere'",
+        ),
+        (
+            {"translator": {"_target_": "..controls.Identity"}},
+            "key 'translator': ..controls.Identity cannot be loaded: the 'package' argument is required to perform a "
+            "relative import for '..controls'",
+        ),
+        ({"translator": {"_target_": f"{CONTROLS}Human"}}, "key 'translator': key 'collection' is missing"),
+        ({"translator": dictionary(wrods=1)}, "key 'translator': key 'wrods' is unknown; did you mean 'words'?"),
+    ],
+)
+def test_faults_of_a_configuration(keys: dict[str, Any], said: str) -> None:
+    given: dict[str, Any] = {"translator": dictionary(), "system": "overlap", **keys}
+    assert message(lambda: CrossLingual(**given)) == said
+
+
+def test_the_shipped_configurations() -> None:
+    names = ("human", "identity", "nllb", "mbart", "apertium")
+    for name in (*(f"cross-lingual-{name}" for name in names), "formulas-only", "multilingual"):
+        assert load_system(name).name == name
+    mapping = {"_target_": "harness.systems.crosslingual.system.CrossLingual", "system": "bm25", "name": "x"}
+    nllb = {"_target_": "harness.systems.crosslingual.seq2seq.Nllb", "model": "somebody/nllb-small"}
+    kind, why = states.system_state(mapping | {"translator": nllb}, "x")
+    assert kind == "needs"
+    assert "somebody/nllb-small" in why
+    assert build_system(mapping | {"translator": {"_target_": f"{CONTROLS}Identity"}}, "x").name == "x"
+    assert crosslingual.built({"_target_": f"{CONTROLS}Identity"}).name == "identity"

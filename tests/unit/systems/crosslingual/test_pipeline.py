@@ -1,0 +1,312 @@
+"""Both pipelines, with translators that do to placeholders what real ones do."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spoken import Careless, check_accounted
+
+from harness.errors import HarnessError
+from harness.systems.crosslingual.pipeline import PIPELINES, Untranslated, translate, untranslated
+from harness.systems.crosslingual.translators import Passage, Translator
+
+
+@dataclass
+class Fake:
+    """Translates each text by a function, and remembers what it was given."""
+
+    function: Callable[[str], str]
+    whole: bool = False
+    name: str = "fake"
+    languages: Mapping[str, str] = field(default_factory=lambda: {"spa": "es"})
+    asked: list[str] = field(default_factory=list)
+    calls: int = 0
+
+    def missing(self) -> list[str]:
+        return []
+
+    def identity(self, source: str = "", target: str = "") -> dict[str, Any]:
+        return {"source": source, "target": target}
+
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
+    def translate(self, texts: Sequence[str], source: str, target: str) -> list[str]:
+        assert (source, target) == ("spa", "eng")
+        self.calls += 1
+        self.asked += texts
+        return [self.function(text) for text in texts]
+
+
+class Hallucinating(Fake):
+    hallucination = "the Committee"
+
+
+def same(text: str) -> str:
+    return text
+
+
+def run(text: str, function: Callable[[str], str], pipeline: str = "ours", masking: str | None = "QZ") -> Passage:
+    return translate([text], Fake(function), "spa", "eng", masking=masking, pipeline=pipeline)[0]
+
+
+def counts(passage: Passage) -> dict[str, int]:
+    names = ("formulas", "kept", "duplicated", "moved", "altered", "appended", "sentences", "untranslated")
+    return {name: getattr(passage, name) for name in names if getattr(passage, name)}
+
+
+def test_the_fake_is_a_translator() -> None:
+    assert isinstance(Fake(same), Translator)
+
+
+# ---- ours -------------------------------------------------------------------------------------------------------
+
+
+def test_words_are_translated_and_formulas_come_back() -> None:
+    passage = run("Sea $x$ un primo, $y$. ¿Es par?  Fin", str.upper)
+    assert passage.restored == "SEA $x$ UN PRIMO, $y$. ¿ES PAR?  FIN"
+    assert passage.received == "SEA QZ1 UN PRIMO, QZ2 . ¿ES PAR?  FIN"
+    assert passage.sent == "Sea QZ1 un primo, QZ2 . ¿Es par?  Fin"
+    assert counts(passage) == {"formulas": 2, "kept": 2, "sentences": 3}
+
+
+@pytest.mark.parametrize(
+    ("function", "restored", "found"),
+    [
+        (lambda text: text.replace("QZ2 ", ""), "si $x$ y es $z$ $y$", {"kept": 2, "appended": 1}),
+        (lambda text: text.replace("QZ2", "QZ2 QZ2"), "si $x$ y $y$ $y$ es $z$", {"kept": 3, "duplicated": 1}),
+        (
+            lambda text: text.replace("QZ2", "").replace("QZ1", "QZ2 QZ1"),
+            "si $y$ $x$ y  es $z$",
+            {"kept": 3, "moved": 1},
+        ),
+        (lambda text: text.replace("QZ1", "qz 1"), "si $x$ y $y$ es $z$", {"kept": 3, "altered": 1}),
+        (lambda text: text.replace("QZ1", "Q1"), "si Q1 y $y$ es $z$ $x$", {"kept": 2, "appended": 1}),
+        (lambda _: "", "$x$ $y$ $z$", {"kept": 0, "appended": 3}),
+        (lambda _: "gone. ", "gone. $x$ $y$ $z$", {"appended": 3}),
+    ],
+)
+def test_what_a_translator_does_to_placeholders(
+    function: Callable[[str], str], restored: str, found: dict[str, int]
+) -> None:
+    passage = run("si $x$ y $y$ es $z$", function)
+    assert passage.restored == restored
+    assert counts(passage) == {name: n for name, n in {"formulas": 3, "sentences": 1, **found}.items() if n}
+    assert passage.lost == passage.appended
+
+
+def test_sentences_without_words_are_not_given() -> None:
+    fake = Fake(str.upper)
+    texts = ["$x=1$. 3.5! hola. $y$", "hola. $z$", "", "  ", "$a$", "12"]
+    passages = translate(texts, fake, "spa", "eng")
+    assert [passage.restored for passage in passages] == ["$x=1$. 3.5! HOLA. $y$", "HOLA. $z$", "", "  ", "$a$", "12"]
+    assert (fake.asked, fake.calls) == (["hola."], 1)  # a sentence twice is translated once
+    assert [(passage.sentences, passage.untranslated) for passage in passages] == [
+        (4, 3), (2, 1), (0, 0), (0, 0), (1, 1), (1, 1),
+    ]  # fmt: skip
+    assert all(passage.kept == passage.formulas for passage in passages)
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_nothing_to_translate_asks_nobody(pipeline: str) -> None:
+    fake = Fake(str.upper)
+    assert [passage.restored for passage in translate(["", "$x$ $y$"], fake, "spa", "eng", pipeline=pipeline)] == [
+        "",
+        "$x$ $y$",
+    ]
+    assert translate([], fake, "spa", "eng", pipeline=pipeline) == []
+    assert fake.calls == 0
+
+
+def test_a_translator_of_whole_texts_gets_them_whole() -> None:
+    fake = Fake(str.upper, whole=True)
+    (passage,) = translate([" uno $x$. dos\ntres \n"], fake, "spa", "eng")
+    assert fake.asked == ["uno QZ1 . dos\ntres"]
+    assert passage.restored == " UNO $x$. DOS\nTRES \n"
+    assert passage.sentences == 1
+
+
+def test_without_masks_the_translator_sees_the_formulas_and_nothing_is_repaired() -> None:
+    fake = Fake(lambda text: text.replace("$a$", "").replace("$b$", "$b$ $b$").upper())
+    (passage,) = translate(["si $a$ o $B$ es $C$ y $C$"], fake, "spa", "eng", masking=None)
+    assert fake.asked == ["si $a$ o $B$ es $C$ y $C$"]
+    assert passage.restored == passage.received == "SI  O $B$ ES $C$ Y $C$"
+    assert counts(passage) == {"formulas": 4, "kept": 3, "sentences": 1}
+    assert passage.lost == 1
+
+
+def test_unmasked_formulas_that_move_or_come_twice() -> None:
+    passage = run("a $x$ b $y$ c $x$", lambda _: "$y$ $x$ $x$ $x$", masking=None)
+    assert counts(passage) == {"formulas": 3, "kept": 3, "duplicated": 1, "moved": 1, "sentences": 1}
+
+
+@pytest.mark.parametrize("change", [lambda out: out[1:], lambda out: [*out, "x"]])
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_another_number_of_translations_is_an_error(change: Callable[[list[str]], list[str]], pipeline: str) -> None:
+    class Wrong(Fake):
+        def translate(self, texts: Sequence[str], source: str, target: str) -> list[str]:
+            return change(super().translate(texts, source, target))
+
+    with pytest.raises(HarnessError, match=r"^translator fake: gave [13] translations of 2 texts$"):
+        translate(["uno", "dos"], Wrong(same), "spa", "eng", pipeline=pipeline)
+
+
+def test_an_unknown_pipeline() -> None:
+    with pytest.raises(HarnessError, match="key 'pipeline' is 'theirs'"):
+        translate(["uno"], Fake(same), "spa", "eng", pipeline="theirs")
+
+
+PIECES = [
+    "$x$",
+    "$$y. z$$",
+    "\\(a\\)",
+    "\\begin{a}b\\end{a}",
+    "QZ1",
+    "QZ",
+    "palabra",
+    "Z",
+    ".",
+    "?",
+    "!",
+    " ",
+    "  ",
+    "\n",
+    "3",
+    "،",
+    "۔",
+    "क",
+    "$",
+]
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.lists(st.sampled_from(PIECES)).map("".join) | st.text(), max_size=3),
+    st.booleans(),
+    st.sampled_from(["QZ", None]),
+)
+def test_an_identity_gives_the_text_byte_for_byte(texts: list[str], whole: bool, masking: str | None) -> None:
+    for text, passage in zip(texts, translate(texts, Fake(same, whole), "spa", "eng", masking=masking), strict=True):
+        assert passage.original == passage.restored == text
+        assert passage.kept == passage.formulas
+        assert (passage.duplicated, passage.moved, passage.altered, passage.appended) == (0, 0, 0, 0)
+
+
+def test_an_identity_on_ten_thousand_texts() -> None:
+    draw = random.Random(0)
+    texts = ["".join(draw.choices(PIECES, k=draw.randint(0, 30))) for _ in range(10_000)]
+    for whole in (False, True):
+        passages = translate(texts, Fake(same, whole), "spa", "eng")
+        assert [passage.restored for passage in passages] == texts
+        assert all(passage.kept == passage.formulas and not passage.appended for passage in passages)
+        assert sum(passage.formulas for passage in passages) > 10_000
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_whatever_is_done_to_ten_thousand_texts_every_formula_is_accounted_for(whole: bool) -> None:
+    draw = random.Random(1)
+    texts = ["".join(draw.choices(PIECES, k=draw.randint(0, 30))) for _ in range(10_000)]
+    passages = translate(texts, Careless(whole, draw), "spa", "eng")
+    for passage in passages:
+        check_accounted(passage)
+    assert min(sum(getattr(passage, name) > 0 for passage in passages) for name in ("lost", "duplicated")) > 1_000
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_every_formula_is_accounted_for(data: st.DataObject) -> None:
+    """Whatever is done to the words of a translation: each formula stands in the restored text at least once."""
+    count = data.draw(st.integers(1, 6))
+    text = " ".join(f"palabra $f_{{{number}}}$" for number in range(count))
+    words = text.replace("$", "").split()
+    places = data.draw(st.lists(st.integers(0, 2 * count - 1), max_size=4 * count))
+
+    def shuffle(masked: str) -> str:
+        found = masked.split()
+        assert len(found) == len(words)
+        return " ".join(found[at] for at in places)
+
+    passage = run(text, shuffle)
+    stand = [places.count(2 * number + 1) for number in range(count)]
+    assert passage.formulas == count
+    assert passage.kept == sum(times > 0 for times in stand)
+    assert passage.duplicated == sum(max(times - 1, 0) for times in stand)
+    assert passage.appended == passage.lost == stand.count(0)
+    for number, times in enumerate(stand):
+        assert passage.restored.count(f"$f_{{{number}}}$") == max(times, 1)
+
+
+# ---- the authors' -----------------------------------------------------------------------------------------------
+
+
+def test_the_authors_way_with_its_faults() -> None:
+    text = "Sea $x$ primo. $y$ es par. 3 es impar? ¿Cómo $z$? ¿$w$ es? Za sada.  dos. QZ. Fin."
+    fake = Fake(str.upper)
+    (passage,) = translate([text], fake, "spa", "eng", pipeline="authors")
+    assert fake.asked == ["Sea QZ1 primo", "¿Cómo QZ1", "Fin."]
+    assert passage.restored == "SEA $x$ PRIMO $y$ es par 3 es impar ¿CÓMO $z$ ¿$w$ es Za sada  dos QZ FIN."
+    assert passage.sent == "Sea QZ1 primo QZ1 es par 3 es impar ¿Cómo QZ1 ¿QZ1 es Za sada  dos QZ Fin."
+    assert counts(passage) == {"formulas": 4, "kept": 4, "sentences": 9, "untranslated": 6}
+
+
+def test_the_authors_masks_are_not_repaired() -> None:
+    passage = run("si $x$ y $y$ es $z$", lambda text: text.replace("QZ1", "qz 1").replace("QZ2 ", ""), "authors")
+    assert passage.restored == "si qz 1 y es $z$"
+    assert counts(passage) == {"formulas": 3, "kept": 1, "altered": 1, "sentences": 1}
+    ten = "si " + " ".join(f"${letter}$" for letter in "abcdefghij")
+    assert run(ten, same, "authors").restored == ten.replace("$j$", "$a$0")
+
+
+def test_a_formula_that_holds_a_mark_is_cut_by_the_authors() -> None:
+    passage = run("Sea $5 mod 8. $ par", str.upper, "authors")
+    assert passage.restored == "SEA $5 MOD 8 $ PAR"
+    assert counts(passage) == {"formulas": 1, "sentences": 2}
+
+
+def test_the_retry_without_masks() -> None:
+    def speak(text: str) -> str:
+        return "Hm, the Committee recommends" if "QZ" in text else text.upper()
+
+    fake = Hallucinating(speak)
+    texts = ["Sea $x$ primo. Fin.", "otra"]
+    passages = translate(texts, fake, "spa", "eng", pipeline="authors")
+    assert fake.asked == ["Sea QZ1 primo", "Fin.", "otra", "Sea $x$ primo"]
+    assert [passage.restored for passage in passages] == ["SEA $X$ PRIMO FIN.", "OTRA"]
+    assert (passages[0].kept, passages[0].lost) == (0, 1)
+    # Neither another translator's nor our pipeline does so.
+    assert (
+        translate(texts, Fake(speak), "spa", "eng", pipeline="authors")[0].restored
+        == "Hm, the Committee recommends FIN."
+    )
+    assert "Committee" in translate(texts, Hallucinating(speak), "spa", "eng")[0].restored
+
+
+def test_the_authors_way_without_masks() -> None:
+    passage = run("$x$ es. Zeta $y$. 3", str.upper, "authors", None)
+    assert passage.restored == "$X$ ES ZETA $Y$ 3"
+    assert counts(passage) == {"formulas": 2, "sentences": 3, "untranslated": 1}
+
+
+def test_what_the_authors_rule_leaves() -> None:
+    texts = [
+        "$x$ es. $y$! 3 es? , y.  dos. ¿ tres. ¿¿Qué? ¿Qué? Uno $x$. ",
+        "Zato. QZ7 es. Que ¿. ؟",
+        "",
+    ]
+    found = untranslated(texts)
+    assert found == Untranslated(sentences=13, formula=2, digit=1, mark=2, blank=2, letter=4, words=10)
+    assert found.left == 11  # `¿Qué` too, as its first letter is the prefix's
+    assert untranslated([]) == Untranslated()
+
+
+def test_the_rule_is_what_the_pipeline_does() -> None:
+    texts = ["$x$ es. $y$! 3 es? , y.  dos. ¿ tres. ¿¿Qué? ¿Qué? Uno $x$. ", "Zato. QZ7 es. Que ¿. ؟"]
+    passages = translate(texts, Fake(same), "spa", "eng", pipeline="authors")
+    assert sum(passage.untranslated for passage in passages) == untranslated(texts).left
+    assert sum(passage.sentences for passage in passages) == untranslated(texts).sentences

@@ -1,0 +1,491 @@
+"""NLLB-200 and mBART-50: tiny models of the real classes, and the shapes of the real checkpoints."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import translation_models as tiny
+
+from harness.errors import HarnessError
+from harness.io import config
+from harness.io.checks import typed
+from harness.systems import states
+from harness.systems.crosslingual import checkpoint
+from harness.systems.crosslingual.seq2seq import MBart, Nllb, Seq2Seq
+from harness.systems.crosslingual.translators import Translator
+
+KINDS: dict[str, type[Seq2Seq]] = {"nllb": Nllb, "mbart": MBart}
+LENGTH = 24
+TEXTS = [
+    "w1 w2 w3",
+    "w4",
+    "w5 w6 w7 w8 w9 w10 w11 w12 w13 w14 w15",
+    "w16 w17 w18 w19 w20 w21",
+    "w22 w23",
+]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    base = tmp_path_factory.mktemp("tiny")
+    return {kind: tiny.save(base / kind, kind) for kind in KINDS}
+
+
+@pytest.fixture(params=sorted(KINDS))
+def make(request: pytest.FixtureRequest, folders: dict[str, Path]) -> Callable[..., Seq2Seq]:
+    def made(**settings: Any) -> Seq2Seq:  # noqa: ANN401
+        given = {"model": str(folders[request.param]), "device": "cpu", "beams": 1, "length": LENGTH, **settings}
+        return typed(KINDS[request.param], {"overlong": "cut", **given}, "key 'translator'")
+
+    return made
+
+
+@pytest.fixture
+def generated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], Any]]:
+    """What the models' own search was given and gave, call by call."""
+    from transformers import M2M100ForConditionalGeneration, MBartForConditionalGeneration
+
+    calls: list[tuple[dict[str, Any], Any]] = []
+    for cls in (M2M100ForConditionalGeneration, MBartForConditionalGeneration):
+        own: Any = cls.generate
+
+        def generate(self: Any, *, own: Any = own, **given: Any) -> Any:  # noqa: ANN401
+            calls.append((given, out := own(self, **given)))
+            return out
+
+        monkeypatch.setattr(cls, "generate", generate)
+    return calls
+
+
+def tokenizer(translator: Seq2Seq) -> Any:  # noqa: ANN401
+    from transformers import AutoTokenizer
+
+    auto: Any = AutoTokenizer
+    return auto.from_pretrained(translator.model)
+
+
+# ---- one model --------------------------------------------------------------------------------------------------
+
+
+def test_it_is_a_translator(make: Callable[..., Seq2Seq]) -> None:
+    translator = make()
+    assert isinstance(translator, Translator)
+    assert translator.missing() == []
+    assert translator.name == Path(translator.model).name
+    assert {"eng", "spa", "hrv", "ces", "pes", "hin", "npi", "fas"} <= translator.languages.keys()
+    assert not translator.whole
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+def test_a_translation_is_that_of_the_library_alone(make: Callable[..., Seq2Seq], beams: int) -> None:
+    """Text by text, without padding, with the library's own calls."""
+    from transformers import AutoModelForSeq2SeqLM
+
+    translator = make(beams=beams)
+    auto: Any = AutoModelForSeq2SeqLM
+    model, own = auto.from_pretrained(translator.model).eval(), tokenizer(translator)
+    own.src_lang = translator.languages["hrv"]
+    target = own.convert_tokens_to_ids(translator.languages["eng"])
+    expected = []
+    for text in TEXTS:
+        ids = model.generate(
+            **own(text, return_tensors="pt"), forced_bos_token_id=target, num_beams=beams, max_length=LENGTH
+        )
+        expected += own.batch_decode(ids, skip_special_tokens=True)
+    assert translator.translate(TEXTS, "hrv", "eng") == expected
+    assert len(set(expected)) > 1
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+def test_what_else_is_translated_does_not_matter(
+    make: Callable[..., Seq2Seq], beams: int, generated: list[tuple[dict[str, Any], Any]]
+) -> None:
+    together = make(beams=beams).translate(TEXTS, "spa", "eng")
+    assert len(generated) == 1
+    assert (generated[0][0]["attention_mask"] == 0).any()  # there is padding
+    assert make(beams=beams, batch=1).translate(TEXTS, "spa", "eng") == together
+    assert make(beams=beams, tokens=30).translate(TEXTS[::-1], "spa", "eng") == together[::-1]
+    sizes = [given["input_ids"].shape for given, _ in generated]
+    assert [size[0] for size in sizes[1:6]] == [1] * 5
+    assert all(rows == 1 or rows * pieces * beams <= 30 for rows, pieces in sizes[6:])
+
+
+def test_the_first_word_piece_is_the_targets_and_the_source_stands_before_the_text(
+    make: Callable[..., Seq2Seq], generated: list[tuple[dict[str, Any], Any]]
+) -> None:
+    translator = make(beams=3)
+    own = tokenizer(translator)
+    outputs = []
+    for source, target in (("hrv", "eng"), ("ces", "eng"), ("eng", "pes")):
+        generated.clear()
+        outputs.append(translator.translate(TEXTS[:2], source, target))
+        ((given, out),) = generated
+        assert given["num_beams"] == 3
+        codes = own.convert_ids_to_tokens(out[:, 1].tolist())
+        assert codes == [translator.languages[target]] * 2
+        assert own.convert_ids_to_tokens(given["input_ids"][:, 0].tolist()) == [translator.languages[source]] * 2
+        assert {own.eos_token_id} <= set(given["input_ids"][0].tolist())
+    assert outputs[0] != outputs[1] != outputs[2] != outputs[0]
+
+
+def test_blank_texts_and_texts_that_come_twice(
+    make: Callable[..., Seq2Seq], generated: list[tuple[dict[str, Any], Any]]
+) -> None:
+    translator = make()
+    assert translator.translate([], "hrv", "eng") == []
+    assert translator.translate(["", " \n"], "hrv", "eng") == ["", " \n"]
+    assert generated == []
+    out = translator.translate(["w1", "", "w2", "w1"], "hrv", "eng")
+    assert out[0] == out[3]
+    assert out[1] == ""
+    assert generated[0][0]["input_ids"].shape[0] == 2
+
+
+def test_unknown_words_and_broken_characters(make: Callable[..., Seq2Seq]) -> None:
+    assert len(make().translate(["QZ1", "\ud800 w1", "ن QZ2"], "pes", "eng")) == 3
+
+
+def test_the_same_again_and_in_half_precision(make: Callable[..., Seq2Seq]) -> None:
+    first = make().translate(TEXTS, "hrv", "eng")
+    half = make(precision="bfloat16").translate(TEXTS, "hrv", "eng")
+    assert len(half) == len(TEXTS)
+    assert make(precision="bfloat16").translate(TEXTS, "hrv", "eng") == half
+    assert make().translate(TEXTS, "hrv", "eng") == first
+
+
+# ---- long texts -------------------------------------------------------------------------------------------------
+
+
+def test_a_long_text_is_taken_apart_at_blanks(
+    make: Callable[..., Seq2Seq], generated: list[tuple[dict[str, Any], Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """More than the model has positions for; every word is given, in its order, and no formula or word is cut."""
+    translator = make(overlong="apart", length=tiny.POSITIONS)
+    text = " ".join([*(tiny.word(number % tiny.WORDS) for number in range(200)), "$w1 + w2$  QZ1"])
+    own = tokenizer(translator)
+    (out,) = translator.translate([text], "hrv", "eng")
+    first = own(text, add_special_tokens=False)["input_ids"]
+    assert len(first) > 3 * tiny.POSITIONS
+    assert all(given["input_ids"].shape[1] <= tiny.POSITIONS for given, _ in generated)
+    assert out
+    assert "positions" not in capsys.readouterr().err
+    parts = [own.decode(row, skip_special_tokens=True) for given, _ in generated for row in given["input_ids"].tolist()]
+    words = {word for part in parts for word in part.split()}
+    assert {tiny.word(number) for number in range(tiny.WORDS)} <= words
+    # The parts of a text are translated as texts of their own.
+    before, blank, after = "w1 w2 w3 w4", "  ", "w5 w6 w7 w8"
+    short = make(overlong="apart", length=9)
+    assert short.translate([before + blank + after], "hrv", "eng") == [
+        short.translate([before], "hrv", "eng")[0] + blank + short.translate([after], "hrv", "eng")[0]
+    ]
+
+
+def test_what_cannot_be_taken_apart_is_left_and_told(
+    make: Callable[..., Seq2Seq],
+    capsys: pytest.CaptureFixture[str],
+    generated: list[tuple[dict[str, Any], Any]],
+) -> None:
+    translator = make(overlong="apart", length=16)
+    formula = "$" + "w1 " * 40 + "$"
+    assert translator.translate([formula, "  "], "hrv", "eng") == [formula, "  "]
+    assert generated == []
+    line = "1 text of more than 16 word pieces without a blank, and left untranslated"
+    assert line in capsys.readouterr().err
+
+
+def test_a_text_may_be_cut_as_the_library_cuts(
+    make: Callable[..., Seq2Seq], capsys: pytest.CaptureFixture[str], generated: list[tuple[dict[str, Any], Any]]
+) -> None:
+    translator = make(length=12)
+    text = " ".join(tiny.word(number % tiny.WORDS) for number in range(200))
+    translator.translate([text], "hrv", "eng")
+    ((given, out),) = generated
+    own = tokenizer(translator)
+    row = given["input_ids"][0].tolist()
+    own.src_lang = translator.languages["hrv"]
+    assert row == [*own(text)["input_ids"][: tiny.POSITIONS - 1], own.eos_token_id]
+    assert len(row) == tiny.POSITIONS
+    assert out.shape[1] <= 12
+    said = capsys.readouterr().err
+    assert f"1 text longer than the {tiny.POSITIONS} word pieces that it reads, and cut" in said
+
+
+def test_a_translation_without_an_end_is_told(make: Callable[..., Seq2Seq], capsys: pytest.CaptureFixture[str]) -> None:
+    translator = make(length=8)
+    translator.translate(TEXTS, "hrv", "eng")
+    assert "with a translation that does not end within 8 word pieces" in capsys.readouterr().err
+
+
+# ---- languages --------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_language_names_the_known_ones(make: Callable[..., Seq2Seq]) -> None:
+    translator = make()
+    for source, target, verb in (("xxx", "eng", "reads"), ("eng", "xxx", "writes")):
+        with pytest.raises(HarnessError) as caught:
+            translator.translate(["w1"], source, target)
+        (line,) = caught.value.lines
+        assert line.startswith(f"translator {translator.name}: {verb} no language 'xxx'; known: afr, ")
+        assert ", hrv, " in line
+
+
+def test_codes_of_the_papers_languages() -> None:
+    papers = ("eng", "spa", "hrv", "ces", "pes", "hin", "npi")
+    assert [Nllb().languages[code] for code in papers] == [
+        "eng_Latn", "spa_Latn", "hrv_Latn", "ces_Latn", "pes_Arab", "hin_Deva", "npi_Deva",
+    ]  # fmt: skip
+    assert [MBart().languages[code] for code in papers] == [
+        "en_XX", "es_XX", "hr_HR", "cs_CZ", "fa_IR", "hi_IN", "ne_NP",
+    ]  # fmt: skip
+
+
+def test_every_code_is_one_of_the_real_tokenizers() -> None:
+    from transformers.models.mbart50 import tokenization_mbart50
+    from transformers.models.nllb import tokenization_nllb
+
+    theirs: Any = tokenization_nllb
+    assert set(Nllb().languages.values()) <= set(theirs.FAIRSEQ_LANGUAGE_CODES)
+    theirs = tokenization_mbart50
+    assert set(MBart().languages.values()) == set(theirs.FAIRSEQ_LANGUAGE_CODES)
+
+
+def test_related_languages_are_read_and_not_written(folders: dict[str, Path]) -> None:
+    translator = MBart(model=str(folders["mbart"]), beams=1, length=12, overlong="cut", device="cpu")
+    assert translator.translate(TEXTS, "slk", "eng") == translator.translate(TEXTS, "ces", "eng")
+    assert translator.identity()["related"] == {"cat": "es_XX", "kan": "hi_IN", "pan": "hi_IN", "slk": "cs_CZ"}
+    assert "slk as cs_CZ" in translator.notes()[0]
+    assert Nllb(model=str(folders["nllb"])).notes() == ()
+    with pytest.raises(HarnessError, match="writes no language 'slk'"):
+        translator.translate(TEXTS, "ces", "slk")
+
+
+def test_many_to_one_writes_english_alone(tmp_path: Path, generated: list[tuple[dict[str, Any], Any]]) -> None:
+    folder = tiny.save(tmp_path / "many-to-one", "mbart", only="en_XX")
+    translator = MBart(model=str(folder), beams=1, length=12, overlong="cut", device="cpu")
+    with pytest.raises(HarnessError) as caught:
+        translator.translate(["w1"], "eng", "hrv")
+    assert list(caught.value.lines) == [
+        f"model {folder} writes en_XX alone, and 'hrv' is hr_HR; take a model that writes many languages, such as "
+        "mbart-large-50-many-to-many-mmt"
+    ]
+    assert generated == []
+    translator.translate(["w1"], "hrv", "eng")
+    assert tokenizer(translator).convert_ids_to_tokens(generated[0][1][0, :3].tolist())[:2] == ["</s>", "en_XX"]
+
+
+def test_languages_are_no_words_of_a_translation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a tokenizer does not know that they are special, as one that is read from sentencepiece's file."""
+    import torch
+    from transformers import MBartForConditionalGeneration
+
+    folder = tiny.save(tmp_path / "plain", "mbart")
+    listed = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    added = [token for token in listed["added_tokens"] if token["content"] not in MBart().languages.values()]
+    tiny.edit(folder / "tokenizer.json", added_tokens=added)
+    tiny.edit(folder / "tokenizer_config.json", extra_special_tokens=[])
+    own = checkpoint.reader(folder, "as edited", "mbart", "plain").tokenizer
+    row = own.convert_tokens_to_ids(["</s>", "en_XX", "▁w1", "hr_HR", "▁w2", "</s>", "<pad>"])
+    assert "hr_HR" in own.decode(row, skip_special_tokens=True)
+    monkeypatch.setattr(MBartForConditionalGeneration, "generate", lambda *_, **__: torch.tensor([row]))
+    translator = MBart(model=str(folder), length=12, device="cpu")
+    assert translator.translate(["w1"], "hrv", "eng") == ["w1 w2"]
+
+
+def test_a_tokenizer_of_sentencepiece(tmp_path: Path, generated: list[tuple[dict[str, Any], Any]]) -> None:
+    """As mBART-50 is published: without a tokenizer.json; numbers are sentencepiece's plus one, then the languages."""
+    pieces = pytest.importorskip(
+        "sentencepiece", reason="needs sentencepiece: pip install 'mathir-harness[translation]'"
+    )
+    folder = tiny.save_with_sentencepiece(tmp_path / "pieces")
+    translator = MBart(model=str(folder), beams=1, length=12, overlong="cut", device="cpu")
+    assert translator.missing() == []
+    text = "sea QZ1 un primo"
+    (out,) = translator.translate([text], "spa", "eng")
+    ((given, ids),) = generated
+    own = pieces.SentencePieceProcessor(model_file=str(folder / "sentencepiece.bpe.model"))
+    size = own.get_piece_size()
+    assert given["input_ids"].tolist() == [[size + 5, *(number + 1 for number in own.encode(text)), 2]]
+    assert ids[0, :2].tolist() == [2, size + 4]
+    assert not any(code in out for code in translator.languages.values())
+
+
+# ---- files ------------------------------------------------------------------------------------------------------
+
+
+def test_identity_is_by_content_and_settings(make: Callable[..., Seq2Seq], tmp_path: Path) -> None:
+    translator = make()
+    identity = translator.identity()
+    assert json.loads(json.dumps(identity)) == identity
+    assert identity["files"]
+    assert identity["arithmetic"] == ["cpu", "float32"]
+    assert identity["versions"]["transformers"]
+    assert make(batch=1, tokens=5).identity() == identity
+    for change in ({"beams": 2}, {"length": 30}, {"overlong": "apart"}, {"precision": "bfloat16"}):
+        assert make(**change).identity() != identity
+    kind = next(kind for kind, cls in KINDS.items() if isinstance(translator, cls))
+    other = tiny.save(tmp_path / "other", kind, seed=8)
+    assert make(model=str(other)).identity()["files"] != identity["files"]
+    again = tiny.save(tmp_path / "again", kind)
+    assert make(model=str(again)).identity() == identity
+
+
+def test_a_model_is_read_once(make: Callable[..., Seq2Seq], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of topics come one after another; each has the language of its own."""
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    first = [make().translate(TEXTS, source, "eng") for source in ("hrv", "ces")]
+    for auto in (AutoTokenizer, AutoModelForSeq2SeqLM):
+        monkeypatch.setattr(auto, "from_pretrained", lambda *_, **__: pytest.fail("is read again"))
+    assert [make().translate(TEXTS, source, "eng") for source in ("hrv", "ces")] == first
+
+
+def test_what_is_not_installed(make: Callable[..., Seq2Seq], monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "transformers" else find(name))
+    line = "transformers is not installed: pip install 'mathir-harness[translation]'"
+    assert make().missing() == [line]
+    for name in ("cross-lingual-nllb", "cross-lingual-mbart"):
+        assert states.missing_modules(states.parts(config.load("system", name)[0])) == line
+    with pytest.raises(HarnessError, match=r"^transformers is not installed: pip install"):
+        make().translate(["w1"], "hrv", "eng")
+
+
+def test_another_kind_of_model_is_refused(folders: dict[str, Path]) -> None:
+    for cls, kind, found, wanted in ((Nllb, "mbart", "mbart", "m2m_100"), (MBart, "nllb", "m2m_100", "mbart")):
+        translator = cls(model=str(folders[kind]), length=12, device="cpu")
+        with pytest.raises(HarnessError) as caught:
+            translator.translate(["w1"], "hrv", "eng")
+        (line,) = caught.value.lines
+        assert line == f"model {folders[kind]}: its config.json says {found!r}, expected {wanted!r}"
+
+
+def test_weights_that_lack_something_are_refused(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = tiny.save(tmp_path / "lacking", "nllb")
+    tensors = load_file(folder / "model.safetensors")
+    name = "model.decoder.layers.0.fc1.weight"
+    del tensors[name]
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(HarnessError, match=rf"its weights lack '{name}', which its config.json asks for"):
+        Nllb(model=str(folder), length=12, device="cpu").translate(["w1"], "hrv", "eng")
+
+
+def test_a_length_beyond_the_positions_is_refused(make: Callable[..., Seq2Seq]) -> None:
+    with pytest.raises(HarnessError, match=r"key 'length' is 65, and model .* writes 64 word pieces at most"):
+        make(length=65).translate(["w1"], "hrv", "eng")
+
+
+def test_a_model_that_is_not_here() -> None:
+    translator = Nllb(model="nobody/nothing-here")
+    assert translator.missing() == ["needs the model nobody/nothing-here: harness fetch nobody/nothing-here"]
+    with pytest.raises(HarnessError, match=r"^needs the model nobody/nothing-here"):
+        translator.translate(["w1"], "hrv", "eng")
+
+
+def test_a_tokenizer_that_needs_sentencepiece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tiny.save(tmp_path / "pieces", "mbart")
+    (folder / "tokenizer.json").rename(folder / "sentencepiece.bpe.model")
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "sentencepiece" else find(name))
+    line = (
+        f"sentencepiece is not installed, and {folder} has no tokenizer.json: pip install 'mathir-harness[translation]'"
+    )
+    assert MBart(model=str(folder)).missing() == [line]
+    with pytest.raises(HarnessError, match=r"^sentencepiece is not installed"):
+        MBart(model=str(folder), length=12, device="cpu").translate(["w1"], "hrv", "eng")
+
+
+def test_memory_that_is_not_enough(make: Callable[..., Seq2Seq], monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    from transformers import M2M100ForConditionalGeneration, MBartForConditionalGeneration
+
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate")
+
+    for cls in (M2M100ForConditionalGeneration, MBartForConditionalGeneration):
+        monkeypatch.setattr(cls, "generate", full)
+    with pytest.raises(HarnessError) as caught:
+        make(beams=2).translate(["w1", "w2 w3"], "hrv", "eng")
+    (line,) = caught.value.lines
+    assert "2 texts of " in line
+    assert line.endswith(
+        "word pieces with 2 beams do not fit into the memory of the device cpu; lower the key 'tokens'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"beams": 0}, "key 'beams' is 0, expected a whole number from 1 up"),
+        ({"precision": "int8"}, "key 'precision' is 'int8'"),
+        ({"overlong": "truncate"}, "key 'overlong' is 'truncate'"),
+        ({"beam": 2}, "key 'beam' is unknown"),
+    ],
+)
+def test_wrong_settings(settings: dict[str, object], message: str) -> None:
+    for cls in KINDS.values():
+        with pytest.raises(HarnessError, match=message):
+            typed(cls, settings, "key 'translator'")
+
+
+# ---- the real checkpoints' shapes -------------------------------------------------------------------------------
+
+# Width, layers of encoder and of decoder, feed-forward width -> parameters.
+PUBLISHED = {
+    "nllb-200-distilled-600M": (1024, 12, 4096, 615_073_792),
+    "nllb-200-distilled-1.3B": (1024, 24, 8192, 1_370_638_336),
+    "nllb-200-1.3B": (1024, 24, 8192, 1_370_638_336),
+    "nllb-200-3.3B": (2048, 24, 8192, 3_344_863_232),
+    "mbart-large-50-many-to-many-mmt": (1024, 12, 4096, 610_879_488),
+    "mbart-large-50-many-to-one-mmt": (1024, 12, 4096, 610_879_488),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_config_of_each_published_size_is_accepted(name: str, tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoModelForSeq2SeqLM
+
+    width, layers, inner, parameters = PUBLISHED[name]
+    cls: type[Seq2Seq] = MBart if name.startswith("mbart") else Nllb
+    classes = "MBartForConditionalGeneration" if cls is MBart else "M2M100ForConditionalGeneration"
+    config = {
+        "architectures": [classes],
+        "model_type": cls.kind,
+        "vocab_size": 250054 if cls is MBart else 256206,
+        "d_model": width,
+        "encoder_layers": layers,
+        "decoder_layers": layers,
+        "num_hidden_layers": layers,
+        "encoder_ffn_dim": inner,
+        "decoder_ffn_dim": inner,
+        "encoder_attention_heads": 16,
+        "decoder_attention_heads": 16,
+        "max_position_embeddings": 1024,
+        "activation_function": "relu",
+        "scale_embedding": True,
+        "is_encoder_decoder": True,
+        "tie_word_embeddings": True,
+        "torch_dtype": "float32",
+        "bos_token_id": 0,
+        "pad_token_id": 1,
+        "eos_token_id": 2,
+        "decoder_start_token_id": 2,
+        "max_length": 200,
+        **({"num_beams": 5, "early_stopping": True, "forced_eos_token_id": 2} if cls is MBart else {}),
+        **({"forced_bos_token_id": 250004} if "many-to-one" in name else {}),
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    accepted = checkpoint.architecture(tmp_path, cls.kind, name)
+    assert cls(model=name).length <= accepted.max_position_embeddings
+    auto: Any = AutoModelForSeq2SeqLM
+    with torch.device("meta"):
+        model = auto.from_config(accepted)
+    assert type(model).__name__ == classes
+    assert sum(parameter.numel() for parameter in model.parameters()) == parameters
