@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from harness.cli.overrides import GROUPS, check, gist
 from harness.cli.settings import import_from_here, sweep_folder, swept
-from harness.errors import HarnessError, SystemRaisedError, suggestion
+from harness.errors import HarnessError, SystemRaisedError
+from harness.experiments.experiment import OVERRIDE, has_several
 from harness.io import config, interrupt
 from harness.io.console import tell
-from harness.io.files import read_bytes
 from harness.store.artefacts import key as content_key
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-
-GROUPS = {"reproduce": ("paper",), "run": ("collection", "corpus", "system", "protocol", "sweep")}
-OVERRIDE = re.compile(r"(?P<sign>\+{0,2})(?P<key>[A-Za-z_][\w.@/]*)=(?P<value>.*)", re.DOTALL)
 
 
 class _StoppedError(BaseException):
@@ -42,7 +39,7 @@ def main(command: str, arguments: Sequence[str]) -> None:
     """
     # Hydra's parser takes overrides in one piece: `run system=a,b -m corpus=c` would be none.
     arguments = sorted(arguments, key=lambda argument: argument not in ("-m", "--multirun"))
-    _check(command, arguments)
+    check(command, arguments)
     interrupt.quiet_workers()
     import hydra
     from hydra.core.config_search_path import ConfigSearchPath
@@ -67,6 +64,8 @@ def main(command: str, arguments: Sequence[str]) -> None:
     multirun = bool({"-m", "--multirun"} & set(arguments))
     if not multirun and (sweep or "hydra.mode=MULTIRUN" in arguments):
         multirun, arguments = True, ["--multirun", *arguments]
+    if multirun and any(argument.startswith("experiment=") for argument in arguments):
+        raise HarnessError("run: an experiment is no point of a sweep; what varies in it are its axes")
     # The points of a sweep find each other by this.
     kept = content_key({"command": command, "arguments": sorted(arguments), "sweep": sweep})[:12]
     told = [f"harness {command}", *arguments]
@@ -93,11 +92,11 @@ def main(command: str, arguments: Sequence[str]) -> None:
     except _StoppedError as error:
         stopped = error.error
         if isinstance(stopped, OmegaConfBaseException | OSError):
-            raise HarnessError(f"{command}: {_line(stopped)}") from stopped
+            raise HarnessError(f"{command}: {gist(stopped)}") from stopped
     except SystemExit as end:
         sys.exit(2 if end.code == 1 else end.code)  # 1: Hydra has said what is wrong
     except Exception as error:  # of Hydra, its plugins and the configuration, before or after the work
-        said = _line(error)
+        said = gist(error)
         if said.startswith("Error parsing override"):
             said += f"; expected KEY=VALUE, such as {GROUPS[command][0]}=NAME"
         raise HarnessError(f"{command}: {said}") from error
@@ -110,10 +109,17 @@ def main(command: str, arguments: Sequence[str]) -> None:
 
 def _task(command: str) -> Callable[[DictConfig], float | None]:
     """What does the command, loaded when its configuration has been checked."""
+    from harness.cli.experiment import experiment
     from harness.cli.reproduce import reproduce
     from harness.cli.run import run
 
-    return {"reproduce": reproduce, "run": run}[command]
+    def one_or_many(cfg: DictConfig) -> float | None:
+        if not cfg.get("experiment"):
+            return run(cfg)
+        experiment(cfg)
+        return None
+
+    return {"reproduce": reproduce, "run": one_or_many}[command]
 
 
 def _for_points(arguments: Sequence[str], kept: str) -> list[str]:
@@ -122,15 +128,9 @@ def _for_points(arguments: Sequence[str], kept: str) -> list[str]:
     These are the folder in which they are kept (`sweep_folder`), and the keys that do not vary (`fixed`).
     """
     given = [match for match in map(OVERRIDE.fullmatch, arguments) if match]
-    fixed = [match["key"] for match in given if not _has_several(match["value"])]
+    fixed = [match["key"] for match in given if not has_several(match["value"])]
     excluded = f"hydra.job.config.override_dirname.exclude_keys={json.dumps(fixed)}"
     return [f"hydra.sweep.subdir='sweeps/{kept}'", excluded]
-
-
-def _has_several(value: str) -> bool:
-    """Whether an override gives its key several values."""
-    outside = re.sub(r"\[[^\]]*\]|\{[^}]*\}|'[^']*'|\"[^\"]*\"", "", value)
-    return "," in outside or bool(re.search(r"\b(?:choice|range|interval|glob|sort|shuffle|tag)\(", outside))
 
 
 def _failed_point(error: HarnessError) -> bool:
@@ -160,16 +160,6 @@ def _summarise(arguments: Sequence[str], kept: str) -> None:
     summarise(folder, formats if isinstance(formats, list) else FORMATS)
 
 
-def _line(error: Exception) -> str:
-    """The gist of an error of Hydra's or OmegaConf's, without its hints on several lines."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    cause = str(error.__cause__ or "").splitlines()
-    gist = lines[0] if lines else type(error).__name__
-    key = getattr(error, "full_key", None)
-    gist = f"key {key!r}: {gist}" if key else gist
-    return f"{gist} ({cause[0].strip()})" if cause and cause[0].strip() not in gist else gist
-
-
 def _check_flags(command: str, arguments: Sequence[str]) -> None:
     """Hydra's flags, by its own parser, whose messages take several lines, as far as they make sense here."""
     from hydra._internal.utils import get_args_parser
@@ -192,77 +182,3 @@ def _check_flags(command: str, arguments: Sequence[str]) -> None:
         refuse("only one of --run, --multirun, --cfg, --info and --shell-completion can be given")
     if given.resolve and not (given.cfg or given.help):
         refuse("--resolve is for the configuration that --cfg job shows")
-
-
-def _check(command: str, arguments: Sequence[str]) -> None:
-    """Names of groups and keys first: Hydra's own messages name neither the file nor the nearest key."""
-    primary = config.folders()[0] / f"{command}.yaml"
-    keys = {key: str(primary) for key in config.parse(read_bytes(primary), str(primary)) if key != "defaults"}
-    groups = GROUPS[command]
-    for group in groups:
-        for path in config.names(group).values():
-            _check_alone(group, path)
-    chosen: dict[str, str] = {}
-    overrides = [match for argument in arguments if (match := OVERRIDE.fullmatch(argument))]
-    for argument in arguments:
-        if argument.startswith("~") and not argument.startswith("~hydra"):
-            raise HarnessError(f"{command}: {argument}: no key of {primary} can be removed")
-    for group, value in ((match["key"], match["value"]) for match in overrides):
-        if group in groups and not set(value) & set("{}[]()*"):
-            known = config.names(group)
-            for name in value.split(","):
-                if name not in known:
-                    raise HarnessError(f"{group}={name}: no such {group}; {suggestion(name, known)}")
-                _check_chosen(group, name)
-            chosen[group] = value.partition(",")[0]
-    for match in overrides:
-        first, _, rest = match["key"].partition(".")
-        if first == "hydra" or "/" in match["key"] or "@" in match["key"]:
-            continue
-        if first not in keys and first not in groups:
-            raise HarnessError(f"{primary}: key {match['key']!r} is unknown; {suggestion(first, [*keys, *groups])}")
-        if rest and first in groups and first != "system":
-            said = f"a {first} is used as its file says; to change it, write a conf/{first}/NAME.yaml of your own"
-            raise HarnessError(f"{command}: {match['key']}: {said}")
-        if rest and first in chosen and not match["sign"]:
-            mapping, where = config.load(first, chosen[first])
-            if rest.partition(".")[0] not in mapping:
-                raise HarnessError(f"{where}: key {rest!r} is unknown; {suggestion(rest, mapping)}")
-
-
-NAME = {"collection": "name", "corpus": "name", "protocol": "name", "paper": "key"}  # what must stand in each
-
-
-def _check_alone(group: str, path: Path) -> None:
-    """Raise HarnessError for a configuration that reaches out of its own group, by a directive of Hydra's.
-
-    It could set keys of Hydra itself, some of which name code to be run. Sweeps do set keys outside of their group.
-    """
-    if path.parent.parent == config.folders()[0] or group == "sweep":
-        return
-    text = read_bytes(path)
-    if re.search(rb"^\s*#+\s*@package\b", text, re.MULTILINE):
-        raise HarnessError(f"{path}: '@package' has no use here; a {group} sets no keys but its own")
-    if group == "paper" and "defaults" in config.parse(text, str(path)):
-        raise HarnessError(f"{path}: key 'defaults' has no use here; a paper is one file")
-
-
-def _check_chosen(group: str, name: str) -> None:
-    """Raise HarnessError for what Hydra would stumble over in a configuration, or what it would lack."""
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    mapping, where = config.load(group, name)
-    if group in NAME and mapping.get(NAME[group]) != name:
-        found = mapping.get(NAME[group])
-        raise HarnessError(f"{where}: key {NAME[group]!r} is {found!r}, expected the file's name {name!r}")
-    texts = {key: value for key, value in mapping.items() if group != "system" or key == "title"}
-    for key, value in texts.items():
-        if isinstance(value, str) and "${" in value:
-            said = "holds '${', which Hydra reads as the name of another key; leave it out, or put a space between"
-            raise HarnessError(f"{where}: key {key!r} {said}")
-    for key, value in mapping.items():
-        try:
-            OmegaConf.create({key: value})
-        except OmegaConfBaseException as error:
-            raise HarnessError(f"{where}: {_line(error)}") from None

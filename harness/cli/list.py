@@ -6,9 +6,10 @@ from harness.io.console import out, out_left
 
 
 def list_() -> None:
-    """What exists: collections, corpora, papers, with licence and state, and systems by state."""
+    """What exists: collections, corpora, papers, with licence and state, systems by state, and experiments."""
     from harness.collections.corpora import load_corpus
     from harness.collections.load import load_collection
+    from harness.experiments.experiment import load_experiment
     from harness.io import config
     from harness.papers.paper import load_paper, paper_names
     from harness.systems.states import KINDS, system_state
@@ -18,6 +19,7 @@ def list_() -> None:
     papers = [(name, load_paper(name)) for name in paper_names()]
     systems = [(name, config.load("system", name)[0]) for name in config.names("system")]
     states = {name: system_state(system, name) for name, system in systems}
+    experiments = [(name, load_experiment(name)) for name in config.names("experiment")]
     sources = [(name, config.load("source", name)[0]) for name in config.names("source")]
     # Everything is read before anything is printed: half a list looks like a whole one.
     tables = {
@@ -40,6 +42,10 @@ def list_() -> None:
             ]
             for kind in KINDS
         },
+        "experiments": [
+            ["  name", "runs", "tests", "title"],
+            *([f"  {name}", f"{len(e.cells())}", f"{e.tests}", e.title] for name, e in experiments),
+        ],
         "sources": [
             ["  name", "licence", "title"],
             *([f"  {name}", str(s.get("licence", "")), str(s.get("title", ""))] for name, s in sources),

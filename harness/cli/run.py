@@ -55,10 +55,12 @@ def check(settings: RunSettings, sweeping: bool) -> None:
         if not getattr(settings, group):
             known = suggestion("", config.names(group))
             raise HarnessError(f"run: key {group!r} is missing; name one with {group}=NAME ({known})")
+    if settings.only and not settings.experiment:
+        raise HarnessError("run: key 'only' restricts an experiment; name one with experiment=NAME")
     if settings.tune and not sweeping:
         raise HarnessError("run: key 'tune' is for sweeps; add -m and several values of a key, or sweep=NAME")
     if settings.tune:
-        reported = load_collection(_name(settings.collection)).topics().ids()
+        reported = load_collection(name_of(settings.collection)).topics().ids()
         for name in settings.tune:
             if shared := reported & load_collection(name.partition("/")[0]).topics().ids():
                 raise HarnessError(
@@ -69,21 +71,11 @@ def check(settings: RunSettings, sweeping: bool) -> None:
 
 def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ()) -> None:
     """Produce, score and report one run."""
-    found = _task(settings, _name(settings.collection), settings.edition, {})
+    found = task_of(settings, name_of(settings.collection), settings.edition, {})
     system = build_system(settings.system or {}, "run: system")
-    produced = _produce(settings, system, found, suffix)
+    produced = produced_by(settings, system, found, suffix)
     evaluation = evaluate(found, produced.run)
-    remarks = (*system.notes(), *remarks)
-    if settings.training:
-        remarks = (f"Learnt from the judgments of {', '.join(settings.training)}.", *remarks)
-    if produced.run.name.endswith(MARK):
-        said = (
-            "Something here was learnt from judgments of the very topics that are ranked: every number is optimistic."
-        )
-        remarks = (said, *remarks)
-    if settings.rerank:
-        remarks = ("The system ranked the judged documents of each topic, nothing else.", *remarks)
-    page = comparison_report(evaluation, remarks=remarks)
+    page = comparison_report(evaluation, remarks=(*said_of(settings, system, produced), *remarks))
     if said := evaluation.coverage_sentence():
         out(said)
     for caution in cautions(evaluation):
@@ -94,18 +86,33 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
     out(f"report: {first_page(page.write(folder, settings.formats))}")
 
 
+def said_of(settings: RunSettings, system: Built, produced: Produced) -> tuple[str, ...]:
+    """What a reader of a run's numbers must know, a sentence each."""
+    remarks = system.notes()
+    if settings.training:
+        remarks = (f"Learnt from the judgments of {', '.join(settings.training)}.", *remarks)
+    if produced.run.name.endswith(MARK):
+        said = (
+            "Something here was learnt from judgments of the very topics that are ranked: every number is optimistic."
+        )
+        remarks = (said, *remarks)
+    if settings.rerank:
+        remarks = ("The system ranked the judged documents of each topic, nothing else.", *remarks)
+    return remarks
+
+
 def point(settings: RunSettings, overrides: Mapping[str, str], rest: object, folder: Path) -> float:
     """One configuration of a sweep, produced and scored; the mean of the first measure. `rest` is what is not swept."""
-    named = [(_name(settings.collection), settings.edition)]
+    named = [(name_of(settings.collection), settings.edition)]
     if settings.tune:
         named = [(name, edition or None) for name, _, edition in (entry.partition("/") for entry in settings.tune)]
     scored: list[Scores] = []
     files: dict[str, str] = {}
     basis, said = [], []
     for name, edition in named:
-        found = _task(settings, name, edition, _SHARED)
+        found = task_of(settings, name, edition, _SHARED)
         system = build_system(settings.system or {}, "run: system")
-        produced = _produce(settings, system, found, run_suffix(overrides, fixed()))
+        produced = produced_by(settings, system, found, run_suffix(overrides, fixed()))
         scored.append(found.scorer(produced.run))
         files[str(produced.path)] = produced.run.sha256
         basis += [produced.basis, found.scorer.qrels.sha256, repr(found.scorer.protocol)]
@@ -183,28 +190,31 @@ _SHARED: dict[str, Task] = {}
 _MOST_SHARED = 8
 
 
-def _task(settings: RunSettings, collection: str, edition: str | None, made: dict[str, Task]) -> Task:
+def task_of(
+    settings: RunSettings, collection: str, edition: str | None, made: dict[str, Task], measures: Sequence[str] = ()
+) -> Task:
     """The task of a configuration; from `made` if one of the same content stands there, else put there."""
     given = (
         load_collection(collection),
-        load_corpus(_name(settings.corpus)) if settings.corpus else None,
+        load_corpus(name_of(settings.corpus)) if settings.corpus else None,
         edition,
-        load_protocol(_name(settings.protocol)) if settings.protocol else None,
+        load_protocol(name_of(settings.protocol)) if settings.protocol else None,
     )
     if (known := repr(given)) not in made:
         if len(made) >= _MOST_SHARED:
             made.clear()
         searched, how = given[1], given[3]
-        made[known] = task(given[0], searched, edition=edition, protocol=how)
+        made[known] = task(given[0], searched, edition=edition, protocol=how, measures=measures)
     return made[known]
 
 
-def _name(configuration: Mapping[str, object] | None) -> str:
+def name_of(configuration: Mapping[str, object] | None) -> str:
     """The name of a configuration that must have been chosen."""
     return str((configuration or {}).get("name"))
 
 
-def _produce(settings: RunSettings, system: Built, found: Task, suffix: str) -> Produced:
+def produced_by(settings: RunSettings, system: Built, found: Task, suffix: str) -> Produced:
+    """The run that a system makes of a task, as the settings say."""
     return make(
         system,
         found,

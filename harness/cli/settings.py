@@ -71,6 +71,7 @@ class RunSettings(_Settings):
     Attributes
     ----------
     training, tune : names of collections, each with `/EDITION` or without.
+    experiment, only : what is run in place of one configuration, and the labels that it is restricted to.
     """
 
     collection: Mapping[str, object] | None = None
@@ -83,6 +84,8 @@ class RunSettings(_Settings):
     allow_test_judgments: bool = False
     tune: Annotated[tuple[str, ...] | None, _collections] = None
     reuse: bool = True
+    experiment: Mapping[str, object] | None = None
+    only: Mapping[str, tuple[Words, ...]] | None = None
 
 
 def import_from_here() -> None:

@@ -181,6 +181,23 @@ def compare(
     return replace(plan, rows=corrected(plan, rows), correction=_describe(plan, rows))
 
 
+def joined(parts: Sequence[Comparison]) -> Comparison:
+    """Comparisons of one family together: their rows side by side, corrected over all of them.
+
+    What names the judgments is the first one's.
+
+    Raises
+    ------
+    HarnessError
+        There is none, or they have more rows than the family that the first one declares.
+    """
+    if not parts:
+        raise HarnessError("there are no comparisons to join")
+    plan, rows = replace(parts[0], rows=()), [row for part in parts for row in part.rows]
+    _check_options(plan, len(rows))
+    return replace(plan, rows=corrected(plan, rows), correction=_describe(plan, rows))
+
+
 def _check_options(plan: Comparison, count: int) -> None:
     for name, low, value, high in (
         ("alpha", 0.0, plan.alpha, 1.0),

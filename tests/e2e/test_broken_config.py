@@ -16,12 +16,8 @@ __all__ = ["place"]
 
 STRICT = ("score", "good.run", "-c", "mini-task1", "--protocol", "strict")
 MINE = "{here}/conf/collection/mine.yaml"
-RUN_KEYS = ", ".join(
-    sorted(
-        {*yaml.safe_load((CONF / "run.yaml").read_text()), "collection", "corpus", "protocol", "sweep", "system"}
-        - {"defaults"}
-    )
-)
+RUN_GROUPS = {"collection", "corpus", "experiment", "protocol", "sweep", "system"}
+RUN_KEYS = ", ".join(sorted({*yaml.safe_load((CONF / "run.yaml").read_text()), *RUN_GROUPS} - {"defaults"}))
 SYSTEM_NAMES = suggestion("", {"ours", *(path.stem for path in (CONF / "system").glob("*.yaml"))})
 
 # What is replaced by what, and the fault.

@@ -1,0 +1,257 @@
+"""`harness run experiment=NAME`: every cell composed and run as by `harness run`, and all of them reported together."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cli.overrides import check_overrides, gist
+from harness.cli.run import check, name_of, produced_by, run_suffix, said_of, task_of
+from harness.cli.settings import RunSettings, checked, import_from_here
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
+from harness.errors import HarnessError, SystemRaisedError, gather
+from harness.experiments import experiment as plan
+from harness.experiments.evaluate import Evaluation, cautions
+from harness.experiments.experiment import Cell, Experiment, key_of, load_experiment
+from harness.experiments.results import Outcome, Results
+from harness.experiments.task import Task
+from harness.io.console import out, say, tell, track
+from harness.render.model import Section
+from harness.render.write import first_page
+from harness.reports.experiment import experiment_report
+from harness.store.artefacts import key
+from harness.systems import states
+from harness.systems.build import build_system
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+# Keys of the command line that are said of the whole experiment, not of its cells.
+_OF_ALL = ("experiment", "only", "output", "runs", "formats", "reuse", "alpha", "seed")
+_NO_RUN = ("edition", "protocol", "output", "runs", "formats", "reuse", "alpha", "seed", "experiment", "only", "tune")
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A cell and what it was composed to; `suffix` goes behind the name of its run."""
+
+    cell: Cell
+    settings: RunSettings
+    suffix: str
+
+
+def experiment(cfg: DictConfig) -> None:
+    """Run what is not finished of an experiment, and report all of it.
+
+    Raises
+    ------
+    HarnessError
+        The experiment has faults, or a cell failed for another reason than that something is not here; the report is
+        written before, unless there is no run at all.
+    """
+    from hydra.core.hydra_config import HydraConfig
+
+    import_from_here()
+    settings = checked(RunSettings, cfg, "run")
+    name = str(HydraConfig.get().runtime.choices["experiment"])
+    found = load_experiment(name)
+    given = [word for word in HydraConfig.get().overrides.task if key_of(word) not in _OF_ALL]
+    more = [_function(named) for named in found.sections]
+    cells = _cells(found, given)
+    chosen = found.restricted(cells, settings.only)
+    planned = _composed(chosen, _suffixes(cells), settings)
+    outcomes = _outcomes(planned, found.measures)
+    results = Results(name, found, outcomes, dict(settings.only or {}), tuple(given), settings.alpha, settings.seed)
+    faults = _told([(outcome.cell, outcome.reason) for outcome in outcomes if outcome.reason])
+    if all(outcome.reason for outcome in outcomes):
+        raise HarnessError(f"experiment {name}: no cell could be run", *faults)
+    page = experiment_report(results, more)
+    part = {"only": results.only, "extra": given}
+    folder = f"{name}-{key(part)[:8]}" if settings.only or given else name
+    for line in dict.fromkeys(line for outcome in outcomes for line in outcome.cautions):
+        say(f"warning: {line}")
+    for line in results.refused:
+        say(f"warning: {line}")
+    for line in faults:
+        say(f"not run: {line}")
+    out(page.headline)
+    out(f"report: {first_page(page.write(Path(settings.output) / 'experiments' / folder, settings.formats))}")
+    if failed := [outcome for outcome in outcomes if outcome.reason and not outcome.lacking]:
+        raise HarnessError(f"experiment {name}: {len(failed)} of {len(outcomes)} cells failed; see 'not run' above")
+
+
+def _function(named: str) -> Callable[[Results], Sequence[Section]]:
+    """What a dotted name names."""
+    module, _, name = named.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise HarnessError(f"experiment: key 'sections': {named} cannot be loaded: {error}") from None
+    function: Callable[[Results], Sequence[Section]] = found
+    return function
+
+
+def _cells(found: Experiment, given: Sequence[str]) -> tuple[Cell, ...]:
+    """All cells, with the overrides of the command line, none of which may undo what the experiment varies."""
+    lists = [*found.axes.values(), {name: condition.overrides for name, condition in found.conditions.items()}]
+    varied = {key_of(word) for of in lists for overrides in of.values() for word in overrides}
+    varied |= {found.seeds.key} if found.seeds is not None else set()
+    for word in given:
+        if word.startswith("~") or key_of(word).partition(".")[0] not in plan.SETS:
+            raise HarnessError(f"run: {word}: an experiment sets no such key")
+        if key_of(word) in varied:
+            raise HarnessError(f"run: {word}: the experiment varies this key; to run a part of it, say only=...")
+    return found.cells(given)
+
+
+def _suffixes(cells: Sequence[Cell]) -> dict[Cell, str]:
+    """What distinguishes the runs of cells that have one system and collection: all that varies in the whole."""
+    of = {cell: {key_of(word): word.partition("=")[2] for word in cell.overrides} for cell in cells}
+    keys = dict.fromkeys(name for pairs in of.values() for name in pairs)
+    varied = [name for name in keys if len({pairs.get(name) for pairs in of.values()}) > 1 and name != "system.name"]
+    found = {}
+    for cell, pairs in of.items():
+        # A run is made of all topics of a collection: editions and protocols differ in its scores only.
+        ranked = "rerank" in pairs
+        names = [name for name in varied if name in pairs and (ranked or name not in ("edition", "protocol"))]
+        found[cell] = run_suffix({name: pairs[name] for name in names}, ())
+    return found
+
+
+def _composed(cells: Sequence[Cell], suffixes: Mapping[Cell, str], settings: RunSettings) -> list[_Planned]:
+    """The cells with their settings, by Hydra's own composition; raises HarnessError with the faults of all."""
+    from hydra import compose
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    planned: list[_Planned] = []
+    faults: list[tuple[Cell, str]] = []
+    whole = {name: getattr(settings, name) for name in _OF_ALL if name not in ("experiment", "only")}
+    for cell in track(cells, "composing cells"):
+        lines: list[str] = []
+        with gather(lines):
+            check_overrides("run", cell.overrides)
+            try:
+                made = checked(RunSettings, compose(config_name="run", overrides=list(cell.overrides)), "run")
+            except (HydraException, OmegaConfBaseException) as error:
+                raise HarnessError(f"run: {gist(error)}") from None
+            check(made, sweeping=False)
+            planned.append(_Planned(cell, replace(made, **whole), suffixes[cell]))
+        faults += [(cell, line) for line in lines]
+    if faults:
+        raise HarnessError(*_told(faults))
+    _check_files(planned)
+    return planned
+
+
+def _check_files(planned: Iterable[_Planned]) -> None:
+    """Raise HarnessError if two cells would write one file with different runs."""
+    first: dict[tuple[str, str], tuple[Cell, str]] = {}
+    for each in planned:
+        settings, spec = each.settings, _content(each.settings)
+        named = (settings.system or {}).get("name")
+        if not named:  # one that names its runs itself, or only registers a system
+            continue
+        name = f"{named}{each.suffix}"
+        before, same = first.setdefault((name_of(settings.collection), name), (each.cell, spec))
+        if same != spec:
+            both, right = f"{_said(before)} and {_said(each.cell)}", "give one of them a system.name of its own"
+            raise HarnessError(f"experiment: {both} are different runs of one name, {name!r}; {right}")
+
+
+def _content(settings: RunSettings) -> str:
+    """All keys that decide what a run holds."""
+    spec = {name: value for name, value in vars(settings).items() if name not in _NO_RUN}
+    if settings.rerank:  # what is judged is what is ranked
+        spec |= {"edition": settings.edition, "protocol": settings.protocol}
+    return repr(spec)
+
+
+def _outcomes(planned: Sequence[_Planned], measures: Sequence[str]) -> tuple[Outcome, ...]:
+    """What comes of the cells, in their order; run so that each collection and corpus is read once."""
+    places = {name: at for at, name in enumerate(dict.fromkeys(map(_place, planned)))}
+    order = sorted(range(len(planned)), key=lambda at: [places[_place(planned[at])], at])
+    tasks: dict[str, Task] = {}
+    written: dict[Path, str] = {}
+    made: set[tuple[str, str]] = set()
+    found: dict[int, Outcome] = {}
+    for at in track(order, "cells"):
+        each = planned[at]
+        say(f"cell {len(found) + 1} of {len(order)}: {_said(each.cell)}")
+        run = (_content(each.settings), each.suffix)
+        if run in made:  # with reuse=false, too, one run serves several editions
+            each = replace(each, settings=replace(each.settings, reuse=True))
+        found[at] = _outcome(each, measures, tasks, written)
+        made.add(run)
+    return tuple(found[at] for at in range(len(planned)))
+
+
+def _place(each: _Planned) -> tuple[str, ...]:
+    """What a cell is scored by."""
+    settings = each.settings
+    groups = (settings.corpus, settings.collection, settings.protocol)
+    return (*(name_of(group) for group in groups), settings.edition or "")
+
+
+def _outcome(each: _Planned, measures: Sequence[str], tasks: dict[str, Task], written: dict[Path, str]) -> Outcome:
+    """One cell, run and scored, or why not; `written`: run file -> key of what made it, of the cells so far."""
+    settings = each.settings
+    configuration = settings.system or {}
+    try:
+        if lacking := _lacking(settings):
+            return Outcome(each.cell, configuration, reason=lacking, lacking=True)
+        found = task_of(settings, name_of(settings.collection), settings.edition, tasks, measures)
+        system = build_system(configuration, "run: system")
+        produced = produced_by(settings, system, found, each.suffix)
+        if written.setdefault(produced.path, produced.key) != produced.key:
+            raise HarnessError(f"{produced.path}: is the run of another cell, too; give each system a name of its own")
+        scores = found.scorer(produced.run)
+        warned = cautions(Evaluation(found, (produced.run,), (scores,), {}))
+        notes = said_of(settings, system, produced)
+    except HarnessError as error:
+        if isinstance(error, SystemRaisedError):
+            tell(error.trace)
+        return Outcome(each.cell, configuration, reason=error.lines[0], lacking=_absent(settings))
+    return Outcome(
+        each.cell,
+        configuration,
+        run=produced.path,
+        sha256=produced.run.sha256,
+        task=found,
+        scores=scores,
+        notes=notes,
+        cautions=warned,
+    )
+
+
+def _lacking(settings: RunSettings) -> str:
+    """What a system needs that no run brings by itself, and how to get it; empty if nothing is lacking."""
+    parts = list(states.parts(settings.system or {}))
+    if (found := states.registered(parts)) is not None:
+        return " ".join(found) if found[0] == "needs" else ": ".join(found)
+    return states.missing_modules(parts)
+
+
+def _absent(settings: RunSettings) -> bool:
+    """Whether a model, the collection or the corpus is not here: what could be fetched, and still is not, could not."""
+    collection, corpus = name_of(settings.collection), settings.corpus and name_of(settings.corpus)
+    found = [load_collection(collection).state(), *([load_corpus(corpus).state()] if corpus else [])]
+    return set(found) != {"here"} or bool(states.missing_models(states.parts(settings.system or {})))
+
+
+def _said(cell: Cell) -> str:
+    """A cell in a few words."""
+    seed = () if cell.seed is None else (f"seed {cell.seed}",)
+    return plan.said_of((*cell.labels, *seed))
+
+
+def _told(faults: Sequence[tuple[Cell, str]]) -> list[str]:
+    """Each reason once, with the first of its cells and how many more there are."""
+    cells: dict[str, list[Cell]] = {}
+    for cell, why in faults:
+        cells.setdefault(why, []).append(cell)
+    return [f"{_said(of[0])}{f' and {len(of) - 1} more cells' if of[1:] else ''}: {why}" for why, of in cells.items()]

@@ -1,0 +1,108 @@
+"""The overrides of `reproduce` and `run`, checked before Hydra composes them: what is wrong, and the nearest key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.errors import HarnessError, suggestion
+from harness.experiments.experiment import OVERRIDE, load_experiment
+from harness.io import config
+from harness.io.files import read_bytes
+
+GROUPS = {"reproduce": ("paper",), "run": ("collection", "corpus", "system", "protocol", "sweep", "experiment")}
+
+
+def gist(error: Exception) -> str:
+    """The gist of an error of Hydra's or OmegaConf's, without its hints on several lines."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    cause = str(error.__cause__ or "").splitlines()
+    said = lines[0] if lines else type(error).__name__
+    key = getattr(error, "full_key", None)
+    said = f"key {key!r}: {said}" if key else said
+    return f"{said} ({cause[0].strip()})" if cause and cause[0].strip() not in said else said
+
+
+def check(command: str, arguments: Sequence[str]) -> None:
+    """Raise HarnessError if a configuration reaches out of its own group, or an override is wrong."""
+    for group in GROUPS[command]:
+        for path in config.names(group).values():
+            _check_alone(group, path)
+    check_overrides(command, arguments)
+
+
+def check_overrides(command: str, arguments: Sequence[str]) -> None:
+    """Names of groups and keys first: Hydra's own messages name neither the file nor the nearest key."""
+    primary = config.folders()[0] / f"{command}.yaml"
+    keys = {key: str(primary) for key in config.parse(read_bytes(primary), str(primary)) if key != "defaults"}
+    groups = GROUPS[command]
+    chosen: dict[str, str] = {}
+    overrides = [match for argument in arguments if (match := OVERRIDE.fullmatch(argument))]
+    for argument in arguments:
+        if argument.startswith("~") and not argument.startswith("~hydra"):
+            raise HarnessError(f"{command}: {argument}: no key of {primary} can be removed")
+    for group, value in ((match["key"], match["value"]) for match in overrides):
+        if group in groups and not set(value) & set("{}[]()*"):
+            known = config.names(group)
+            for name in value.split(","):
+                if name not in known:
+                    raise HarnessError(f"{group}={name}: no such {group}; {suggestion(name, known)}")
+                _check_chosen(group, name)
+            chosen[group] = value.partition(",")[0]
+    for match in overrides:
+        first, _, rest = match["key"].partition(".")
+        if first == "hydra" or "/" in match["key"] or "@" in match["key"]:
+            continue
+        if first not in keys and first not in groups:
+            raise HarnessError(f"{primary}: key {match['key']!r} is unknown; {suggestion(first, [*keys, *groups])}")
+        if rest and first in groups and first != "system":
+            a = "an" if first == "experiment" else "a"
+            said = f"{a} {first} is used as its file says; to change it, write a conf/{first}/NAME.yaml of your own"
+            raise HarnessError(f"{command}: {match['key']}: {said}")
+        if rest and "experiment" in chosen:
+            raise HarnessError(f"{command}: {match['key']}: the systems of an experiment are as its file says")
+        if rest and first in chosen and not match["sign"]:
+            mapping, where = config.load(first, chosen[first])
+            if rest.partition(".")[0] not in mapping:
+                raise HarnessError(f"{where}: key {rest!r} is unknown; {suggestion(rest, mapping)}")
+
+
+NAME = {"collection": "name", "corpus": "name", "protocol": "name", "paper": "key"}  # what must stand in each
+
+
+def _check_alone(group: str, path: Path) -> None:
+    """Raise HarnessError for a configuration that reaches out of its own group, by a directive of Hydra's.
+
+    It could set keys of Hydra itself, some of which name code to be run. Sweeps do set keys outside of their group.
+    """
+    if path.parent.parent == config.folders()[0] or group == "sweep":
+        return
+    text = read_bytes(path)
+    if re.search(rb"^\s*#+\s*@package\b", text, re.MULTILINE):
+        raise HarnessError(f"{path}: '@package' has no use here; a {group} sets no keys but its own")
+    if group == "paper" and "defaults" in config.parse(text, str(path)):
+        raise HarnessError(f"{path}: key 'defaults' has no use here; a paper is one file")
+
+
+def _check_chosen(group: str, name: str) -> None:
+    """Raise HarnessError for what Hydra would stumble over in a configuration, or what it would lack."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    mapping, where = config.load(group, name)
+    if group == "experiment":
+        load_experiment(name)
+    if group in NAME and mapping.get(NAME[group]) != name:
+        found = mapping.get(NAME[group])
+        raise HarnessError(f"{where}: key {NAME[group]!r} is {found!r}, expected the file's name {name!r}")
+    texts = {key: value for key, value in mapping.items() if group != "system" or key == "title"}
+    for key, value in texts.items():
+        if isinstance(value, str) and "${" in value:
+            said = "holds '${', which Hydra reads as the name of another key; leave it out, or put a space between"
+            raise HarnessError(f"{where}: key {key!r} {said}")
+    for key, value in mapping.items():
+        try:
+            OmegaConf.create({key: value})
+        except OmegaConfBaseException as error:
+            raise HarnessError(f"{where}: {gist(error)}") from None

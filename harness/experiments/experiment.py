@@ -1,0 +1,320 @@
+"""Experiments: what a file of `conf/experiment/` says, and the runs that it takes. Nothing here makes one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import combinations, product
+from typing import Annotated
+
+from harness.errors import HarnessError, gather, refuse, suggestion
+from harness.io import config
+from harness.io.checks import Words, typed, whole
+from harness.scoring.measures import parse_measures, without_diagnostics
+
+CONDITION = "condition"  # the first coordinate of a cell; the others are the axes
+OVERRIDE = re.compile(r"(?P<sign>\+{0,2})(?P<key>[A-Za-z_][\w.@/]*)=(?P<value>.*)", re.DOTALL)
+# What the overrides of a cell may set: how its run is made and scored. The rest is said once, on the command line.
+SETS = (
+    "collection",
+    "corpus",
+    "system",
+    "protocol",
+    "edition",
+    "rerank",
+    "training",
+    "allow_test_judgments",
+)
+
+Labels = tuple[str, ...]
+Only = Mapping[str, tuple[Words, ...]]
+
+
+def has_several(value: str) -> bool:
+    """Whether an override gives its key several values."""
+    outside = re.sub(r"\[[^\]]*\]|\{[^}]*\}|'[^']*'|\"[^\"]*\"", "", value)
+    return "," in outside or bool(re.search(r"\b(?:choice|range|interval|glob|sort|shuffle|tag)\(", outside))
+
+
+def key_of(override: str) -> str:
+    """The key that an override sets.
+
+    >>> key_of("+system.k1=2")
+    'system.k1'
+    """
+    return override.partition("=")[0].lstrip("+")
+
+
+def _override(key: str, value: object) -> str:
+    found = OVERRIDE.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise HarnessError(f"key {key!r}: {value!r} is no override; expected KEY=VALUE, such as system=bm25")
+    if found["key"].partition(".")[0] not in SETS:
+        raise HarnessError(f"key {key!r}: {value!r} sets no key of a run; {suggestion(found['key'], SETS)}")
+    if "${" in found["value"]:
+        raise HarnessError(f"key {key!r}: {value!r} holds '${{', which would name another key; write its value")
+    if has_several(found["value"]):
+        raise HarnessError(f"key {key!r}: {value!r} gives several values; make each a label of an axis")
+    return str(value)
+
+
+Overrides = tuple[Annotated[str, _override], ...]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What is compared: overrides, and the labels of axes that it is restricted to (`only`)."""
+
+    overrides: Overrides = ()
+    only: Only | None = None
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """The key that takes the seed, and its values; `only` names the conditions and labels that have a seed."""
+
+    key: Words
+    values: tuple[Words, ...]
+    only: Only | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of an experiment.
+
+    Attributes
+    ----------
+    labels : of the condition and of each axis, in the order of `Experiment.coordinates`.
+    overrides : the words of `harness run`, all of them; no key stands there twice.
+    """
+
+    labels: Labels
+    seed: str | None
+    overrides: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Conditions, each crossed with all axes, scored by the same measures, tested against a baseline.
+
+    Attributes
+    ----------
+    shared : overrides of every cell; those of axes and conditions come after them.
+    axes : axis -> label -> overrides.
+    pool : the axis whose labels are sets of topics; they are shown side by side, and over all topics together.
+    tested : measures; default: all but diagnostic ones such as Judged@k.
+    baseline : the coordinates of a cell that are replaced to get the cell that it is tested against; none: no tests.
+    family : how many tests to correct for; default: those of the whole experiment, however little of it is run.
+    breakdown : attributes of topics.
+    sections : functions of `Results` that give further sections of the report, as MODULE.FUNCTION.
+
+    Raises
+    ------
+    HarnessError
+        All that contradicts itself, a line each.
+
+    Examples
+    --------
+    >>> k1 = {"low": ("system.k1=0.6",), "high": ("system.k1=1.8",)}
+    >>> found = Experiment("k1", {"bm25": Condition(("system=bm25",))}, ("nDCG", "AP"), axes={"k1": k1},
+    ...                    baseline={"k1": "low"})
+    >>> found.cells()[1]
+    Cell(labels=('bm25', 'high'), seed=None, overrides=('system.k1=1.8', 'system=bm25'))
+    >>> found.baseline_of(("bm25", "high")), found.tests
+    (('bm25', 'low'), 2)
+    """
+
+    title: str
+    conditions: Mapping[str, Condition]
+    measures: tuple[Words, ...]
+    shared: Overrides = ()
+    axes: Mapping[str, Mapping[str, Overrides]] = field(default_factory=dict)
+    pool: Words | None = None
+    seeds: Seeds | None = None
+    tested: tuple[Words, ...] | None = None
+    baseline: Mapping[str, Words] | None = None
+    family: Annotated[int, partial(whole, low=1)] | None = None
+    breakdown: tuple[Words, ...] = ()
+    sections: tuple[Words, ...] = ()
+
+    def __post_init__(self) -> None:
+        faults: list[str] = []
+        with gather(faults):
+            parse_measures(self.measures)
+        faults += [] if self.measures else ["key 'measures' names no measure"]
+        if CONDITION in self.axes:
+            faults.append(f"key 'axes': no axis can be called {CONDITION!r}; the conditions are one already")
+        if self.pool is not None and self.pool not in self.axes:
+            faults.append(f"key 'pool': no axis is called {self.pool!r}; {suggestion(self.pool, self.axes)}")
+        for name, condition in self.conditions.items():
+            faults += self._strange(condition.only, f"key 'conditions': {name}: only", self.axes)
+        if self.seeds is not None:
+            faults += self._strange(self.seeds.only, "key 'seeds': only", self.coordinates)
+            with gather(faults):
+                for value in self.seeds.values:
+                    _override("seeds", f"{self.seeds.key}={value}")
+            if not self.seeds.values or len(set(self.seeds.values)) < len(self.seeds.values):
+                faults.append("key 'seeds': 'values' is empty or has a value twice")
+        faults += self._twice()
+        for measure in self.tested or ():
+            if measure not in self.measures:
+                faults.append(f"key 'tested': {measure!r} is not measured; {suggestion(measure, self.measures)}")
+        refuse(faults)  # the rest stands on these
+        refuse(self._untestable())
+
+    def _strange(self, only: Only | None, where: str, known: Iterable[str]) -> list[str]:
+        """Faults of labels by coordinate."""
+        faults, names = [], tuple(known)
+        for coordinate, labels in (only or {}).items():
+            if coordinate not in names:
+                faults.append(f"{where}: no axis is called {coordinate!r}; {suggestion(coordinate, names)}")
+                continue
+            there = self.labels(coordinate)
+            strange = [label for label in labels if label not in there]
+            faults += [f"{where}: {coordinate} has no {label!r}; {suggestion(label, there)}" for label in strange]
+            faults += [] if labels else [f"{where}: {coordinate} has no label left"]
+        return faults
+
+    def _twice(self) -> list[str]:
+        """Faults of keys that two parts of one cell set, so that one of them would have no say."""
+        lists: dict[str, dict[str, Overrides]] = {f"axis {axis!r}": dict(of) for axis, of in self.axes.items()}
+        lists["a condition"] = {name: condition.overrides for name, condition in self.conditions.items()}
+        faults, sets = [], {}
+        for part, of in {**lists, "the shared overrides": {"": self.shared}}.items():
+            sets[part] = {key_of(override) for overrides in of.values() for override in overrides}
+            for label, overrides in of.items():
+                keys = [key_of(override) for override in overrides]
+                which = f"{part}{f', {label!r}' if label else ''}"
+                faults += [f"key {key!r} is set twice by {which}" for key in dict.fromkeys(keys) if keys.count(key) > 1]
+        for one, two in combinations(lists, 2):
+            faults += [f"key {key!r} is set by {one} and by {two}" for key in sorted(sets[one] & sets[two])]
+        if self.seeds is not None:
+            faults += [
+                f"key {self.seeds.key!r} is set by the seeds and by {part}"
+                for part in sets
+                if self.seeds.key in sets[part]
+            ]
+        return faults
+
+    def _untestable(self) -> list[str]:
+        """Faults of the baseline and the family."""
+        if self.baseline is None:
+            return [f"key {key!r} has no use without a baseline" for key in ("tested", "family") if getattr(self, key)]
+        faults = self._strange(
+            {name: (label,) for name, label in self.baseline.items()}, "key 'baseline'", self.coordinates
+        )
+        if self.pool in self.baseline:
+            faults.append(
+                f"key 'baseline': {self.pool!r} is the axis of the sets of topics; tests compare like with like"
+            )
+        if faults:
+            return faults
+        there = {cell.labels for cell in self.cells()}
+        for labels in dict.fromkeys(cell.labels for cell in self.cells()):
+            if (wanted := self.baseline_of(labels)) not in there:
+                said = "which the experiment does not have; see 'only'"
+                faults.append(f"key 'baseline': {said_of(labels)} would be tested against {said_of(wanted)}, {said}")
+        if not faults and not self.tests:
+            faults.append("key 'baseline': there is nothing to test against it")
+        if not faults and self.family is not None and self.family < self.tests:
+            faults.append(f"key 'family' is {self.family}, less than the {self.tests} tests that are made")
+        return faults
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """What places a cell: the condition, then each axis."""
+        return (CONDITION, *self.axes)
+
+    def labels(self, coordinate: str) -> Labels:
+        """The labels of a coordinate."""
+        return tuple(self.conditions if coordinate == CONDITION else self.axes[coordinate])
+
+    @property
+    def of_tests(self) -> tuple[str, ...]:
+        """The measures that are tested."""
+        return tuple(self.tested or without_diagnostics(self.measures)) if self.baseline else ()
+
+    def cells(self, extra: Sequence[str] = ()) -> tuple[Cell, ...]:
+        """All cells, in the order of the file; `extra` are overrides of all of them that win over shared ones."""
+        found = []
+        for name, condition in self.conditions.items():
+            only = condition.only or {}
+            chosen = [[label for label in self.axes[axis] if label in only.get(axis, (label,))] for axis in self.axes]
+            for labels in product([name], *chosen):
+                parts = [self.axes[axis][label] for axis, label in zip(self.axes, labels[1:], strict=True)]
+                given = [*self.shared, *extra, *(o for part in parts for o in part), *condition.overrides]
+                for seed in self._seeds(labels):
+                    words = [*given, f"{self.seeds.key}={seed}"] if self.seeds is not None and seed else given
+                    last = {key_of(word): word for word in words}  # in the place of the first of its key
+                    found.append(Cell(labels, seed, tuple(last.values())))
+        return tuple(found)
+
+    def _seeds(self, labels: Labels) -> tuple[str | None, ...]:
+        if self.seeds is None or not self._within(labels, self.seeds.only or {}):
+            return (None,)
+        return self.seeds.values
+
+    def _within(self, labels: Labels, only: Only) -> bool:
+        at = dict(zip(self.coordinates, labels, strict=True))
+        return all(at[name] in known for name, known in only.items())
+
+    def restricted(self, cells: Iterable[Cell], only: Only | None) -> tuple[Cell, ...]:
+        """The cells with these labels, and those that they are tested against.
+
+        Raises
+        ------
+        HarnessError
+            There is no such axis or label, or no cell has them all.
+        """
+        refuse(self._strange(only, "run: key 'only'", self.coordinates))
+        cells = tuple(cells)
+        wanted = {cell.labels for cell in cells if self._within(cell.labels, only or {})}
+        if not wanted:
+            raise HarnessError("run: key 'only': no cell of the experiment has all of these labels")
+        wanted |= {self.baseline_of(labels) for labels in wanted} if self.baseline else set()
+        return tuple(cell for cell in cells if cell.labels in wanted)
+
+    def row(self, labels: Labels) -> Labels:
+        """The labels but that of the set of topics."""
+        return tuple(label for name, label in zip(self.coordinates, labels, strict=True) if name != self.pool)
+
+    def part(self, labels: Labels) -> str:
+        """The label of the set of topics; empty if there is but one set."""
+        return labels[self.coordinates.index(self.pool)] if self.pool is not None else ""
+
+    def baseline_of(self, labels: Labels) -> Labels:
+        """Where the cell is that one is tested against; of the baseline itself, its own place."""
+        at = dict(zip(self.coordinates, labels, strict=True)) | dict(self.baseline or {})
+        return tuple(at[name] for name in self.coordinates)
+
+    @cached_property
+    def tests(self) -> int:
+        """How many tests the whole experiment makes: rows x tested measures x sets of topics, all together among these.
+
+        A row is one of the all-together ones if it has every set.
+        """
+        sets: dict[Labels, int] = {}
+        for labels in dict.fromkeys(cell.labels for cell in self.cells()):
+            if self.baseline is not None and self.baseline_of(labels) != labels:
+                sets[self.row(labels)] = sets.get(self.row(labels), 0) + 1
+        whole_ = len(self.axes[self.pool]) if self.pool is not None else 0
+        return len(self.of_tests) * sum(n + (n == whole_ > 1) for n in sets.values())
+
+
+def said_of(labels: Iterable[str]) -> str:
+    """Labels in one line."""
+    return ", ".join(labels)
+
+
+def load_experiment(name: str) -> Experiment:
+    """An experiment by the name of its file.
+
+    Raises
+    ------
+    HarnessError
+        There is no such file, or it has faults: all of them, a line each.
+    """
+    mapping, where = config.load("experiment", name)
+    return typed(Experiment, mapping, where)

@@ -1,0 +1,370 @@
+"""The report of an experiment: the table, the tests, what was not run, and how to make each row again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, fields
+
+from harness.experiments.experiment import Labels, said_of
+from harness.experiments.results import Outcome, Results, Tested
+from harness.render.model import Block, Cell, Column, Records, Section, Table, Text, number_cell, slug
+from harness.render.write import Report
+from harness.reports.comparison import marks_of
+from harness.reports.parts import protocol_text, provenance_section, shown_p
+from harness.scoring.compare import Row, to_json
+from harness.scoring.measures import distributions
+from harness.scoring.scores import Scores
+from harness.store.provenance import Provenance, provenance
+from harness.systems.states import command
+
+More = Callable[[Results], Sequence[Section]]
+
+
+def experiment_report(results: Results, more: Iterable[More] = ()) -> Report:
+    """The report of what was run of an experiment.
+
+    Parameters
+    ----------
+    more : give the sections that stand behind those of every experiment and before the commands.
+    """
+    sections = [
+        _table(results),
+        _tests(results),
+        _not_run(results),
+        *_breakdown(results),
+        *(section for of in more for section in of(results)),
+        _said(results),
+        _commands(results),
+        provenance_section(_inputs(results)),
+    ]
+    data: dict[str, object] = {} if results.comparison is None else {"comparison": to_json(results.comparison)}
+    records = {"means": _mean_records(results), "tests": _test_records(results)}
+    given = _restriction(results)
+    title = results.experiment.title + (f" ({given})" if given else "")
+    return Report(title, _headline(results), tuple(s for s in sections if s is not None), data=data, records=records)
+
+
+def _restriction(results: Results) -> str:
+    """What was less, or other, than the whole experiment; empty if nothing was."""
+    only = [f"only {name}: {', '.join(labels)}" for name, labels in results.only.items()]
+    return "; ".join([*only, *([f"with {' '.join(results.extra)}"] if results.extra else [])])
+
+
+def _headline(results: Results) -> str:
+    measure = results.experiment.measures[0]
+    part = results.parts[-1]
+    there = [(scores.mean(measure), row, scores) for row, scores in _of_part(results, part)]
+    there = [found for found in there if not math.isnan(found[0])]
+    made = sum(outcome.scores is not None for outcome in results.outcomes)
+    runs = f"{made} of {len(results.outcomes)} runs" if made < len(results.outcomes) else f"{made} runs"
+    if not there:
+        return f"{runs} of experiment {results.name}"
+    best, row, scores = max(there, key=lambda found: found[0])
+    where = f"{part or scores.collection}, n = {scores.n(measure)}"
+    label = scores.protocol.label(measure)
+    return f"{runs} of experiment {results.name}: best {label} {best:.3f} by {said_of(row)} ({where})"
+
+
+def _of_part(results: Results, part: str) -> list[tuple[Labels, Scores]]:
+    """The rows that have scores on a set of topics."""
+    found = ((row, results.scores(row, part)) for row in results.rows)
+    return [(row, scores) for row, scores in found if scores is not None]
+
+
+def row_columns(results: Results) -> tuple[Column, ...]:
+    """The columns that name a row: the condition and each axis but the pooled one."""
+    found = results.experiment
+    return tuple(Column(name) for name in found.coordinates if name != found.pool)
+
+
+def row_cells(row: Labels) -> tuple[Cell, ...]:
+    """The cells that name a row."""
+    return tuple(Cell(label) for label in row)
+
+
+def _table(results: Results) -> Section:
+    """What every row has, by set of topics; before it only what keeps the numbers from being what they seem."""
+    measures, seeded = results.experiment.measures, results.experiment.seeds is not None
+    tests = {(test.row, test.part, test.result.measure): test.result for test in results.tests}
+    baselines = {test.against for test in results.tests}
+    best = {}
+    for part in results.parts:
+        there = _of_part(results, part)
+        for measure in measures if len(there) > 1 else ():
+            means = [mean for _, scores in there if not math.isnan(mean := scores.mean(measure))]
+            best[part, measure] = max(means, default=math.nan)
+    rows = []
+    for row in results.rows:
+        cells = [*row_cells(row)]
+        cells[0] = Cell(row[0], marks=("baseline",) if row in baselines else ())
+        if seeded:
+            seeds = len(results.of(row, results.sets[0])) or 1
+            cells.append(Cell(str(seeds), seeds))
+        for part in results.parts:
+            scores = results.scores(row, part)
+            n = scores.n(measures[0]) if scores is not None else 0
+            cells.append(Cell(str(n), n) if scores is not None else Cell(""))
+            for measure in measures:
+                if scores is None:
+                    cells.append(Cell("", marks=("missing",)))
+                    continue
+                mean = scores.mean(measure)
+                marks = marks_of(tests.get((row, part, measure)))
+                marks += ("best",) if mean == best.get((part, measure)) else ()
+                cells.append(_mean_cell(mean, results.deviation(row, part, measure) if seeded else None, marks, seeded))
+        rows.append(tuple(cells))
+    columns = [*row_columns(results), *([Column("seeds", kind="number")] if seeded else [])]
+    for part in results.parts:
+        columns.append(Column("n", part, "number"))
+        for measure in measures:
+            label = _label(results, measure)
+            columns.append(Column(label, part, "number", parts=(label, f"{label} sd") if seeded else ()))
+    notes = ["n counts the topics behind the first measure."]
+    if seeded:
+        notes.append("Of several seeds: the mean, ± the standard deviation of the seeds' means.")
+    if results.comparison is not None:
+        notes.append(f"Tests: {results.comparison.correction}; marks after Bonferroni's.")
+    table = Table("means", "Means over topics", tuple(columns), tuple(rows), tuple(notes), len(row_columns(results)))
+    said = _coverage(results)
+    first: tuple[Block, ...] = (Text(said),) if said else ()
+    return Section("Results", (*first, table))
+
+
+def _mean_cell(mean: float, sd: float | None, marks: tuple[str, ...], seeded: bool) -> Cell:
+    cell = number_cell(mean, 3, marks)
+    if not seeded or cell.value is None:
+        return cell
+    shown = cell.text if sd is None else f"{cell.text} ± {sd:.3f}"
+    return Cell(shown, cell.value, marks, values=(mean, math.nan if sd is None else sd))
+
+
+def _label(results: Results, measure: str) -> str:
+    """A measure as the first run's protocol calls it."""
+    known = (outcome.scores.protocol for outcome in results.outcomes if outcome.scores is not None)
+    return next(known).label(measure)
+
+
+def _coverage(results: Results) -> tuple[str, ...]:
+    """What must be said before any number where a corpus holds only part of the judged documents."""
+    sets: dict[str, dict[str, None]] = {}
+    for outcome in results.outcomes:
+        task = outcome.task
+        if task is None or task.coverage is None or task.coverage.complete:
+            continue
+        notes = task.corpus.notes if task.corpus is not None else ()
+        said = task.coverage.sentence(task.scorer.protocol, notes)
+        where = results.experiment.part(outcome.cell.labels) or f"{task.collection.name}"
+        sets.setdefault(said, {})[where] = None
+    return tuple(f"{', '.join(where)}: {said}." for said, where in sets.items())
+
+
+_OF_TESTS = (
+    Column("n", kind="number"),
+    Column("difference", kind="number"),
+    Column("95% interval", parts=("95% low", "95% high")),
+    Column("p", kind="number"),
+    Column("Bonferroni", kind="number"),
+    Column("Holm", kind="number"),
+    Column("wins / ties / losses", parts=("wins", "ties", "losses")),
+)
+
+
+def _tests(results: Results) -> Section | None:
+    if results.comparison is None:
+        return Section("Tests", (Text(results.refused),)) if results.refused else None
+    rows = []
+    for test in results.tests:
+        row = test.result
+        rows.append(
+            (
+                *row_cells(test.row),
+                Cell(said_of(test.against)),
+                *([Cell(test.part)] if results.experiment.pool else []),
+                Cell(_label(results, row.measure)),
+                Cell(str(row.n), row.n),
+                number_cell(row.difference, 4, marks_of(row)),
+                Cell(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}", values=(row.ci_low, row.ci_high)),
+                shown_p(row.p),
+                shown_p(row.p_bonferroni),
+                shown_p(row.p_holm),
+                Cell(f"{row.wins} / {row.ties} / {row.losses}", values=(row.wins, row.ties, row.losses)),
+            )
+        )
+    pool = [Column(results.experiment.pool)] if results.experiment.pool else []
+    columns = (*row_columns(results), Column("against"), *pool, Column("measure"), *_OF_TESTS)
+    notes = [f"{results.comparison.correction}."]
+    if _restriction(results):
+        notes.append("The family is that of the whole experiment, of which this is a part.")
+    if results.experiment.seeds is not None:
+        notes.append("Scores of several seeds were averaged topic by topic before they were tested.")
+    table = Table("tests", "Differences from the baseline", columns, tuple(rows), tuple(notes), len(columns) - 7)
+    said: tuple[Block, ...] = (Text(results.refused),) if results.refused else ()
+    return Section("Tests", (table, *said))
+
+
+def _cell_columns(results: Results) -> tuple[Column, ...]:
+    """The columns that name a cell."""
+    seed = [Column("seed")] if results.experiment.seeds is not None else []
+    return (*(Column(name) for name in results.experiment.coordinates), *seed)
+
+
+def _cell_cells(results: Results, outcome: Outcome) -> tuple[Cell, ...]:
+    seed = [Cell(outcome.cell.seed or "")] if results.experiment.seeds is not None else []
+    return (*row_cells(outcome.cell.labels), *seed)
+
+
+def _not_run(results: Results) -> Section | None:
+    lost = [outcome for outcome in results.outcomes if outcome.reason]
+    if not lost:
+        return None
+    rows = tuple(
+        (
+            *_cell_cells(results, outcome),
+            Cell("needs something" if outcome.lacking else "failed"),
+            Cell(outcome.reason),
+            Cell(command(outcome.cell.overrides)),
+        )
+        for outcome in lost
+    )
+    named = _cell_columns(results)
+    columns = (*named, Column("state"), Column("why"), Column("command that runs it then"))
+    caption = f"{len(lost)} of {len(results.outcomes)} runs are missing"
+    return Section("What was not run", (Table("not-run", caption, columns, rows, row_headers=len(named)),))
+
+
+def _breakdown(results: Results) -> list[Section]:
+    """The first measure by attributes of topics, over all sets whose topics have them."""
+    blocks: list[Block] = []
+    for name in results.experiment.breakdown:
+        values = {part: _values(results, part, name) for part in results.sets}
+        sets = [part for part in results.sets if values[part]]
+        if sets:
+            blocks.append(_by_attribute(results, name, sets, {t: v for part in sets for t, v in values[part].items()}))
+        else:
+            blocks.append(Text((f"No topic has the attribute {name}.",)))
+    return [Section("Where", tuple(blocks))] if blocks else []
+
+
+def _values(results: Results, part: str, name: str) -> dict[str, str]:
+    """Topic -> its value of an attribute, for the judged topics of one set; a collection may hold those of several."""
+    of = [o for o in results.outcomes if o.task is not None and results.experiment.part(o.cell.labels) == part]
+    tasks = {id(outcome.task): outcome.task for outcome in of}
+    found: dict[str, str] = {}
+    for task in tasks.values():
+        if task is not None:
+            judged = set(task.scorer.qrels.topics) - found.keys()
+            found |= {t.id: t.attributes[name] for t in task.topics if name in t.attributes and t.id in judged}
+    return found
+
+
+def _by_attribute(results: Results, name: str, sets: Sequence[str], values: dict[str, str]) -> Table:
+    measure = results.experiment.measures[0]
+    kinds = sorted(set(values.values()))
+    rows = []
+    used: set[str] = set()
+    for row in results.rows:
+        of = [results.scores(row, part) for part in sets]
+        pairs = [
+            (values[topic], value)
+            for scores in of
+            if scores is not None
+            for topic, value in zip(scores.topics, scores.column(measure).tolist(), strict=True)
+            if topic in values and not math.isnan(value)
+        ]
+        cells = [*row_cells(row)]
+        for kind in kinds:
+            found = [value for at, value in pairs if at == kind]
+            used |= {kind} if found else set()
+            if None in of or not found:
+                cells += [Cell(""), Cell("", marks=("missing",) if None in of else ())]
+            else:
+                cells += [Cell(str(len(found)), len(found)), number_cell(sum(found) / len(found), 3)]
+        rows.append(tuple(cells))
+    label = _label(results, measure)
+    columns = [*row_columns(results)]
+    for kind in kinds:
+        columns += [Column("n", kind, "number"), Column(label, kind, "number")]
+    where = f" ({', '.join(sets)})" if sets != [""] else ""
+    caption, notes = f"{label} by {name}{where}", ("Not tested.",)
+    named = len(row_columns(results))
+    return Table(f"by-{slug(name)}", caption, tuple(columns), tuple(rows), notes, row_headers=named)
+
+
+def _said(results: Results) -> Section | None:
+    """What a reader of the numbers must know: how they were scored, notes of collections, systems and runs."""
+    tasks = {id(o.task): o.task for o in results.outcomes if o.task is not None}
+    protocols = {repr(task.scorer.protocol): task.scorer.protocol for task in tasks.values()}
+    notes: dict[str, dict[str, None]] = {}
+    for outcome in results.outcomes:
+        for note in outcome.notes:
+            notes.setdefault(note, {})[said_of(results.experiment.row(outcome.cell.labels))] = None
+    lines = []
+    for note, rows in notes.items():
+        of = list(rows)
+        more = f" and {len(of) - 3} more rows" if len(of) > 3 else ""
+        lines.append(note if len(of) == len(results.rows) else f"{'; '.join(of[:3])}{more}: {note}")
+    shared = [note for task in tasks.values() for note in task.collection.notes]
+    family = results.experiment.tests
+    plan = f"The experiment has {len(results.rows)} rows here"
+    plan += f"; whole, it makes {family} tests." if family else "."
+    given = _restriction(results)
+    part = (f"This is not the whole experiment: {given}.",) if given else ()
+    texts = (
+        *part,
+        plan,
+        *dict.fromkeys(shared),
+        *lines,
+        *dict.fromkeys(c for o in results.outcomes for c in o.cautions),
+    )
+    return Section("How it was made", (Text(texts), *(protocol_text(found) for found in protocols.values())))
+
+
+def _commands(results: Results) -> Section:
+    """How to make each run again."""
+    rows = tuple(
+        (*_cell_cells(results, o), Cell(command(o.cell.overrides)), Cell(str(o.run or ""))) for o in results.outcomes
+    )
+    named = _cell_columns(results)
+    columns = (*named, Column("command"), Column("run"))
+    note = "Each command makes this very run and scores it alike, under the name that its system alone has."
+    return Section(
+        "Commands", (Table("commands", "One command a run", columns, rows, (note,), len(named), collapsed=True),)
+    )
+
+
+def _inputs(results: Results) -> Provenance:
+    """The provenance: judgments, corpora, runs."""
+    files: dict[str, str] = {}
+    for outcome in results.outcomes:
+        if (task := outcome.task) is None:
+            continue
+        qrels = task.scorer.qrels
+        files[f"{task.collection.name}, edition {qrels.edition}"] = qrels.sha256
+        files[str(outcome.run)] = outcome.sha256
+    corpora = {o.task.corpus.name: o.task.corpus for o in results.outcomes if o.task is not None and o.task.corpus}
+    files |= {f"corpus {name}": corpus.digest() for name, corpus in corpora.items()}
+    return provenance(files, libraries=distributions(results.experiment.measures))
+
+
+def _mean_records(results: Results) -> Records:
+    """One row for each row of the table, set of topics and measure; a row without runs has none."""
+    names = [name for name in results.experiment.coordinates if name != results.experiment.pool]
+    rows: list[tuple[str | float | bool | None, ...]] = []
+    for part in results.parts:
+        for row, scores in _of_part(results, part):
+            for measure in scores.measures:
+                mean, seeds = scores.mean(measure), len(results.seeds(row, part))
+                figures = (scores.n(measure), None if math.isnan(mean) else mean, results.deviation(row, part, measure))
+                rows.append((*row, part, seeds, measure, *figures))
+    columns = (*(slug(name) for name in names), "topics", "seeds", "measure", "n", "mean", "sd")
+    return Records(columns, tuple(rows))
+
+
+def _test_records(results: Results) -> Records:
+    """One row for each test."""
+    columns = ("topics", *(field.name for field in fields(Row)), "family", "alpha")
+    plan = results.comparison
+    same = () if plan is None else (plan.family, plan.alpha)
+    tests: tuple[Tested, ...] = results.tests
+    return Records(columns, tuple((test.part, *astuple(test.result), *same) for test in tests))

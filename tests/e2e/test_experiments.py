@@ -1,0 +1,353 @@
+"""`harness run experiment=NAME`: one report of many runs, each the one that `harness run` would have made."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tools import Place
+
+from harness.experiments.evaluate import compare, evaluate
+from harness.experiments.task import task
+
+MINI = ("run", "experiment=mini", "formats=[json,md,csv,html,tex]")
+MINE: dict[str, Any] = {
+    "title": "Halves of the mini collection",
+    "shared": ["corpus=mini-answers"],
+    "axes": {"half": {"first": ["collection=first"], "second": ["collection=second"]}},
+    "conditions": {
+        "bm25": {"overrides": ["system=bm25"]},
+        "flat": {"overrides": ["system=bm25", "system.k1=0"]},
+        "random": {"overrides": ["system=shuffle", "rerank=true"]},
+    },
+    "pool": "half",
+    "seeds": {"key": "system.seed", "values": [1, 2], "only": {"condition": ["random"]}},
+    "measures": ["nDCG", "Judged@10"],
+    "baseline": {"condition": "bm25"},
+    "breakdown": ["difficulty"],
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def halves(place: Place) -> None:
+    """Two collections, each with half of the mini topics."""
+    from harness.collections.load import load_collection
+
+    mini = load_collection("mini-task1")
+    topics, judged = list(mini.topics()), mini.qrels().to_dict()
+    for name, chosen in (("first", topics[:20]), ("second", topics[20:])):
+        rows = [
+            {"id": t.id, "title": t.title, "body": t.body, "tags": list(t.tags), "attributes": dict(t.attributes)}
+            for t in chosen
+        ]
+        place.write(f"conf/{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        lines = [f"{t.id}\t0\t{doc}\t{grade:g}\n" for t in chosen for doc, grade in judged[t.id].items()]
+        place.write(f"conf/{name}.txt", "".join(lines))
+        mapping = {
+            "name": name,
+            "title": name,
+            "licence": "CC0",
+            "protocol": "arqmath-task1",
+            "topics": {"reader": "jsonl", "file": f"../{name}.jsonl"},
+            "editions": {
+                "official": {
+                    "title": "x",
+                    "qrels": {"file": f"../{name}.txt"},
+                    "topics": len(chosen),
+                    "judgments": len(lines),
+                }
+            },
+        }
+        place.write(f"conf/collection/{name}.yaml", yaml.safe_dump(mapping))
+
+
+def mine(place: Place, **changes: object) -> None:
+    place.write("conf/experiment/mine.yaml", yaml.safe_dump(MINE | changes, sort_keys=False))
+
+
+def records(place: Place, name: str, folder: str = "mini") -> list[dict[str, str]]:
+    with (place.here / "reports" / "experiments" / folder / f"{name}.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def table(place: Place, name: str, folder: str = "mini") -> list[dict[str, str]]:
+    with (place.here / f"reports/experiments/{folder}/tables/{name}.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_embedded_experiment(place: Place) -> None:
+    """Its numbers are those of the runs that `harness run` makes, its tests those of `compare`."""
+    printed = place.good(*MINI).splitlines()
+    assert printed[0].startswith(
+        "9 runs of experiment mini: best nDCG′ 0.862 by tfidf, whole corpus (mini-task1, n = 42)"
+    )
+    assert printed[1:] == ["report: reports/experiments/mini/index.html"]
+    means = {(row["condition"], row["ranked"], row["measure"]): row for row in records(place, "means")}
+    scorer = task("mini-task1", "mini-answers")
+    runs = place.here / "runs" / "mini-task1"
+    found = evaluate(scorer, runs / "bm25.run", runs / "tfidf-ltn.run", runs / "overlap.run")
+    for scores, name in zip(found.scores, ("bm25", "tfidf", "overlap"), strict=True):
+        for measure in ("nDCG", "AP", "Judged@10"):
+            row = means[name, "whole corpus", measure]
+            assert (row["n"], row["sd"]) == ("42", "")
+            assert float(row["mean"]) == pytest.approx(scores.mean(measure))
+    seeds = [evaluate(scorer, runs / f"shuffle-rerank=true-seed={seed}.run").scores[0] for seed in (1, 2, 3)]
+    row = means["any order", "judged documents", "nDCG"]
+    each = [scores.mean("nDCG") for scores in seeds]
+    assert [float(row["mean"]), float(row["sd"])] == pytest.approx([statistics.mean(each), statistics.stdev(each)])
+    expected = {(r.a, r.measure): r for r in compare(found, "bm25", measures=["nDCG", "AP"], family=10).rows}
+    tests = {(row["a"], row["measure"]): row for row in records(place, "tests")}
+    assert len(tests) == 10
+    for (run, measure), wanted in expected.items():
+        name = {"tfidf-ltn": "tfidf", "overlap": "overlap"}[run]
+        got = tests[f"{name}, whole corpus", measure]
+        assert got["b"] == "bm25, whole corpus"
+        for key in ("difference", "ci_low", "ci_high", "p", "p_bonferroni"):
+            assert float(got[key]) == pytest.approx(getattr(wanted, key))
+        assert got["family"] == "10"
+    # One word after another, a row's command is a run of its own with the same content.
+    commands = table(place, "commands")
+    assert len(commands) == 9
+    alone = Place(place.here.parent / "alone")
+    row = next(r for r in commands if r["run"].endswith("tfidf-ltn-rerank=true.run"))
+    assert row["command"] == "harness run collection=mini-task1 corpus=mini-answers rerank=true system=tfidf-ltn"
+    alone.good(*row["command"].split()[1:], "formats=[json]")
+    made = (alone.here / "runs/mini-task1/tfidf-ltn.run").read_text()
+    assert made.replace("\ttfidf-ltn\n", "\ttfidf-ltn-rerank=true\n") == (place.here / row["run"]).read_text()
+
+
+def test_what_is_finished_is_not_run_again(place: Place) -> None:
+    first = place.run(*MINI)
+    again = place.run(*MINI)
+    assert (first.err.count("running "), again.err.count("running ")) == (9, 0)
+    assert again.err.count("made before by the same configuration") == 9
+    assert again.out == first.out
+    assert place.run(*MINI, "reuse=false").err.count("running ") == 9
+
+
+def test_an_experiment_that_was_killed_goes_on(tmp_path: Path) -> None:
+    """With the same report in the end, and without a run that was finished."""
+    calm, killed = Place(tmp_path / "calm"), Place(tmp_path / "killed")
+    calm.good(*MINI)
+    runs = killed.here / "runs" / "mini-task1"
+    for finished in (2, 5):
+        process = killed.start(*MINI)
+        deadline = time.monotonic() + 60
+        while len(list(runs.glob("[!.]*.run"))) < finished and time.monotonic() < deadline:
+            assert process.poll() is None, "the experiment ended before it could be killed"
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    done = killed.run(*MINI)
+    assert done.code == 0, done.err
+    again = done.err.count("made before by the same configuration")
+    assert again >= 4  # the last one may have had no side file yet
+    assert again + done.err.count("running ") == 9
+    assert killed.files("reports") == calm.files("reports")
+
+
+def test_a_part_of_it(place: Place) -> None:
+    """The baseline comes along, the family stays that of the whole, and the report has a place of its own."""
+    place.good(*MINI)
+    whole = place.files("reports")
+    done = place.run("run", "experiment=mini", "only={condition:[overlap],ranked:[whole corpus]}", "formats=[csv,md]")
+    assert done.code == 0, done.err
+    assert "2 runs of experiment mini: best" in done.out
+    (folder,) = {path.name for path in (place.here / "reports" / "experiments").iterdir()} - {"mini"}
+    tests = {(row["a"], row["measure"]): row for row in records(place, "tests")}
+    for row in records(place, "tests", folder):
+        same = tests[row["a"], row["measure"]]
+        assert {key: row[key] for key in row if "holm" not in key} == {
+            key: same[key] for key in row if "holm" not in key
+        }
+    page = (place.here / "reports" / "experiments" / folder / "report.md").read_text()
+    assert "over a family of 10 tests, 2 of them shown" in page
+    assert "This is not the whole experiment: only condition: overlap; only ranked: whole corpus." in page
+    assert {name: content for name, content in place.files("reports").items() if name in whole} == whole
+
+
+def test_sets_of_topics_are_pooled(place: Place) -> None:
+    """Two halves of a collection have, together, the numbers of the whole."""
+    halves(place)
+    mine(place)
+    place.good("run", "experiment=mine", "formats=[json,csv,md]")
+    means = {(row["condition"], row["topics"], row["measure"]): row for row in records(place, "means", "mine")}
+    place.good("run", "collection=mini-task1", "corpus=mini-answers", "system=bm25", "formats=[json]")
+    whole = evaluate(task("mini-task1", "mini-answers"), place.here / "runs/mini-task1/bm25.run").scores[0]
+    assert [means["bm25", part, "nDCG"]["n"] for part in ("first", "second", "all topics")] == ["20", "22", "42"]
+    assert float(means["bm25", "all topics", "nDCG"]["mean"]) == pytest.approx(whole.mean("nDCG"))
+    tests = records(place, "tests", "mine")
+    assert [(row["a"], row["topics"]) for row in tests] == [
+        (name, part) for name in ("flat", "random") for part in ("first", "second", "all topics")
+    ]
+    assert {row["family"] for row in tests} == {"6"}
+    names = {path.name for path in (place.here / "runs" / "first").glob("*.run")}
+    assert names == {"bm25.run", "bm25-k1=0.run", "shuffle-rerank=true-seed=1.run", "shuffle-rerank=true-seed=2.run"}
+    by = {row["condition"]: row for row in table(place, "by-difficulty", "mine")}
+    counts = [int(value) for key, value in by["bm25"].items() if key.endswith("/ n")]
+    values = [float(value) for key, value in by["bm25"].items() if key.endswith("nDCG'")]
+    assert sum(counts) == 42
+    of = sum(n * value for n, value in zip(counts, values, strict=True)) / 42
+    assert of == pytest.approx(whole.mean("nDCG"))
+
+
+def test_cells_that_cannot_be_run(place: Place) -> None:
+    """Those that need something are told, with code 0; those that fail are told with code 2; the others go on."""
+    place.write(
+        "broken.py",
+        "def broken():\n    def rank(request):\n        raise ValueError('no such luck')\n    return rank\n",
+    )
+    place.write("conf/system/broken.yaml", "title: B\n_target_: broken.broken\n")
+    place.write("conf/system/lacking.yaml", "title: L\n_target_: broken.broken\nneeds: no_such_module\nextra: what\n")
+    place.write("conf/system/planned.yaml", "title: P\nstate: 'needs a graph of all the world'\n")
+    base: dict[str, Any] = {
+        "shared": ["collection=mini-task1", "corpus=mini-answers"],
+        "axes": {"depth": {"whole": [], "judged": ["rerank=true"]}},
+    }
+    base |= {"pool": None, "seeds": None, "breakdown": []}
+    conditions = {name: {"overrides": [f"system={name}"]} for name in ("bm25", "overlap", "lacking", "planned")}
+    mine(place, conditions=conditions, **base)
+    lacking = place.run("run", "experiment=mine", "formats=[csv,md]")
+    assert lacking.code == 0, lacking.err
+    said = [line for line in lacking.err.splitlines() if line.startswith("not run: ")]
+    assert said == [
+        "not run: lacking, whole and 1 more cells: no_such_module is not installed: pip install 'mathir-harness[what]'",
+        "not run: planned, whole and 1 more cells: needs a graph of all the world",
+    ]
+    assert lacking.out.startswith("4 of 8 runs of experiment mine: best ")
+    lost = table(place, "not-run", "mine")
+    assert [(row["condition"], row["depth"], row["state"]) for row in lost] == [
+        (name, depth, "needs something") for name in ("lacking", "planned") for depth in ("whole", "judged")
+    ]
+    assert lost[1]["command that runs it then"].endswith("rerank=true system=lacking")
+    assert {row["family"] for row in records(place, "tests", "mine")} == {"6"}
+    mine(place, conditions={**conditions, "broken": {"overrides": ["system=broken"]}}, **base)
+    failing = place.run("run", "experiment=mine", "formats=[csv,md]")
+    assert failing.code == 2
+    assert any(
+        line.startswith("not run: broken, whole and 1 more cells: system ")
+        and line.endswith("ValueError: no such luck")
+        for line in failing.err.splitlines()
+    )
+    assert failing.err.splitlines()[-1] == "harness: experiment mine: 2 of 10 cells failed; see 'not run' above"
+    assert [row["state"] for row in table(place, "not-run", "mine")].count("failed") == 2
+    assert len(records(place, "tests", "mine")) == 2 * 1  # overlap, on two depths, by one measure
+    conditions = {"lacking": conditions["lacking"]}
+    mine(place, conditions=conditions, baseline=None, **base)
+    none = place.run("run", "experiment=mine")
+    assert none.code == 2
+    assert none.err.splitlines()[-2:] == [
+        "harness: experiment mine: no cell could be run",
+        "harness: lacking, whole and 1 more cells: no_such_module is not installed: pip install 'mathir-harness[what]'",
+    ]
+
+
+def test_sections_of_somebody_else(place: Place) -> None:
+    place.write(
+        "more.py",
+        "from harness.render.model import Section, Text\n\n\ndef rows(results):\n"
+        "    return [Section('Rows', (Text(tuple(', '.join(row) for row in results.rows)),))]\n",
+    )
+    halves(place)
+    mine(place, sections=["more.rows"])
+    place.good("run", "experiment=mine", "formats=[md]")
+    page = (place.here / "reports/experiments/mine/report.md").read_text()
+    assert "## Rows\n\nbm25\n\nflat\n\nrandom\n" in page
+    mine(place, sections=["more.columns"])
+    done = place.run("run", "experiment=mine")
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert "key 'sections': more.columns cannot be loaded" in done.err
+
+
+CLEAR: dict[str, tuple[tuple[str, ...], str]] = {
+    "typo": (("experiment=mni",), "experiment=mni: no such experiment; did you mean 'mini'?"),
+    "sweep": (("experiment=mini", "-m"), "run: an experiment is no point of a sweep; what varies in it are its axes"),
+    "varied": (
+        ("experiment=mini", "system=bm25"),
+        "run: system=bm25: the experiment varies this key; to run a part of it, say only=...",
+    ),
+    "system": (
+        ("experiment=mini", "system.k1=2"),
+        "run: system.k1: the systems of an experiment are as its file says",
+    ),
+    "changed": (
+        ("experiment=mini", "experiment.family=1"),
+        "run: experiment.family: an experiment is used as its file says; to change it, write a "
+        "conf/experiment/NAME.yaml of your own",
+    ),
+    "no such label": (
+        ("experiment=mini", "only={condition:[bm52]}"),
+        "run: key 'only': condition has no 'bm52'; did you mean 'bm25'?",
+    ),
+    "nothing to restrict": (
+        ("collection=mini-task1", "system=overlap", "only={condition:[bm25]}"),
+        "run: key 'only' restricts an experiment; name one with experiment=NAME",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CLEAR)
+def test_faults_of_the_command_line(place: Place, name: str) -> None:
+    arguments, said = CLEAR[name]
+    done = place.run("run", *arguments)
+    assert (done.code, done.err) == (2, f"harness: {said}\n")
+    assert not (place.here / "runs").exists()
+
+
+def test_faults_of_cells_are_told_before_any_is_run(place: Place) -> None:
+    halves(place)
+    conditions = {
+        "bm25": {"overrides": ["system=bm25"]},
+        "typo": {"overrides": ["system=bm52"]},
+        "key": {"overrides": ["system=overlap", "system.dept=3"]},
+    }
+    mine(place, conditions=conditions, seeds=None)
+    done = place.run("run", "experiment=mine")
+    lines = [line for line in done.err.splitlines() if line.startswith("harness: ")]
+    assert (done.code, len(lines)) == (2, 2)
+    assert lines[0] == "harness: typo, first and 1 more cells: system=bm52: no such system; did you mean 'bm25'?"
+    assert lines[1].startswith("harness: key, first and 1 more cells: ")
+    assert lines[1].endswith("key 'dept' is unknown; did you mean 'depth'?")
+    # Two configurations that write the same file.
+    place.write("conf/system/twin.yaml", "title: T\n_target_: harness.systems.baselines.Overlap\nname: bm25\n")
+    mine(place, conditions={**MINE["conditions"], "twin": {"overrides": ["system=twin"]}})
+    done = place.run("run", "experiment=mine")
+    lines = [line for line in done.err.splitlines() if line.startswith("harness: ")]
+    assert (done.code, lines) == (
+        2,
+        ["harness: experiment: bm25, first and twin, first are different runs of one name, 'bm25'; give one of them a "
+         "system.name of its own"],
+    )  # fmt: skip
+    assert not (place.here / "runs").exists()
+
+
+def test_the_command_line_has_its_say(place: Place) -> None:
+    """What no axis varies can be given there; the report is then another one."""
+    halves(place)
+    mine(place, seeds=None, conditions={name: MINE["conditions"][name] for name in ("bm25", "flat")})
+    place.good(
+        "run", "experiment=mine", "protocol=arqmath-task1-answered", "runs=elsewhere", "output=pages", "formats=[md]"
+    )
+    assert {path.name for path in (place.here / "elsewhere").iterdir()} == {"first", "second"}
+    (page,) = (place.here / "pages" / "experiments").glob("mine-*/report.md")
+    assert "with protocol=arqmath-task1-answered" in page.read_text()
+    assert not (place.here / "runs").exists()
+
+
+def test_what_there_is(place: Place) -> None:
+    listed = place.good("list").splitlines()
+    row = next(line for line in listed[listed.index("experiments") :] if line.startswith("  mini "))
+    assert row.split()[:3] == ["mini", "9", "10"]
+    shown = place.good("run", "experiment=mini", "--cfg", "job")
+    assert yaml.safe_load(shown)["experiment"]["baseline"] == {"condition": "bm25"}

@@ -1,0 +1,217 @@
+"""What a file of an experiment says: its cells, its baseline, its family, and its faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.errors import HarnessError
+from harness.experiments.experiment import Condition, Experiment, Seeds, load_experiment
+
+Conf = Callable[[str, str, str], Path]
+WHOLE: dict[str, Any] = {
+    "title": "Languages and years",
+    "shared": ["corpus=c", "edition=old"],
+    "axes": {
+        "language": {"English": ["collection=eng"], "Spanish": ["collection=spa"], "Czech": ["collection=ces"]},
+        "masking": {"off": [], "on": ["system.masking=QZ"]},
+        "year": {2021: ["edition=a"], 2022: ["edition=b"]},
+    },
+    "conditions": {
+        "human": {"overrides": ["system=bm25"], "only": {"language": ["English"], "masking": ["off"]}},
+        "nllb": {"overrides": ["system=nllb"], "only": {"language": ["Spanish", "Czech"]}},
+        "random": {"overrides": ["system=shuffle"], "only": {"masking": ["off"], "language": ["Spanish"]}},
+    },
+    "pool": "year",
+    "seeds": {"key": "system.seed", "values": [1, 2, 3], "only": {"condition": ["random"]}},
+    "measures": ["nDCG", "AP", "Judged@10"],
+    "baseline": {"condition": "human", "language": "English", "masking": "off"},
+}
+
+
+def without(*keys: str, **changes: object) -> dict[str, Any]:
+    return {key: value for key, value in (WHOLE | changes).items() if key not in keys}
+
+
+def loaded(conf: Conf, mapping: Mapping[str, Any]) -> Experiment:
+    conf("experiment", "mine", yaml.safe_dump(dict(mapping), sort_keys=False))
+    return load_experiment("mine")
+
+
+def test_conditions_are_crossed_with_the_axes(conf: Conf) -> None:
+    found = loaded(conf, without(shared=["corpus=c"]))
+    expected = [("human", "English", "off", year) for year in ("2021", "2022")]
+    expected += [("nllb", *rest) for rest in product(("Spanish", "Czech"), ("off", "on"), ("2021", "2022"))]
+    expected += [("random", "Spanish", "off", year) for year in ("2021", "2022") for _ in range(3)]
+    cells = found.cells()
+    assert [cell.labels for cell in cells] == expected
+    assert [cell.seed for cell in cells] == [*[None] * 10, "1", "2", "3", "1", "2", "3"]
+    by = {(*cell.labels, cell.seed): cell.overrides for cell in cells}
+    assert by["human", "English", "off", "2021", None] == ("corpus=c", "collection=eng", "edition=a", "system=bm25")
+    assert by["nllb", "Czech", "on", "2022", None] == (
+        "corpus=c", "collection=ces", "system.masking=QZ", "edition=b", "system=nllb",
+    )  # fmt: skip
+    assert by["random", "Spanish", "off", "2022", "3"][-2:] == ("system=shuffle", "system.seed=3")
+
+
+def test_what_is_shared_gives_way(conf: Conf) -> None:
+    """To axes and conditions, and to the command line; no key stands twice."""
+    found = loaded(conf, WHOLE)
+    assert found.cells()[0].overrides == ("corpus=c", "edition=a", "collection=eng", "system=bm25")
+    assert found.cells(["corpus=other", "rerank=true"])[0].overrides == (
+        "corpus=other", "edition=a", "rerank=true", "collection=eng", "system=bm25",
+    )  # fmt: skip
+
+
+def test_the_family_is_that_of_the_whole(conf: Conf) -> None:
+    """Five rows are tested, each on two years and on both together, by the two measures that are no diagnostics."""
+    found = loaded(conf, WHOLE)
+    assert found.of_tests == ("nDCG", "AP")
+    assert found.tests == (4 + 1) * (2 + 1) * 2
+    assert loaded(conf, without(tested=["AP"])).tests == 15
+    assert loaded(conf, without(family=30)).family == 30
+    assert loaded(conf, without("pool")).tests == 5 * 2 * 2  # each year's rows by themselves
+    assert loaded(conf, without("baseline")).tests == 0
+    only = {
+        **WHOLE["conditions"],
+        "late": {"overrides": ["system=late"], "only": {**WHOLE["conditions"]["random"]["only"], "year": [2022]}},
+    }
+    assert loaded(conf, without(conditions=only)).tests == 30 + 2  # it has not all topics
+
+
+def test_a_cell_is_tested_against_the_same_coordinates(conf: Conf) -> None:
+    found = loaded(conf, WHOLE)
+    assert found.baseline_of(("nllb", "Czech", "on", "2022")) == ("human", "English", "off", "2022")
+    same = loaded(
+        conf, without(baseline={"masking": "off"}, conditions={"nllb": WHOLE["conditions"]["nllb"]}, seeds=None)
+    )
+    assert same.baseline_of(("nllb", "Czech", "on", "2022")) == ("nllb", "Czech", "off", "2022")
+    assert same.row(("nllb", "Czech", "on", "2022")) == ("nllb", "Czech", "on")
+    assert same.part(("nllb", "Czech", "on", "2022")) == "2022"
+
+
+def test_a_restriction_keeps_what_is_tested_against(conf: Conf) -> None:
+    found = loaded(conf, WHOLE)
+    kept = found.restricted(found.cells(), {"language": ("Czech",), "year": ("2022",)})
+    assert [cell.labels for cell in kept] == [
+        ("human", "English", "off", "2022"), ("nllb", "Czech", "off", "2022"), ("nllb", "Czech", "on", "2022"),
+    ]  # fmt: skip
+    assert found.restricted(found.cells(), None) == found.cells()
+    for only, said in (
+        ({"langage": ("Czech",)}, "run: key 'only': no axis is called 'langage'; did you mean 'language'?"),
+        ({"language": ("Check",)}, "run: key 'only': language has no 'Check'; did you mean 'Czech'?"),
+        ({"language": ()}, "run: key 'only': language has no label left"),
+        (
+            {"condition": ("random",), "masking": ("on",)},
+            "run: key 'only': no cell of the experiment has all of these labels",
+        ),
+    ):
+        with pytest.raises(HarnessError) as caught:
+            found.restricted(found.cells(), only)
+        assert caught.value.lines == (said,)
+
+
+FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "unknown key": (without(measure=["AP"]), "key 'measure' is unknown; did you mean 'measures'?"),
+    "no conditions": (without("conditions"), "key 'conditions' is missing"),
+    "no measure": (without(measures=[]), "key 'measures' names no measure"),
+    "unknown measure": (without(measures=["nDCG", "APP"]), "measure 'APP' is unknown"),
+    "strange pool": (without(pool="years"), "key 'pool': no axis is called 'years'; did you mean 'year'?"),
+    "no override": (
+        without(shared=["corpus"]),
+        "key 'shared': 'corpus' is no override; expected KEY=VALUE, such as system=bm25",
+    ),
+    "not of a run": (without(shared=["output=x"]), "key 'shared': 'output=x' sets no key of a run; known: "),
+    "reference": (
+        without(shared=["corpus=${x}"]),
+        "key 'shared': 'corpus=${x}' holds '${', which would name another key; write its value",
+    ),
+    "several": (
+        without(shared=["corpus=a,b"]),
+        "key 'shared': 'corpus=a,b' gives several values; make each a label of an axis",
+    ),
+    "twice": (without(shared=["corpus=a", "corpus=b"]), "key 'corpus' is set twice by the shared overrides"),
+    "two axes": (
+        without(axes={**WHOLE["axes"], "masking": {"off": [], "on": ["edition=q"]}}),
+        "key 'edition' is set by axis 'masking' and by axis 'year'",
+    ),
+    "axis and condition": (
+        without(conditions={"human": {"overrides": ["system=x", "edition=z"]}}, baseline=None, seeds=None),
+        "key 'edition' is set by axis 'year' and by a condition",
+    ),
+    "seed": (without(seeds={"key": "edition", "values": [1]}), "key 'edition' is set by the seeds and by axis 'year'"),
+    "seed twice": (
+        without(seeds={"key": "system.seed", "values": [1, 1]}),
+        "key 'seeds': 'values' is empty or has a value twice",
+    ),
+    "seed of": (
+        without(seeds={"key": "system.seed", "values": [1], "only": {"condition": ["rand"]}}),
+        "key 'seeds': only: condition has no 'rand'; did you mean 'random'?",
+    ),
+    "only": (
+        without(conditions={"human": {"only": {"langage": ["English"]}}}, baseline=None, seeds=None),
+        "key 'conditions': human: only: no axis is called 'langage'; did you mean 'language'?",
+    ),
+    "axis called condition": (without(axes={"condition": {"a": []}}), "key 'axes': no axis can be called 'condition'"),
+    "not measured": (without(tested=["P@5"]), "key 'tested': 'P@5' is not measured; known: AP, Judged@10, nDCG"),
+    "strange baseline": (
+        without(baseline={"condition": "hum"}),
+        "key 'baseline': condition has no 'hum'; did you mean 'human'?",
+    ),
+    "baseline of a year": (
+        without(baseline={**WHOLE["baseline"], "year": 2021}),
+        "key 'baseline': 'year' is the axis of the sets of topics; tests compare like with like",
+    ),
+    "baseline that is not there": (
+        without(baseline={"condition": "human"}),
+        "key 'baseline': nllb, Spanish, off, 2021 would be tested against human, Spanish, off, 2021, which the "
+        "experiment does not have; see 'only'",
+    ),
+    "nothing to test": (
+        without(conditions={"human": WHOLE["conditions"]["human"]}, seeds=None),
+        "key 'baseline': there is nothing to test against it",
+    ),
+    "small family": (without(family=29), "key 'family' is 29, less than the 30 tests that are made"),
+    "no family": (without(family=0), "key 'family' is 0, expected a whole number from 1 up"),
+    "idle family": (without("baseline", family=40), "key 'family' has no use without a baseline"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_of_the_file(conf: Conf, name: str) -> None:
+    mapping, said = FAULTS[name]
+    with pytest.raises(HarnessError) as caught:
+        loaded(conf, mapping)
+    lines = caught.value.lines
+    assert all(".yaml: " in line and "\n" not in line for line in lines)
+    assert any(line.partition(".yaml: ")[2].startswith(said) for line in lines), lines
+
+
+def test_faults_are_told_together(conf: Conf) -> None:
+    with pytest.raises(HarnessError) as caught:
+        loaded(conf, without(pool="years", tested=["P@5"], measures=["nDCG", "APP"]))
+    said = [line.partition(".yaml: ")[2].partition(";")[0] for line in caught.value.lines]
+    assert [line.split("'")[1] for line in said] == ["APP", "pool", "tested"]
+
+
+def test_the_embedded_experiment_is_what_it_seems() -> None:
+    found = load_experiment("mini")
+    assert len(found.cells()) == 9
+    assert found.tests == 5 * 2
+    assert replace(found, seeds=None).cells() == tuple(
+        cell for cell in replace(found, seeds=None).cells() if not cell.seed
+    )
+
+
+def test_a_value_is_enough() -> None:
+    """An experiment can be made without a file."""
+    found = Experiment(
+        "t", {"a": Condition(("system=a",)), "b": Condition(("system=b",))}, ("AP",), seeds=Seeds("system.seed", ("7",))
+    )
+    assert [cell.overrides for cell in found.cells()] == [("system=a", "system.seed=7"), ("system=b", "system.seed=7")]

@@ -1,0 +1,194 @@
+"""Scores of an experiment: means over seeds, pooled topics, tests that equal `compare` and a computation by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats as reference
+
+from harness.experiments.experiment import Condition, Experiment, Seeds
+from harness.experiments.results import POOLED, Outcome, Results
+from harness.experiments.task import Task, task
+from harness.scoring.compare import compare
+from harness.scoring.protocol import Protocol
+from harness.scoring.scores import Scores, pooled
+
+PROTOCOL = Protocol("p", ("AP", "nDCG"))
+YEARS = {"old": ("1", "2", "3"), "new": ("4", "5", "6", "7")}
+# Condition, year and seed -> the values of AP, a topic each; nDCG is 1 - AP / 2.
+VALUES: dict[tuple[str, str, str | None], list[float]] = {
+    ("base", "old", None): [0.5, 0.25, 0.75],
+    ("base", "new", None): [0.5, 0.5, 0.25, 1.0],
+    ("trained", "old", "1"): [0.75, 0.5, 0.75],
+    ("trained", "old", "2"): [0.5, 0.5, 1.0],
+    ("trained", "new", "1"): [0.75, 0.25, 0.5, 1.0],
+    ("trained", "new", "2"): [1.0, 0.75, 0.25, 0.5],
+}
+EXPERIMENT = Experiment(
+    "t",
+    {"base": Condition(("system=base",)), "trained": Condition(("system=trained",))},
+    ("AP", "nDCG"),
+    axes={"year": {"old": ("edition=old",), "new": ("edition=new",)}},
+    pool="year",
+    seeds=Seeds("system.seed", ("1", "2"), {"condition": ("trained",)}),
+    baseline={"condition": "base"},
+)
+
+
+def scored(run: str, year: str, values: Sequence[float], topics: Sequence[str] = ()) -> Scores:
+    table = np.array([[value, 1 - value / 2] for value in values])
+    return Scores(run, f"c-{year}", year, PROTOCOL, PROTOCOL.measures, tuple(topics) or YEARS[year], table, year, run)
+
+
+@pytest.fixture(scope="module")
+def mini() -> Task:
+    return task("mini-task1")
+
+
+def results(
+    mini: Task,
+    lost: Sequence[tuple[str, str, str | None]] = (),
+    changed: Mapping[tuple[str, str, str | None], Scores] | None = None,
+    experiment: Experiment = EXPERIMENT,
+) -> Results:
+    outcomes = []
+    for cell in experiment.cells():
+        condition, year = cell.labels
+        at = (condition, year, cell.seed)
+        if at in lost:
+            outcomes.append(Outcome(cell, {}, reason="broken"))
+            continue
+        scores = (changed or {}).get(at) or scored(f"{condition}-{cell.seed}", year, VALUES[at])
+        outcomes.append(Outcome(cell, {}, task=mini, scores=scores))
+    return Results("t", experiment, tuple(outcomes))
+
+
+def test_means_are_of_topics_and_seeds(mini: Task) -> None:
+    found = results(mini)
+    assert (found.rows, found.parts) == ((("base",), ("trained",)), ("old", "new", POOLED))
+    trained = found.scores(("trained",), "old")
+    assert trained is not None
+    assert trained.column("AP").tolist() == [0.625, 0.5, 0.875]  # topic by topic
+    assert trained.mean("AP") == pytest.approx(2 / 3)
+    # Seeds' means: 2/3 and 2/3; of the new year 2.5/4 and 2.5/4; of nDCG one less their half.
+    assert found.deviation(("trained",), "old", "AP") == pytest.approx(0)
+    whole = found.scores(("trained",), POOLED)
+    assert whole is not None
+    assert (whole.n("AP"), whole.topics) == (7, ("1", "2", "3", "4", "5", "6", "7"))
+    assert whole.mean("AP") == pytest.approx((2 + 2.5) / 7)  # every topic counts once, not every year
+    assert found.deviation(("base",), POOLED, "AP") is None
+
+
+def test_the_deviation_is_that_of_the_seeds_means(mini: Task) -> None:
+    better: dict[tuple[str, str, str | None], Scores] = {
+        ("trained", "old", "2"): scored("trained-2", "old", [1.0, 1.0, 1.0])
+    }
+    found = results(mini, changed=better)
+    assert found.deviation(("trained",), "old", "AP") == pytest.approx((1 - 2 / 3) / math.sqrt(2))
+    seven = (4.5 / 7, 5.5 / 7)
+    assert found.deviation(("trained",), POOLED, "AP") == pytest.approx((seven[1] - seven[0]) / math.sqrt(2))
+
+
+def test_tests_equal_a_computation_by_hand(mini: Task) -> None:
+    found = results(mini)
+    assert [(test.row, test.against, test.part, test.result.measure) for test in found.tests] == [
+        (("trained",), ("base",), part, measure) for part in ("old", "new", POOLED) for measure in ("AP", "nDCG")
+    ]
+    differences = {"old": [0.125, 0.25, 0.125], "new": [0.375, 0.0, 0.125, -0.25]}
+    differences[POOLED] = differences["old"] + differences["new"]
+    p = {}
+    for part, values in differences.items():
+        row = next(test.result for test in found.tests if (test.part, test.result.measure) == (part, "AP"))
+        by_hand = reference.ttest_1samp(values, 0)
+        low, high = by_hand.confidence_interval(0.95)
+        assert row.n == len(values)
+        assert [row.difference, row.p, row.ci_low, row.ci_high] == pytest.approx(
+            [np.mean(values), by_hand.pvalue, low, high]
+        )
+        p[part] = float(by_hand.pvalue)
+    assert found.comparison is not None
+    assert found.comparison.family == 3 * 2
+    # nDCG is AP turned around, so that each p stands there twice.
+    ranked = sorted([*p.values()] * 2)
+    holm, so_far = {}, 0.0
+    for rank, value in enumerate(ranked):
+        so_far = max(so_far, min(1.0, value * (6 - rank)))
+        holm[rank] = so_far
+    for test in found.tests:
+        value = p[test.part]
+        assert test.result.p_bonferroni == pytest.approx(min(1.0, 6 * value))
+        ranks = [rank for rank, other in enumerate(ranked) if other == value]
+        assert any(test.result.p_holm == pytest.approx(holm[rank]) for rank in ranks)
+
+
+def test_tests_equal_compare(mini: Task) -> None:
+    """Of the same scores, before what is corrected over all sets of topics together."""
+    found = results(mini)
+    for part in found.parts:
+        sides = [found.scores(row, part) for row in found.rows]
+        alone = compare([side for side in sides if side is not None], "base", family=6)
+        together = [test.result for test in found.tests if test.part == part]
+        assert [replace(row, p_holm=None, significant_holm=None) for row in together] == [
+            replace(row, p_holm=None, significant_holm=None) for row in alone.rows
+        ]
+
+
+def test_a_missing_seed_is_no_mean(mini: Task) -> None:
+    """A row with a lost run has no value there and in the whole, and the family stays as it was declared."""
+    found = results(mini, lost=[("trained", "new", "2")])
+    assert found.scores(("trained",), "new") is None
+    assert found.scores(("trained",), POOLED) is None
+    assert found.scores(("trained",), "old") is not None
+    assert {test.part for test in found.tests} == {"old"}
+    assert found.comparison is not None
+    assert found.comparison.family == 6
+    assert "family of 6 tests, 2 of them shown" in found.comparison.correction
+
+
+def test_a_part_of_the_sets_is_pooled_but_not_tested(mini: Task) -> None:
+    """Tests of the pooled topics are those of all sets: others would not be of the family."""
+    three = replace(EXPERIMENT, axes={"year": {**EXPERIMENT.axes["year"], "next": ("edition=next",)}})
+    cells = [cell for cell in three.cells() if cell.labels[1] != "next"]
+    whole = results(mini)
+    outcomes = [replace(outcome, cell=cell) for outcome, cell in zip(whole.outcomes, cells, strict=True)]
+    found = Results("t", three, tuple(outcomes), only={"year": ("old", "new")})
+    assert found.parts == ("old", "new", POOLED)
+    assert {test.part for test in found.tests} == {"old", "new"}
+    assert found.comparison is not None
+    assert found.comparison.family == 4 * 2
+
+
+def test_sets_with_topics_in_common_are_not_pooled(mini: Task) -> None:
+    same = {at: scored("x", at[1], VALUES[at], topics="3456") for at in VALUES if at[1] == "new"}
+    found = results(mini, changed=same)
+    assert found.parts == ("old", "new")
+    assert any("shared topics cannot be pooled" in line for line in found.refused)
+    assert {test.part for test in found.tests} == {"old", "new"}
+
+
+def test_rows_of_other_judgments_are_not_tested(mini: Task) -> None:
+    other = {at: replace(scored("x", at[1], VALUES[at]), qrels_sha256="other") for at in VALUES if at[0] == "base"}
+    found = results(mini, changed=other)
+    assert (found.tests, found.comparison) == ((), None)
+    assert found.refused
+    assert all("qrels_sha256" in line for line in found.refused)
+
+
+def test_a_declared_family_is_what_is_corrected_for(mini: Task) -> None:
+    found = results(mini, experiment=replace(EXPERIMENT, family=60))
+    for test in found.tests:
+        assert test.result.p is not None
+        assert test.result.p_bonferroni == pytest.approx(min(1.0, 60 * test.result.p))
+
+
+def test_pooled_scores_are_those_of_pooled_runs(mini: Task) -> None:
+    found = results(mini)
+    parts = [found.scores(("base",), year) for year in YEARS]
+    together = pooled([part for part in parts if part is not None])
+    whole = found.scores(("base",), POOLED)
+    assert whole is not None
+    assert np.array_equal(whole.values, together.values)
