@@ -97,7 +97,7 @@ class Collection:
     cluster: str = ""
     link: str = ""
     topic_file: TopicFile | None = None
-    attribute_file: AttributeFile | None = None
+    attribute_files: tuple[AttributeFile, ...] = ()
     key_file: KeyFile | None = None
 
     def edition(self, name: str | None = None) -> Edition:
@@ -112,7 +112,7 @@ class Collection:
     def files(self) -> list[Resource]:
         """Every fetched file that the collection names."""
         entries = [edition.file for edition in self.editions.values()]
-        entries += [part.file for part in (self.topic_file, self.attribute_file, self.key_file) if part is not None]
+        entries += [part.file for part in (self.topic_file, *self.attribute_files, self.key_file) if part is not None]
         return [entry for entry in entries if isinstance(entry, Resource)]
 
     def state(self) -> str:
@@ -143,7 +143,7 @@ class Collection:
         if self.topic_file is None:
             return Topics(tuple(Topic(name, "") for name in self.qrels().topics))
         out = read_topics(local(self.topic_file.file), self.topic_file.reader, self.topic_file.language)
-        if (named := self.attribute_file) is not None:
+        for named in self.attribute_files:
             path = local(named.file)
             out = out.with_attributes(topic_files.attributes_csv(read_bytes(path), str(path), named.key, named.columns))
         return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -92,7 +92,7 @@ class CollectionFile:
     editions: Mapping[str, _Edition]
     topics: _Topics
     default_edition: Words = ""
-    attributes: _Attributes | None = None
+    attributes: tuple[_Attributes, ...] | None = None  # one may stand for itself
     keys: _Keys | None = None
     corpus: Annotated[str, _configured] = ""
     notes: tuple[str, ...] = ()
@@ -117,6 +117,8 @@ def load_collection(name: str) -> Collection:
     if name.startswith(irds.PREFIX):
         return _of_ir_datasets(name)
     mapping, where = config.read("collection", name)
+    if isinstance(mapping.get("attributes"), Mapping):
+        mapping = {**mapping, "attributes": [mapping["attributes"]]}
     faults: list[str] = []
     with gather(faults):
         found = typed(CollectionFile, mapping, where)
@@ -138,7 +140,7 @@ def load_collection(name: str) -> Collection:
     for key, given in found.editions.items():
         at = f"editions: {key}"
         editions[key] = Edition(key, given.title, files[at], given.topics, given.judgments, readers[at])
-    topics, attributes, keys = found.topics, found.attributes, found.keys
+    topics, attributes, keys = found.topics, found.attributes or (), found.keys
     return Collection(
         name,
         found.title,
@@ -152,7 +154,10 @@ def load_collection(name: str) -> Collection:
         found.cluster,
         found.link,
         TopicFile(files["topics"], topics.reader, topics.language),
-        AttributeFile(files["attributes"], attributes.key, attributes.columns) if attributes else None,
+        tuple(
+            AttributeFile(files[_nth("attributes", n, attributes)], each.key, each.columns)
+            for n, each in enumerate(attributes)
+        ),
         KeyFile(files["keys"], keys.id_column, keys.key_column) if keys else None,
     )
 
@@ -175,8 +180,15 @@ def _files(mapping: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
             yield f"editions: {key}", entry["qrels"]
     for key in ("topics", "attributes", "keys"):
         entry = mapping.get(key)
-        if entry and isinstance(entry, Mapping):
-            yield key, {place: entry[place] for place in _PLACES if place in entry}
+        entries = entry if isinstance(entry, list | tuple) else [entry]
+        for n, each in enumerate(entries):
+            if each and isinstance(each, Mapping):
+                yield _nth(key, n, entries), {place: each[place] for place in _PLACES if place in each}
+
+
+def _nth(key: str, n: int, entries: Sequence[object]) -> str:
+    """What an entry of a list is called; a single one as the key is."""
+    return f"{key}: {n + 1}" if len(entries) > 1 else key
 
 
 def _reader(entry: object, where: str) -> tuple[str, object]:

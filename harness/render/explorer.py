@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.io.console import track
-from harness.render.formulas import Formula, segments, to_mathml
-from harness.render.model import Explorer, TopicPage, TopicPages, visible
+from harness.render.formulas import Formula, located, segments, to_mathml
+from harness.render.model import Explorer, TopicPage, TopicPages, Version, visible
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -26,7 +26,9 @@ def to_json(block: Explorer) -> str:
     Every text is a list of strings and of places in `formulas`, each of which holds its LaTeX, whether it is displayed
     and, unless it failed to convert, its MathML as nested lists: place in `kinds` (element and attributes), children.
     Rows of numbers are strings, each number written in `width` digits to the base 64. Values are in
-    hundred-thousandths; a document's grade is its place in the topic's `judged`, past its end if there is none.
+    hundred-thousandths; a document's grade is its place in the topic's `judged`, past its end if there is none. The
+    wordings of topics name titles and bodies by their places in `texts`; there a text that is shown as it is written
+    has a list of one string where something is to be read from the left, whatever stands around it.
     """
     formulas = _Formulas()
     data = {
@@ -36,6 +38,7 @@ def to_json(block: Explorer) -> str:
             visible(doc): [formulas.text(title), formulas.text(body)]
             for doc, (title, body) in sorted(block.documents.items())
         },
+        "texts": formulas.texts,
         "formulas": formulas.made,
         "kinds": list(formulas.kinds),
     }
@@ -60,12 +63,30 @@ def _collection(pages: TopicPages, formulas: _Formulas) -> dict[str, object]:
         "runs": [visible(run) for run in pages.runs],
         "relevantFrom": pages.relevant_from,
         "link": visible(pages.link),
+        "language": visible(pages.language),
+        "direction": pages.direction,
+        "versions": [_version(version) for version in pages.versions],
         "width": width,
-        "topics": [_topic(page, width, numbers, formulas) for page in track(pages.topics, "pages of topics")],
+        "topics": [
+            _topic(page, pages.versions, width, numbers, formulas) for page in track(pages.topics, "pages of topics")
+        ],
     }
 
 
-def _topic(page: TopicPage, width: int, numbers: bool, formulas: _Formulas) -> dict[str, object]:
+def _version(version: Version) -> dict[str, object]:
+    return {
+        "name": visible(version.name),
+        "runs": [visible(run) for run in version.runs],
+        "steps": [
+            {"label": visible(step.label), "language": visible(step.language), "direction": step.direction}
+            for step in version.steps
+        ],
+    }
+
+
+def _topic(
+    page: TopicPage, versions: Sequence[Version], width: int, numbers: bool, formulas: _Formulas
+) -> dict[str, object]:
     place = {grade: index for index, (grade, _) in enumerate(page.judged)}
     broad = 1 if len(place) < len(_DIGITS) else 2
     return {
@@ -82,6 +103,17 @@ def _topic(page: TopicPage, width: int, numbers: bool, formulas: _Formulas) -> d
         "firsts": [_digits(ranking, width) for ranking in page.firsts],
         "ranks": [_digits(ranks, width) for ranks in page.ranks],
         "judgedFirsts": [_digits([n for pair in first for n in pair], width) for first in page.judged_firsts],
+        "wordings": [
+            wording
+            and {
+                "texts": [
+                    formulas.placed(texts, version.placeholder if step.literal else None)
+                    for step, texts in zip(version.steps, wording.texts, strict=True)
+                ],
+                "facts": [[visible(name), visible(value)] for name, value in wording.facts],
+            }
+            for version, wording in zip(versions, page.wordings, strict=False)
+        ],
     }
 
 
@@ -90,10 +122,26 @@ def _digits(numbers: Sequence[int], width: int) -> str:
     return "".join(_DIGITS[n >> 6 * place & 63] for n in numbers for place in reversed(range(width)))
 
 
+def _written(text: str, placeholder: str) -> list[object]:
+    """A text as it is written: strings, and lists of one string, which are to be read from the left."""
+    found = [(start, end) for start, end, _ in located(text)]
+    if placeholder:
+        marks = re.finditer(rf"{re.escape(placeholder)}\d+", text, re.ASCII)
+        found += [mark.span() for mark in marks if not any(a < mark.end() and mark.start() < b for a, b in found)]
+    out: list[object] = []
+    at = 0
+    for start, end in sorted(found):
+        out += [visible(text[at:start]), [visible(text[start:end])]]
+        at = end
+    return [part for part in (*out, visible(text[at:])) if part]
+
+
 class _Formulas:
-    """The distinct formulas of all texts, and the distinct kinds of elements they are made of."""
+    """The distinct formulas of all texts, the distinct kinds of elements they are made of, and texts named by place."""
 
     def __init__(self) -> None:
+        self.texts: list[list[object]] = []
+        self._placed: dict[tuple[str, str, str | None], int] = {}
         self.made: list[list[object]] = []
         self.kinds: dict[tuple[str, ...], int] = {}
         self._known: dict[Formula, int] = {}
@@ -101,6 +149,14 @@ class _Formulas:
     def text(self, text: str) -> list[str | int]:
         """A text as strings and places of formulas."""
         return [visible(part) if isinstance(part, str) else self._place(part) for part in segments(text)]
+
+    def placed(self, texts: tuple[str, str], placeholder: str | None) -> int:
+        """The place of title and body in `texts`; with what placeholders begin with they are shown as written."""
+        key = (*texts, placeholder)
+        if key not in self._placed:
+            self._placed[key] = len(self.texts)
+            self.texts.append([self.text(t) if placeholder is None else _written(t, placeholder) for t in texts])
+        return self._placed[key]
 
     def _place(self, formula: Formula) -> int:
         if formula not in self._known:

@@ -71,15 +71,25 @@ def segments(text: str) -> tuple[str | Formula, ...]:
     closed is text, and so is a dollar sign whose partner is followed by a digit (`$5 or $6`).
     """
     out: list[str | Formula] = []
+    at = 0
+    for start, end, formula in located(text):
+        out += [text[at:start], formula]
+        at = end
+    return tuple(part for part in (*out, text[at:]) if part)
+
+
+def located(text: str) -> list[tuple[int, int, Formula]]:
+    """The formulas of a text, each with where it begins and ends, delimiters included."""
+    out: list[tuple[int, int, Formula]] = []
     absent: set[str] = set()  # closings that the rest of the text lacks, so that each is looked for once
-    start = at = 0
+    at = 0
     while found := _OPENING.search(text, at):
         at = found.end()
         formula, end = _formula(text, found, absent)
         if formula is not None:
-            out += [text[start : found.start()], formula]
-            start = at = end
-    return tuple(part for part in (*out, text[start:]) if part)
+            out.append((found.start(), end, formula))
+            at = end
+    return out
 
 
 def _formula(text: str, opening: re.Match[str], absent: set[str]) -> tuple[Formula | None, int]:

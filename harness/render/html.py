@@ -39,7 +39,7 @@ _HALF_TEXT = 14
 _MANY_NOTES = 8
 # A fact that is nothing but an address is a link, which shows where it leads; no other text ever is.
 _ADDRESS = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(?:/[A-Za-z0-9./?=&%#:@~_+()-]*)?")
-_EXPLORER = ("explorer_base.js", "explorer_topic.js", "explorer.js")
+_EXPLORER = ("explorer_base.js", "explorer_wordings.js", "explorer_topic.js", "explorer.js")
 
 
 def render_html(report: Content) -> str:

@@ -220,6 +220,49 @@ class Facts:
     items: tuple[tuple[str, str], ...]
 
 
+Direction: TypeAlias = Literal["ltr", "rtl", "auto"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A text on its way into other words, such as what a translator gave back.
+
+    Attributes
+    ----------
+    language : BCP 47 tag; empty if not known.
+    literal : shown as it is written, formulas as LaTeX.
+    """
+
+    label: str
+    language: str = ""
+    direction: Direction = "auto"
+    literal: bool = False
+
+
+@dataclass(frozen=True)
+class Version:
+    """Topics in other words, such as a translation, step by step.
+
+    Attributes
+    ----------
+    runs : those that were made from it.
+    placeholder : what placeholders in literal texts begin with, before their number; empty if there are none.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+    runs: tuple[str, ...] = ()
+    placeholder: str = ""
+
+
+@dataclass(frozen=True)
+class Wording:
+    """A topic in one version: title and body at each step, and what is to be said of them (name, value)."""
+
+    texts: tuple[tuple[str, str], ...]
+    facts: tuple[tuple[str, str], ...] = ()
+
+
 @dataclass(frozen=True)
 class TopicPage:
     """One topic: its text, what is judged, and what each run made of it.
@@ -234,6 +277,7 @@ class TopicPage:
     firsts : for each run, its first documents as indices into `docs`, in the order of the protocol.
     ranks : for each run, the rank of each relevant document, from 1; 0 if it was not retrieved.
     judged_firsts : for each run, its first judged documents as (index into `docs`, rank); empty if nothing else counts.
+    wordings : for each version of the collection, the topic in it; None if it is not shown.
     """
 
     id: str
@@ -249,6 +293,7 @@ class TopicPage:
     firsts: tuple[tuple[int, ...], ...]
     ranks: tuple[tuple[int, ...], ...]
     judged_firsts: tuple[tuple[tuple[int, int], ...], ...] = ()
+    wordings: tuple[Wording | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -262,6 +307,8 @@ class TopicPages:
     measures : (name, label); a run has the same name in all collections.
     relevant_from : the lowest grade that counts as relevant.
     link : the address of a document, with `{id}` in place of its id; empty if there is none.
+    language, direction : of the topics; the language as a BCP 47 tag, empty if not known.
+    versions : the topics in other words.
     """
 
     name: str
@@ -272,6 +319,9 @@ class TopicPages:
     relevant_from: float
     topics: tuple[TopicPage, ...]
     link: str = ""
+    language: str = ""
+    direction: Direction = "auto"
+    versions: tuple[Version, ...] = ()
 
 
 @dataclass(frozen=True)

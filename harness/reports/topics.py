@@ -9,10 +9,11 @@ from harness.collections.collection import Collection
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus, Document
 from harness.data.topics import Topic, Topics
-from harness.render.model import Explorer, Table, TopicPage, TopicPages
+from harness.render.model import Direction, Explorer, Table, TopicPage, TopicPages
 from harness.scoring.protocol import Protocol
 from harness.scoring.scorer import Ranking, Scorer
 from harness.scoring.scores import Scores
+from harness.systems.crosslingual import scripts
 
 LONGEST_TEXT = 4_000  # characters of a document
 MOST_TEXT = 400_000  # characters of all documents
@@ -21,12 +22,26 @@ MOST_READ = 1 << 26  # bytes of a corpus, for the texts of documents
 
 def own_corpus(collection: Collection) -> Corpus | None:
     """The corpus that a collection names, if it is here and small: large ones are not read for texts."""
-    if not collection.corpus:
+    return readable(load_corpus(collection.corpus)) if collection.corpus else None
+
+
+def readable(corpus: Corpus | None) -> Corpus | None:
+    """The corpus, if it is here and small enough to be read for texts."""
+    if corpus is None or corpus.state() != "here" or not all(path.exists() for path in corpus.paths):
         return None
-    corpus = load_corpus(collection.corpus)
-    if corpus.state() != "here" or not all(path.is_file() for path in corpus.paths):
-        return None
-    return corpus if sum(path.stat().st_size for path in corpus.paths) <= MOST_READ else None
+    files = (file for path in corpus.paths for file in ([path] if path.is_file() else path.rglob("*")))
+    return corpus if sum(file.stat().st_size for file in files) <= MOST_READ else None
+
+
+def written(language: str) -> tuple[str, Direction]:
+    """How a language (ISO 639-3) is written: its tag of BCP 47, and the direction.
+
+    Examples
+    --------
+    >>> written("pes"), written("eng")
+    (('fa', 'rtl'), ('en', 'ltr'))
+    """
+    return scripts.tag(language), "rtl" if language in scripts.RIGHT_TO_LEFT else "ltr"
 
 
 def topic_pages(
@@ -56,7 +71,12 @@ def topic_pages(
     edition = f"edition {first.edition}, protocol {protocol.name}"
     measures = tuple((measure, protocol.label(measure)) for measure in first.measures)
     runs = tuple(s.run for s in scores)
-    return TopicPages(name, title, edition, measures, runs, protocol.relevant_from, tuple(pages), link)
+    languages = {topic.language for topic in topics}
+    # English is what topics are said to be in that say nothing, and what reports are in.
+    language: tuple[str, Direction] = (
+        written(*languages) if len(languages) == 1 and "eng" not in languages else ("", "auto")
+    )
+    return TopicPages(name, title, edition, measures, runs, protocol.relevant_from, tuple(pages), link, *language)
 
 
 def _page(

@@ -172,3 +172,12 @@ def test_all_files_are_fetched_with_the_right_checksums(found: Reproduction) -> 
     files = found.paper.files()
     assert len({file.path for file in files}) == 60 + 5 + 3 + 4 + 2
     assert all(path.is_file() for path in fetch(files))
+
+
+@pytest.mark.parametrize("name", ["eng", "hrv", "ces", "ces-paper", "pes", "spa", "hin", "npi"])
+def test_topics_have_the_attributes_of_two_years(mirror: Path, name: str) -> None:
+    known = [load_collection(f"arqmath-{year}-task1").topics() for year in (2, 3)]
+    attributes = {topic.id: dict(topic.attributes) for topics in known for topic in topics if topic.attributes}
+    assert len(attributes) == 71 + 78
+    found = load_collection(f"crossmath-{name}").topics()
+    assert {topic.id: dict(topic.attributes) for topic in found if topic.attributes} == attributes

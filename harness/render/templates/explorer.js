@@ -7,7 +7,7 @@
   } = explorer;
 
   function changed() {
-    try { history.replaceState(null, "", address(state.page)); } catch { /* some browsers forbid it on files */ }
+    explorer.keep();
     draw();
   }
 
@@ -188,7 +188,7 @@
         cell: ({ topic }) => [
           h("a", { href: address(topic) }, bdi(topic.id)),
           many ? h("span", { class: "of" }, " ", bdi(topic.collection.name)) : null,
-          h("span", { class: "title scroll", dir: "auto" }, prose(topic.title, true)),
+          h("span", { class: "title scroll", ...explorer.written(topic) }, prose(topic.title, true)),
         ],
       },
       ...(topics[0].collection.runs.length > 1 ? [{

@@ -41,11 +41,13 @@ const explorer = (() => {
     const [latex, display, tree] = data.formulas[place];
     if (!tree) return h("code", { class: "tex", dir: "ltr" }, latex);
     const element = mathml(tree);
+    element.setAttribute("dir", "ltr");
     element.setAttribute("display", display && !inline ? "block" : "inline");
     element.setAttribute("alttext", latex);
     return element;
   }
 
+  const written = ({ collection }) => ({ lang: collection.language || null, dir: collection.direction });
   const prose = (text, inline) => text.map((part) => (typeof part === "number" ? formula(part, inline) : part));
   const plain = (text) => text.map((part) => (typeof part === "number" ? data.formulas[part][0] : part)).join("");
 
@@ -103,6 +105,7 @@ const explorer = (() => {
     a: data.pair[0],
     b: data.pair[1],
     by: "topic",
+    text: "", // the version of topics that is shown; else that of the runs
   };
   const state = { ...start, slices: new Map(), words: "", page: null, sort: { key: start.b ? "difference" : "a", sign: -1 } };
   const compared = () => state.b !== "";
@@ -111,7 +114,7 @@ const explorer = (() => {
 
   function address(topic) {
     const parts = topic ? [`topic=${encode(topic.collection.name)}/${encode(topic.id)}`] : [`explore=${encode(state.where)}`];
-    for (const key of ["measure", "a", "b"]) if (state[key] !== start[key]) parts.push(`${key}=${encode(state[key])}`);
+    for (const key of ["measure", "a", "b", "text"]) if (state[key] !== start[key]) parts.push(`${key}=${encode(state[key])}`);
     if (!topic && state.by !== start.by) parts.push(`by=${state.by}`);
     if (!topic) state.slices.forEach((v, name) => parts.push(`is.${encode(name)}=${encode(v)}`));
     return `#${parts.join("&")}`;
@@ -141,8 +144,15 @@ const explorer = (() => {
     }
     if (measures("").has(query.get("measure"))) state.measure = query.get("measure");
     for (const key of ["a", "b"]) if (runNames("").includes(query.get(key))) state[key] = query.get(key);
+    const text = query.get("text");
+    if (data.collections.some(({ versions }) => versions.some(({ name }) => name === text))) state.text = text;
     if (state.page && state.where && state.where !== where) state.where = where;
     return true;
+  }
+
+  // What the address says is what is shown, so that it can be handed on.
+  function keep() {
+    try { history.replaceState(null, "", address(state.page)); } catch { /* some browsers forbid it on files */ }
   }
 
   // ---- what several parts draw
@@ -205,7 +215,7 @@ const explorer = (() => {
 
   return {
     root, data, topics, state, listed: topics,
-    h, svg, bdi, prose, plain, numbers, runNames, measures, attributes, value, mean, known, fixed, signed, count,
-    compared, label, address, follow, badge, runHead, table, bar, differenceBar,
+    h, svg, bdi, written, prose, plain, numbers, runNames, measures, attributes, value, mean, known, fixed, signed, count,
+    compared, label, address, follow, keep, badge, runHead, table, bar, differenceBar,
   };
 })();

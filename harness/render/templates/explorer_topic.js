@@ -203,10 +203,11 @@
     return [
       way(topic),
       h("p", { class: "kicker" }, bdi(topic.collection.title), " \u00b7 ", bdi(topic.id)),
-      h("h3", { tabindex: "-1", dir: "auto" }, h("span", { class: "scroll" }, topic.title.length ? prose(topic.title, true) : topic.id)),
+      h("h3", { tabindex: "-1", ...explorer.written(topic) }, h("span", { class: "scroll" }, topic.title.length ? prose(topic.title, true) : topic.id)),
       h("div", { class: "pair" },
-        h("div", { class: "question" }, h("div", { class: "body scroll", dir: "auto" }, prose(topic.body)), facts(topic)),
+        h("div", { class: "question" }, h("div", { class: "body scroll", ...explorer.written(topic) }, prose(topic.body)), facts(topic)),
         scoreTable(topic)),
+      ...explorer.wordings(topic),
       h("h4", null, compared() ? "Side by side" : "Ranking"),
       ...sideBySide(topic, found),
       h("h4", null, "Where the relevant documents are"),

@@ -153,6 +153,11 @@ def test_faults_of_a_configuration(make: Callable[..., Path], changed: Mapping[s
             "PATH: attributes: key 'columns' is ['b'], expected keys and values",
         ),
         (
+            {"attributes": [{"file": "QRELS", "key": "a", "columns": {"a": "a"}}, {"key": "a", "columns": {"a": "a"}}]},
+            "PATH: attributes: 2: names no file; expected 'file', or 'source' and 'path', or 'embedded'",
+        ),
+        ({"attributes": 5}, "PATH: key 'attributes' is 5, expected a list"),
+        (
             {"attributes": {"file": "QRELS", "key": "Topic", "columns": {"a": "b"}}},
             "QRELS:1: column 'Topic' is missing; found T1 0 d1 2",
         ),
@@ -162,6 +167,24 @@ def test_faults_of_topics(make: Callable[..., Path], tmp_path: Path, changed: Ma
     path = make(**changed)
     expected = fault.replace("PATH", str(path)).replace("QRELS", str(tmp_path / "qrels.txt"))
     assert message(lambda: load_collection("mine").topics()).startswith(expected)
+
+
+def test_attributes_of_several_files(make: Callable[..., Path], tmp_path: Path) -> None:
+    """Each file has its own topics and columns; where two speak of one topic, both count."""
+    for name, text in (("a", "id,Level\nT1,low\nT2,high\n"), ("b", "Nr,Area\nT2,algebra\nT3,logic\n")):
+        (tmp_path / f"{name}.csv").write_text(text)
+    files = [
+        {"file": str(tmp_path / "a.csv"), "key": "id", "columns": {"difficulty": "Level"}},
+        {"file": str(tmp_path / "b.csv"), "key": "Nr", "columns": {"area": "Area"}},
+    ]
+    make(attributes=files)
+    assert [dict(topic.attributes) for topic in load_collection("mine").topics()] == [
+        {"difficulty": "low"},
+        {"difficulty": "high", "area": "algebra"},
+        {"area": "logic"},
+    ]
+    make(attributes=files[0])
+    assert [dict(topic.attributes) for topic in load_collection("mine").topics()][2] == {}
 
 
 def test_an_unknown_edition_is_answered_with_the_nearest(make: Callable[..., Path]) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
 from harness.render.explorer import to_json
-from harness.render.model import Cell, Column, Figure, TopicPage, TopicPages
+from harness.render.model import Cell, Column, Figure, Step, TopicPage, TopicPages, Version, Wording, visible
 from harness.render.tabular import tables_csv
 from harness.render.write import (
     Explorer,
@@ -214,6 +215,48 @@ def test_the_json_says_what_the_block_says() -> None:
     assert (latex, display) == ("x^2", 0)
     assert [data["kinds"][tree[0]], data["kinds"][tree[1][0]]] == [["math"], ["msup"]]
     assert data["documents"] == {"a": [["A ", 1], ["text"]]}
+
+
+def worded(*texts: tuple[str, str], placeholder: str = "QZ") -> Explorer:
+    """One topic in one version, whose last step is shown as it is written."""
+    made = block()
+    (pages,) = made.collections
+    steps = (Step("Original", "fa", "rtl"), Step("Changed"), Step("As written", "fa", "rtl", literal=True))
+    topic = replace(pages.topics[0], wordings=(Wording(texts, (("kept", "1 of 2"),)),))
+    version = Version("one", steps, ("two",), placeholder)
+    return replace(made, collections=(replace(pages, topics=(topic,), versions=(version,)),))
+
+
+def test_versions_name_their_texts_by_place_and_each_text_stands_there_once() -> None:
+    same = ("A $x$", "b")
+    data = json.loads(to_json(worded(same, same, ("A QZ1, QZ12 qz1 $y$", "b"))))
+    (collection,) = data["collections"]
+    (version,) = collection["versions"]
+    assert (version["name"], version["runs"]) == ("one", ["two"])
+    assert version["steps"][0] == {"label": "Original", "language": "fa", "direction": "rtl"}
+    (wording,) = collection["topics"][0]["wordings"]
+    assert wording["facts"] == [["kept", "1 of 2"]]
+    first, second, third = wording["texts"]
+    assert first == second != third
+    assert len(data["texts"]) == 2
+    title, body = data["texts"][first]
+    assert (title[0], data["formulas"][title[1]][0], body) == ("A ", "x", ["b"])
+    # As written: placeholders and formulas, delimiters and all, are read from the left; another spelling is text.
+    assert data["texts"][third] == [["A ", ["QZ1"], ", ", ["QZ12"], " qz1 ", ["$y$"]], ["b"]]
+
+
+def test_without_placeholders_only_formulas_are_set_apart() -> None:
+    data = json.loads(to_json(worded(("", ""), ("", ""), (r"QZ1 \(z\)", "$5"), placeholder="")))
+    assert data["texts"][-1] == [["QZ1 ", [r"\(z\)"]], ["$5"]]
+
+
+@settings(max_examples=50)
+@given(st.text(st.sampled_from("$\\()QZ12 x</script>\u202e\u0641&"), max_size=40))
+def test_what_is_written_is_shown_whole_and_ends_no_script(text: str) -> None:
+    made = to_json(worded(("", ""), ("", ""), (text, text)))
+    assert not set("<>&") & set(made)
+    for shown in json.loads(made)["texts"][-1]:
+        assert "".join(part if isinstance(part, str) else part[0] for part in shown) == visible(text)
 
 
 def test_topics_that_a_protocol_leaves_out_have_no_value() -> None:

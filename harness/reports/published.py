@@ -1,0 +1,78 @@
+"""What an experiment that makes a paper's systems again has beside the numbers that the paper prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.experiments.results import Outcome, Results
+from harness.papers.cells import Cell as Published
+from harness.papers.cells import judge
+from harness.papers.paper import load_paper
+from harness.render.model import Cell, Column, Section, Table, Text, number_cell
+from harness.scoring.scores import Scores
+
+_METRICS = {"nDCG@10": "ndcg_prime@10", "P@10": "p10_prime"}
+_GROUPS = {"pes": "fas"}  # the paper calls Persian by the code of its macrolanguage
+
+
+def crossmath(results: Results) -> Sequence[Section]:
+    """CrossMath's Tables 1 to 5 beside the rows that are called as theirs: a verdict where all judged answers are here.
+
+    Rows over a part of them, or with keys of the command line, have no verdict, and their section says so. The English
+    rows of Table 1 are those whose topics went through NLLB.
+    """
+    printed = {(c.system, c.group, c.collection, c.metric): c for c in load_paper("crossmath").cells}
+    rows, whole = [], True
+    for outcome in results.outcomes:
+        scores, task = outcome.scores, outcome.task
+        if scores is None or task is None:
+            continue
+        for measure in results.experiment.measures:
+            if (found := printed.get(_place(outcome, scores, measure))) is None:
+                continue
+            complete = task.coverage is None or task.coverage.complete
+            lacking = "another setting" if results.extra else "" if complete else "partial"
+            whole &= not lacking
+            rows.append(_row(scores, measure, found, lacking))
+    if not rows:
+        return []
+    columns = ("table", "row", "collection", "measure", "n", "printed", "here", "verdict")
+    numbers = ("n", "printed", "here")
+    table = Table(
+        "published",
+        "Printed numbers and those made again",
+        tuple(Column(name, kind="number" if name in numbers else "text") for name in columns),
+        tuple(rows),
+        ("exact: rounds to the printed digits; close: within two units of the last digit.",),
+    )
+    partial = "A partial re-run: the corpus does not hold all judged answers, so that no number can be the paper's."
+    if results.extra:
+        partial = f"Not the paper's setting, but one with {' '.join(results.extra)}: no number can be the paper's."
+    return [Section("Beside the paper", (*(() if whole else (Text((partial,)),)), table))]
+
+
+def _place(outcome: Outcome, scores: Scores, measure: str) -> tuple[str, str, str, str]:
+    """The system, language, collection and metric that the paper's cell has."""
+    language = scores.collection.removeprefix("crossmath-").partition("-")[0]
+    system = outcome.cell.labels[0]
+    if language == "eng":  # which stands in the paper without a translator
+        system = system.removeprefix("NLLB + ") if system.startswith("NLLB + ") else ""
+    year = "-".join(scores.edition.split("-")[:2])
+    return (system, _GROUPS.get(language, language), year, _METRICS.get(measure, ""))
+
+
+def _row(scores: Scores, measure: str, found: Published, lacking: str) -> tuple[Cell, ...]:
+    value = scores.mean(measure)
+    verdict = judge(found.value, value)
+    shown = Cell(lacking) if lacking else Cell(verdict, marks=(verdict,))
+    n = scores.n(measure)
+    return (
+        Cell(found.table),
+        Cell(", ".join(part for part in (found.group, found.system) if part)),
+        Cell(found.collection),
+        Cell(scores.protocol.label(measure)),
+        Cell(str(n), n),
+        Cell(found.value, float(found.value)),
+        number_cell(value),
+        shown,
+    )

@@ -1,0 +1,204 @@
+"""Topic by topic: what became of each topic's text in a chosen translation, and what the retrievers made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+
+from harness.data.topics import Topics
+from harness.data.trec import read_run
+from harness.experiments.experiment import Labels, said_of
+from harness.experiments.results import Results
+from harness.experiments.task import Task
+from harness.render.model import Section, Step, Text, TopicPages, Version, Wording
+from harness.reports.topics import explorer, readable, topic_pages, written
+from harness.scoring.scores import Scores
+from harness.systems.crosslingual.controls import Identity
+from harness.systems.crosslingual.scripts import name_of
+from harness.systems.crosslingual.system import CrossLingual
+from harness.systems.crosslingual.translations import TranslatedTopic
+from harness.systems.crosslingual.translators import Translator
+
+MOST_RUNS = 30
+MOST_TEXT = 2_500_000  # characters of all wordings of topics
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The topics of a collection in other words, for which some rows of an experiment searched.
+
+    Attributes
+    ----------
+    labels, name : what tells it from the others, and that in one line.
+    evaluated : the topics that have a score.
+    """
+
+    labels: Labels
+    name: str
+    collection: str
+    system: CrossLingual
+    topics: Topics
+    found: Mapping[str, TranslatedTopic]
+    rows: frozenset[Labels]
+    evaluated: frozenset[str]
+
+    @property
+    def source(self) -> str:
+        """The language of the topics, by its ISO 639-3 code."""
+        return next((topic.language for topic in self.topics), "")
+
+    @property
+    def translates(self) -> bool:
+        """Whether a translator has seen the topics."""
+        foreign = self.system.pipeline == "authors" or self.source != self.system.target
+        return isinstance(self.system.made, Translator) and foreign
+
+    @property
+    def how(self) -> str:
+        """The translator or control, and how it was used."""
+        if not self.translates:
+            return self.system.made.name
+        masked = "formulas unmasked" if self.system.masking is None else "formulas masked"
+        whose = ", the authors' way" if self.system.pipeline == "authors" else ""
+        return f"{self.system.made.name}, {masked}{whose}"
+
+    def restored(self, topic: str) -> str:
+        """Title and body that were searched for."""
+        found = self.found[topic]
+        return f"{found.title.restored} {found.body.restored}"
+
+
+def topic_by_topic(results: Results, found: Sequence[Translation], topics: Topics | None) -> Section | None:
+    """The explorer of an experiment's runs, with the texts of topics step by step; what has no room is named.
+
+    Parameters
+    ----------
+    topics : whose text a page begins with; default: those of the first run.
+    """
+    rows = _chosen(results, found)
+    pages = [page for part in results.sets if (page := _pages(results, part, rows, topics)) is not None]
+    if not pages:
+        return None
+    shown = {topic.id for page in pages for topic in page.topics}
+    versions, unread = _versions([each for each in found if each.rows & set(rows)], shown)
+    pages = [_with(page, versions) for page in pages]
+    there = {run for page in pages for run in page.runs}
+    made = [row for row in results.rows if any(_made(results, row, part) for part in results.sets)]
+    left = [said_of(row) for row in made if said_of(row) not in there]
+    said = [f"Not shown here: {_few(left)}."] if left else []
+    said += [f"Shown without the texts of topics, for want of room: {_few(unread)}."] if unread else []
+    said += ["A report of fewer rows (only=...) shows them."] if said else []
+    task = next(o.task for o in results.outcomes if o.task is not None and o.scores is not None)
+    at = results.of(rows[0], results.sets[0]) or results.outcomes
+    plan = results.experiment
+    block = explorer(
+        pages,
+        baseline=said_of(plan.row(plan.baseline_of(at[0].cell.labels))) if plan.baseline else "",
+        corpus=readable(task.corpus),
+        key=task.scorer.key,
+        bare=task.scorer.protocol.deduplicate,
+    )
+    return Section("Topic by topic", (*([Text(tuple(said))] if said else []), block))
+
+
+def _few(names: Sequence[str]) -> str:
+    return f"{'; '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
+
+
+def _chosen(results: Results, found: Sequence[Translation]) -> list[Labels]:
+    """The rows that have room: of each translation its first one before any has its second."""
+    groups: dict[object, list[Labels]] = {}
+    for row in results.rows:
+        used = tuple(index for index, each in enumerate(found) if row in each.rows)
+        if any(_made(results, row, part) for part in results.sets):
+            groups.setdefault(used or row, []).append(row)
+    order = [row for rank in zip_longest(*groups.values()) for row in rank if row is not None]
+    return [row for row in results.rows if row in order[:MOST_RUNS]]
+
+
+def _made(results: Results, row: Labels, part: str) -> tuple[Task, Scores, Path] | None:
+    """What a row's run on a set of topics is and was scored by; of several seeds, the first."""
+    for outcome in results.of(row, part):
+        if outcome.task is not None and outcome.scores is not None and outcome.run is not None:
+            return outcome.task, outcome.scores, outcome.run
+    return None
+
+
+def _pages(results: Results, part: str, rows: Sequence[Labels], topics: Topics | None) -> TopicPages | None:
+    """The pages of one set of topics, of the rows that have been scored on the same ones."""
+    tasks, rankings = [], []
+    scores: list[Scores] = []
+    for row in rows:
+        if (made := _made(results, row, part)) is None:
+            continue
+        task, scored, path = made
+        if scores and scored.topics != scores[0].topics:
+            continue
+        tasks.append(task)
+        scores.append(replace(scored, run=said_of(row)))
+        rankings.append(task.scorer.rankings(read_run(path, known_topics=task.collection.known_topics())))
+    if not tasks:
+        return None
+    collection = tasks[0].collection
+    title = f"{results.experiment.title}, {part}" if part else results.experiment.title
+    texts, name = topics or tasks[0].topics, part or collection.name
+    return topic_pages(name, title, texts, tasks[0].scorer, scores, rankings, collection.link)
+
+
+def _versions(
+    found: Sequence[Translation], shown: set[str]
+) -> tuple[list[tuple[Version, dict[str, Wording]]], list[str]]:
+    """The translations that have room, each with its topics; and the names of those that have none, controls first."""
+    known: set[tuple[str, str]] = set()
+    room = MOST_TEXT
+    made: dict[int, tuple[Version, dict[str, Wording]]] = {}
+    for at in sorted(range(len(found)), key=lambda at: not found[at].translates):
+        each = found[at]
+        topics = {name: _wording(each, topic) for name, topic in each.found.items() if name in shown}
+        texts = {texts for wording in topics.values() for texts in wording.texts} - known
+        needed = sum(len(title) + len(body) for title, body in texts)
+        if needed <= room:
+            room -= needed
+            known |= texts
+            runs = tuple(map(said_of, sorted(each.rows)))
+            made[at] = (Version(each.name, _steps(each), runs, each.system.masking or ""), topics)
+    return [made[at] for at in sorted(made)], [each.name for at, each in enumerate(found) if at not in made]
+
+
+def _steps(each: Translation) -> tuple[Step, ...]:
+    source, target = each.source, each.system.target
+    original = Step(f"Original, {name_of(source)}", *written(source))
+    if not each.translates:
+        kept = source if isinstance(each.system.made, Identity) else target
+        return (original, Step(f"Searched for: {each.system.made.name}", *written(kept)))
+    masked = "" if each.system.masking is None else ", formulas masked"
+    return (
+        original,
+        Step(f"Given to the translator{masked}", *written(source), literal=True),
+        Step(f"What {each.system.made.name} gave", *written(target), literal=True),
+        Step("Searched for: formulas put back" if masked else "Searched for", *written(target)),
+    )
+
+
+def _wording(each: Translation, topic: TranslatedTopic) -> Wording:
+    stages = ("original", "sent", "received", "restored") if each.translates else ("original", "restored")
+    texts = tuple((getattr(topic.title, stage), getattr(topic.body, stage)) for stage in stages)
+    if not each.translates:
+        return Wording(texts)
+    n = topic.total
+    facts = (
+        ("formulas kept", f"{n('kept')} of {n('formulas')}"),
+        ("lost, and appended", f"{n('lost')}, {n('appended')}"),
+        ("duplicated, moved, altered", f"{n('duplicated')}, {n('moved')}, {n('altered')}"),
+        ("sentences untranslated", f"{n('untranslated')} of {n('sentences')}"),
+    )
+    return Wording(texts, facts)
+
+
+def _with(pages: TopicPages, versions: Sequence[tuple[Version, Mapping[str, Wording]]]) -> TopicPages:
+    topics = tuple(
+        replace(topic, wordings=tuple(wordings.get(topic.id) for _, wordings in versions)) for topic in pages.topics
+    )
+    return replace(pages, topics=topics, versions=tuple(version for version, _ in versions))

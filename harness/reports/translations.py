@@ -1,0 +1,384 @@
+"""What the report of a cross-lingual experiment says beyond every experiment's: what translations kept, lost and left.
+
+An experiment names it under its key `sections`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from harness.data.topics import Topic, Topics
+from harness.errors import HarnessError
+from harness.experiments.experiment import CONDITION, Labels, said_of
+from harness.experiments.results import POOLED, Outcome, Results
+from harness.formulas.text.delimiters import spans
+from harness.papers.translations import check_translation
+from harness.render.model import Cell, Column, Section, Table, Text, number_cell, slug
+from harness.reports.comparison import marks_of
+from harness.reports.parts import shown_p
+from harness.reports.translation_pages import Translation, topic_by_topic
+from harness.systems import states
+from harness.systems.build import build_system
+from harness.systems.crosslingual import pipeline
+from harness.systems.crosslingual.checkpoint import INSTALL
+from harness.systems.crosslingual.scripts import name_of
+from harness.systems.crosslingual.system import COUNTS, CrossLingual
+
+SIGN = "◇"  # stands for each formula where prose is compared
+_CLASS = f"{CrossLingual.__module__}.{CrossLingual.__qualname__}"
+
+
+def sections(results: Results) -> Sequence[Section]:
+    """The sections: shares of English, quality of translations, formulas kept, the authors' rule, topic by topic."""
+    found = translations(results)
+    english = reference(results)
+    parts = (
+        shares(results),
+        quality(found, english),
+        integrity(found),
+        authors_rule(found),
+        topic_by_topic(results, found.translations, None if english is None else english.topics),
+    )
+    return [section for section in parts if section is not None]
+
+
+# ---- what was translated ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Found:
+    """The translations of an experiment.
+
+    Attributes
+    ----------
+    names : the coordinates whose labels tell them apart.
+    faults : what could not be had again, a line each.
+    """
+
+    names: Labels
+    translations: tuple[Translation, ...]
+    faults: tuple[str, ...] = ()
+
+
+def translations(results: Results) -> Found:
+    """Each different translation that took part in a run, from the store; one that is gone is made again."""
+    used: dict[str, list[tuple[Outcome, Mapping[str, object]]]] = {}
+    for outcome in results.outcomes:
+        for part in states.parts(outcome.system) if outcome.scores is not None else ():
+            if part.get("_target_") == _CLASS and outcome.task is not None:
+                decides = [part.get(key) for key in ("translator", "masking", "pipeline", "target")]
+                used.setdefault(repr((outcome.task.collection.name, decides)), []).append((outcome, part))
+    rows = [[results.experiment.row(outcome.cell.labels) for outcome, _ in pairs] for pairs in used.values()]
+    names, labels = _told_apart(rows, _coordinates(results))
+    made, faults = [], []
+    for named, pairs, of in zip(labels, used.values(), rows, strict=True):
+        try:
+            made.append(_translation(named, pairs, of))
+        except HarnessError as error:
+            faults.append(f"{said_of(named)}: {error.lines[0]}")
+    return Found(names, _unlike(made), tuple(dict.fromkeys(faults)))
+
+
+def _translation(
+    labels: Labels, pairs: Sequence[tuple[Outcome, Mapping[str, object]]], rows: Iterable[Labels]
+) -> Translation:
+    outcome, part = pairs[0]
+    system = build_system(part, "report: system").system
+    if not isinstance(system, CrossLingual) or outcome.task is None or outcome.run is None:
+        raise HarnessError(f"{_CLASS} made {system!r:.60}")
+    workspace = outcome.run.parent.parent / "workspace" / system.name
+    topics = outcome.task.topics
+    evaluated = frozenset(topic for each, _ in pairs for topic in _evaluated(each))
+    found = system.translated(topics, workspace)
+    name = outcome.task.collection.name
+    return Translation(labels, said_of(labels), name, system, topics, found, frozenset(rows), evaluated)
+
+
+def _evaluated(outcome: Outcome) -> list[str]:
+    """The topics behind the first measure."""
+    scores = outcome.scores
+    if scores is None:
+        return []
+    values = scores.column(scores.measures[0]).tolist()
+    return [topic for topic, value in zip(scores.topics, values, strict=True) if not math.isnan(value)]
+
+
+def _coordinates(results: Results) -> Labels:
+    return tuple(name for name in results.experiment.coordinates if name != results.experiment.pool)
+
+
+def _told_apart(groups: Sequence[Sequence[Labels]], names: Labels) -> tuple[Labels, list[Labels]]:
+    """The coordinates that each group has one label of, those with one label overall left out; and these labels."""
+    of = [[{row[at] for row in rows} for rows in groups] for at in range(len(names))]
+    single = [at for at, sets in enumerate(of) if all(len(labels) == 1 for labels in sets)]
+    telling = [at for at in single if len(set.union(*of[at])) > 1] if groups else []
+    kept = telling or single
+    return tuple(names[at] for at in kept), [tuple(rows[0][at] for at in kept) for rows in groups]
+
+
+def _unlike(made: Sequence[Translation]) -> tuple[Translation, ...]:
+    """The same, those of one name named by their translators, too."""
+    names = [each.name for each in made]
+    return tuple(
+        replace(each, name=f"{each.name} ({each.how})".lstrip()) if names.count(each.name) > 1 else each
+        for each in made
+    )
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The topics that others were translated from, or into."""
+
+    collection: str
+    topics: Topics
+
+    @property
+    def language(self) -> str:
+        """That of the first topic, by its ISO 639-3 code."""
+        return next((topic.language for topic in self.topics), "")
+
+
+def reference(results: Results) -> Reference | None:
+    """The topics of the baseline, by which translations into their language are judged; None without a baseline."""
+    for outcome in results.outcomes if results.experiment.baseline else ():
+        labels = outcome.cell.labels
+        if outcome.task is not None and results.experiment.baseline_of(labels) == labels:
+            return Reference(outcome.task.collection.name, outcome.task.topics)
+    return None
+
+
+# ---- what is left of the scores ---------------------------------------------------------------------------------
+
+
+def shares(results: Results) -> Section | None:
+    """Scores as shares of the baseline's, conditions below each other, the axis that the baseline fixes side by side.
+
+    A table for each label of the other axes, such as retrievers. None where the baseline fixes none or two axes.
+    """
+    plan = results.experiment
+    fixed = [name for name in plan.baseline or {} if name != CONDITION]
+    parts = [POOLED] if POOLED in results.parts else list(results.sets)
+    if len(fixed) != 1 or len(parts) != 1 or not results.tests:
+        return None
+    names, part, measure = _coordinates(results), parts[0], plan.of_tests[0]
+    across = names.index(fixed[0])
+    tests = {test.row: test.result for test in results.tests if (test.part, test.result.measure) == (part, measure)}
+    others = [at for at in range(len(names)) if at not in (names.index(CONDITION), across)]
+    columns = [label for label in plan.labels(fixed[0]) if any(row[across] == label for row in results.rows)]
+    tables = []
+    for with_ in dict.fromkeys(tuple(row[at] for at in others) for row in results.rows):
+        rows = [row for row in results.rows if tuple(row[at] for at in others) == with_]
+        lines, against = [], set()
+        for condition in dict.fromkeys(row[names.index(CONDITION)] for row in rows):
+            cells = [Cell(condition)]
+            for label in columns:
+                there = [row for row in rows if (row[names.index(CONDITION)], row[across]) == (condition, label)]
+                if not there:
+                    cells.append(Cell(""))
+                    continue
+                (row,) = there
+                base = plan.row(plan.baseline_of(results.of(row, POOLED)[0].cell.labels))
+                against.add(base)
+                mine, theirs = (results.scores(side, part) for side in (row, base))
+                if mine is None or theirs is None:
+                    cells.append(Cell("", marks=("missing",)))
+                    continue
+                share = mine.mean(measure) / theirs.mean(measure) if theirs.mean(measure) else math.nan
+                test = tests.get(row)
+                cell = number_cell(share, 3, ("baseline",) if row == base else marks_of(test))
+                p = math.nan if test is None or test.p_bonferroni is None else test.p_bonferroni
+                shown = f"{cell.text} (p {shown_p(test.p_bonferroni).text})" if test else cell.text
+                cells.append(replace(cell, text=shown, values=(share, p)))
+            lines.append(tuple(cells))
+        known = next(scores for row in rows if (scores := results.scores(row, part)) is not None)
+        label = known.protocol.label(measure)
+        notes = (
+            f"Means of {label} as shares of that of {' and of '.join(map(said_of, sorted(against)))}, over "
+            f"{known.n(measure)} topics{f' ({part})' if part else ''}; p of the differences after Bonferroni's "
+            f"correction, as under Tests.",
+        )
+        caption = f"Share of the baseline's {label}{f': {said_of(with_)}' if with_ else ''}"
+        heads = (Column(CONDITION), *(Column(name, fixed[0], "number", ("share", "p")) for name in columns))
+        tables.append(Table(slug(f"shares {said_of(with_)}"), caption, heads, tuple(lines), notes))
+    return Section("What is left of the score", tuple(tables))
+
+
+# ---- quality ----------------------------------------------------------------------------------------------------
+
+
+def prose(text: str) -> str:
+    """A text with one sign for each of its formulas.
+
+    Examples
+    --------
+    >>> prose("Let $p$ be a prime.")
+    'Let ◇ be a prime.'
+    """
+    pieces, at = [], 0
+    for found in spans(text):
+        pieces += [text[at : found.start], SIGN]
+        at = found.end
+    return "".join([*pieces, text[at:]])
+
+
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str] | None:
+    """chrF of a corpus from 0 to 100, and the signature that sacrebleu gives it; None where that is not installed."""
+    if importlib.util.find_spec("sacrebleu") is None:
+        return None
+    from sacrebleu.metrics.chrf import CHRF
+
+    metric = CHRF()
+    return float(metric.corpus_score(list(hypotheses), [list(references)]).score), str(metric.get_signature())
+
+
+def quality(found: Found, english: Reference | None) -> Section | None:
+    """What was searched for beside the topics of the baseline; controls, too, so that the numbers have a floor."""
+    if english is None:
+        return None
+    there = english.topics.by_id()
+    rows, signatures = [], dict[str, None]()
+    for each in found.translations:
+        ids = [topic.id for topic in each.topics if topic.id in there]
+        pairs = [(each.restored(topic), _words(there[topic])) for topic in ids]
+        if each.system.target != english.language or not ids or all(a == b for a, b in pairs):
+            continue
+        score = chrf([prose(a) for a, _ in pairs], [prose(b) for _, b in pairs])
+        ours = ((topic, each.found[topic]) for topic in ids)
+        restored = Topics(tuple(replace(there[t], title=o.title.restored, body=o.body.restored) for t, o in ours))
+        check = check_translation(english.language, "", restored, english.topics, ids)
+        before = check_translation(english.language, "", each.topics, english.topics, ids)
+        exact = check.formulas - check.lost - check.changed
+        if score is not None:
+            signatures[score[1]] = None
+        rows.append(
+            (
+                *map(Cell, each.labels),
+                Cell(each.how),
+                Cell(str(len(ids)), len(ids)),
+                number_cell(score[0], 1) if score else Cell("", marks=("needs",), note=f"sacrebleu: {INSTALL}"),
+                Cell(f"{check.formulas:,}", check.formulas),
+                number_cell(exact / check.formulas if check.formulas else math.nan, 3),
+                Cell(str(len(before.english_bodies)), len(before.english_bodies)),
+            )
+        )
+    if not rows:
+        return None
+    columns = (
+        *map(Column, found.names),
+        Column("translator"),
+        *(Column(name, kind="number") for name in ("topics", "chrF", "formulas", "exact match", "in English before")),
+    )
+    scored = f" ({', '.join(signatures)})" if signatures else ""
+    notes = (
+        f"chrF of the whole, by sacrebleu{scored}: title and body of what was searched for against those of "
+        f"{english.collection}, with {SIGN} for each formula in both, so that a formula counts as one sign.",
+        f"exact match: the share of the formulas of {english.collection} that stand in what was searched for, each as "
+        "often as there, letter by letter but for blanks; what a topic lacked before translation counts against it.",
+        "in English before: topics whose body, before translation, has the very words of the English one.",
+        "Rows without a translator show what no translation at all has.",
+    )
+    table = Table(
+        "translation-quality",
+        f"Translations beside the topics in {name_of(english.language)}",
+        columns,
+        tuple(rows),
+        notes,
+        len(found.names) + 1,
+    )
+    return Section("How good the translations are", (table,))
+
+
+def _words(topic: Topic) -> str:
+    return f"{topic.title} {topic.body}"
+
+
+# ---- formulas kept ----------------------------------------------------------------------------------------------
+
+
+def integrity(found: Found) -> Section | None:
+    """What became of formulas and sentences in each translation."""
+    there = [each for each in found.translations if each.translates]
+    said = (Text(tuple(f"Not counted: {line}" for line in found.faults)),) if found.faults else ()
+    if not there:
+        return Section("What became of formulas", said) if said else None
+    part = any(each.evaluated < each.topics.ids() for each in there)
+    rows = []
+    for each in there:
+        counts = [sum(topic.total(count) for topic in each.found.values()) for count in COUNTS]
+        judged = [topic for topic in each.found.values() if topic.id in each.evaluated]
+        of_them = [len(judged), *(sum(topic.total(count) for topic in judged) for count in ("formulas", "kept"))]
+        numbers = [len(each.found), *counts, *(of_them if part else [])]
+        rows.append((*map(Cell, each.labels), Cell(each.how), *(Cell(f"{number:,}", number) for number in numbers)))
+    columns = [*map(Column, found.names), Column("translator")]
+    columns += [Column(name, "all topics" if part else "", "number") for name in ("topics", *COUNTS)]
+    columns += [Column(name, "those evaluated", "number") for name in ("topics", "formulas", "kept")] if part else []
+    notes = (
+        "kept, lost: formulas that came back by themselves, as they were, or did not; duplicated: places beyond a "
+        "formula's first; moved: the fewest formulas out of their order; altered: placeholders in another spelling, "
+        "understood or not; appended: lost formulas that were put at the end of the text (only where masked).",
+        "untranslated: sentences that were not given to the translator: without a word, or by the authors' rule.",
+        *(("Every topic of a collection is translated; those evaluated have a value of the first measure.",) * part),
+    )
+    table = Table("integrity", "Formulas on their way", tuple(columns), tuple(rows), notes, len(found.names) + 1)
+    return Section("What became of formulas", (table, *said))
+
+
+# ---- the authors' rule ------------------------------------------------------------------------------------------
+
+_REASONS = ("formula", "digit", "mark", "blank", "letter")
+
+
+def authors_rule(found: Found) -> Section | None:
+    """What CrossMath's scripts leave untranslated of the topics that took part, by their rule alone."""
+    collections: dict[str, Translation] = {}
+    for each in found.translations:
+        collections.setdefault(each.collection, each)
+    rows, told = [], []
+    for each in collections.values():
+        parts = [pipeline.untranslated([topic.title, topic.body]) for topic in each.topics]
+        sums = {name: sum(getattr(part, name) for part in parts) for name in ("sentences", "left", "words", *_REASONS)}
+        hit = sum(part.words > 0 for part in parts)
+        language = name_of(next((topic.language for topic in each.topics), ""))
+        share = sums["left"] / sums["sentences"] if sums["sentences"] else math.nan
+        numbers = (len(parts), sums["sentences"], sums["left"])
+        more = (*(sums[name] for name in _REASONS), sums["words"], hit)
+        cells = [Cell(each.collection), Cell(language), *(Cell(f"{number:,}", number) for number in numbers)]
+        rows.append((*cells, number_cell(share, 3), *(Cell(f"{number:,}", number) for number in more)))
+        if sums["sentences"] and any(topic.language != each.system.target for topic in each.topics):
+            told.append((sums["words"] / sums["sentences"], each.collection, hit, len(parts)))
+    if not rows:
+        return None
+    columns = [Column("topics of"), Column("language")]
+    columns += [Column(name, kind="number") for name in ("topics", "sentences", "left", "share")]
+    columns += [Column(name, "left, begin with", "number") for name in _REASONS]
+    columns += [Column(name, "with words", "number") for name in ("sentences", "topics")]
+    notes = (
+        "The authors' scripts cut a text after . ! ? and a blank, mask each sentence by itself, and return it as it is "
+        "if it then begins with a placeholder (a formula), a digit, a blank, one of . , ! ? or a letter of the "
+        "placeholders' prefix. No translator is needed to count that.",
+        "with words: sentences left that hold a word, which a translation would have changed, and topics with one.",
+    )
+    table = Table("authors-rule", "Sentences that the authors' rule leaves", tuple(columns), tuple(rows), notes, 2)
+    return Section("What the authors' rule leaves untranslated", (*_meaning(told), table))
+
+
+def _meaning(told: Sequence[tuple[float, str, int, int]]) -> tuple[Text, ...]:
+    """What it means for claims, from (share of sentences left with words, collection, topics hit, topics)."""
+    if not told:
+        return ()
+    low, high = min(told), max(told)
+    span = f"{low[0]:.0%} ({low[1]})" + (f" to {high[0]:.0%} ({high[1]})" if high != low else "")
+    hits = sorted((hit, topics) for _, _, hit, topics in told)
+    topics = f"{hits[0][0]} of {hits[0][1]}" + (f" to {hits[-1][0]} of {hits[-1][1]}" if hits[0] != hits[-1] else "")
+    return (
+        Text(
+            (
+                f"By the authors' rule {span} of the sentences stay as they are although they hold words, in "
+                f"{topics} topics: what is claimed of a translator from runs made that way is in part a claim about "
+                "text that no translator has seen.",
+            )
+        ),
+    )
