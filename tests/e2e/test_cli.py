@@ -210,7 +210,8 @@ def test_list(place: Place) -> None:
     for group, heading in (("collection", "collections"), ("system", "systems")):
         for path in (CONF / group).glob("*.yaml"):
             assert re.search(rf"^  {re.escape(path.stem)} ", printed, re.MULTILINE), heading
-    rows = {row[0]: row[1:] for row in table(printed) if len(row) > 1}
+    # A paper and an experiment may have one name; papers come first.
+    rows = {row[0]: row[1:] for row in reversed(table(printed)) if len(row) > 1}
     assert rows["mini-task1"] == ["here", "CC0", "official"]
     assert rows["arqmath-2-task1"][0] == "fetchable"
     assert rows["arqmath-2-task1"][2] == "official/all"
