@@ -74,7 +74,8 @@ class CrossLingual:
 
     def reads(self) -> dict[str, Any]:
         """What decides the topics' other texts, and what the retriever reads."""
-        return {"translator": dict(self.made.identity())} | reads_of(self.system, self._system)
+        # Each under a key of its own: the retriever may itself be one that translates.
+        return {"translator": dict(self.made.identity()), "retriever": reads_of(self.system, self._system)}
 
     def trains_without(self) -> frozenset[str] | None:
         """What the retriever says."""

@@ -192,6 +192,13 @@ def test_runs_are_made_anew_when_what_translates_changes() -> None:
     assert one != CrossLingual(dictionary(), "shuffle").reads()
 
 
+def test_runs_are_made_anew_when_what_translates_changes_although_the_retriever_translates_too() -> None:
+    def outer(words: Mapping[str, str]) -> CrossLingual:
+        return CrossLingual({"_target_": "spoken.Dictionary", "words": words}, "formulas-only")
+
+    assert outer({"a": "b"}).reads() != outer({"a": "c"}).reads()
+
+
 def test_translations_do_not_depend_on_how_collections_are_read() -> None:
     """Their key holds the code that decides them: hours of work are not lost with every change of a reader."""
     files, _ = code.depends([translations.__name__])
