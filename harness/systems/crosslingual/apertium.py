@@ -84,7 +84,8 @@ class Apertium:
         if not texts:
             return []
         direction = self.direction(source, target)
-        sent = _BETWEEN.join(text.replace(_MARK, " ") for text in texts)
+        # A sign after the last text, too: a program of the chain may die, or stop early, without a status.
+        sent = "".join(f"{text.replace(_MARK, ' ')}{_BETWEEN}" for text in texts)
         done = subprocess.run(
             ["apertium", "-u", direction],
             input=f"{sent}\n".encode("utf-8", "replace"),
@@ -96,10 +97,10 @@ class Apertium:
         if done.returncode:
             why = said[0] if said else "it says nothing"
             raise HarnessError(f"apertium {direction}: ended with status {done.returncode}: {why:.200}")
-        found = done.stdout.decode("utf-8", "replace").removesuffix("\n").split(_BETWEEN)
-        if len(found) != len(texts):
+        *found, rest = done.stdout.decode("utf-8", "replace").split(_BETWEEN)
+        if len(found) != len(texts) or rest.strip():
             more = f": {said[0]:.200}" if said else ""
-            raise HarnessError(f"apertium {direction}: gave {len(found)} texts for {len(texts)}{more}")
+            raise HarnessError(f"apertium {direction}: gave {len(found)} whole texts for {len(texts)}{more}")
         return found
 
     def _installed(self, source: str, target: str) -> str:

@@ -77,8 +77,16 @@ def test_it_is_told_the_direction(program: Program) -> None:
 def test_fewer_texts_than_were_sent(program: Program) -> None:
     program("head -n 1; echo 'Error: broken pipe' >&2", "spa-eng")
     assert message(lambda: Apertium().translate(["uno", "dos"], "spa", "eng")) == (
-        "apertium spa-eng: gave 1 texts for 2: Error: broken pipe"
+        "apertium spa-eng: gave 0 whole texts for 2: Error: broken pipe"
     )
+
+
+@pytest.mark.parametrize("script", ["cat > /dev/null", "head -c 4", "head -c 5", "cat; echo more"])
+def test_a_text_that_is_cut_off_is_no_translation(program: Program, script: str) -> None:
+    """A chain of programs has the status of its last one."""
+    program(script, "spa-eng")
+    with pytest.raises(HarnessError, match=r"^apertium spa-eng: gave [01] whole texts for 1$"):
+        Apertium().translate(["uno y dos"], "spa", "eng")
 
 
 def test_a_program_that_dies(program: Program) -> None:
