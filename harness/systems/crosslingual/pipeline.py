@@ -12,6 +12,7 @@ from typing import Literal
 from harness.errors import HarnessError
 from harness.formulas.text.masking import PREFIX, Integrity, Masked, mask, unmask
 from harness.io import checks
+from harness.io.console import say
 from harness.systems.crosslingual import sentences
 from harness.systems.crosslingual.translators import Passage, Translator
 
@@ -64,9 +65,13 @@ def translate(
 def _asked(translator: Translator, source: str, target: str, texts: Iterable[str]) -> dict[str, str]:
     """Each different text with its translation; without texts the translator is not asked."""
     different = list(dict.fromkeys(texts))
-    out = translator.translate(different, source, target) if different else []
+    out: object = translator.translate(different, source, target) if different else []
+    if not isinstance(out, list | tuple) or not all(isinstance(text, str) for text in out):
+        raise HarnessError(f"translator {translator.name}: gave something else than a list of texts")
     if len(out) != len(different):
         raise HarnessError(f"translator {translator.name}: gave {len(out)} translations of {len(different)} texts")
+    if empty := sum(not text.strip() for text in out):
+        say(f"translator {translator.name}: gave nothing for {empty} of {len(different)} texts")
     return dict(zip(different, out, strict=True))
 
 

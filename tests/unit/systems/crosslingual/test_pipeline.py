@@ -157,6 +157,24 @@ def test_another_number_of_translations_is_an_error(change: Callable[[list[str]]
         translate(["uno", "dos"], Wrong(same), "spa", "eng", pipeline=pipeline)
 
 
+@pytest.mark.parametrize("pipeline", PIPELINES)
+@pytest.mark.parametrize("given", [None, "Let", [None], [b"Let"], iter(["Let"])])
+def test_what_is_no_list_of_texts_is_an_error(given: Any, pipeline: str) -> None:  # noqa: ANN401
+    class Strange(Fake):
+        def translate(self, texts: Sequence[str], source: str, target: str) -> list[str]:
+            strange: list[str] = given
+            return strange
+
+    with pytest.raises(HarnessError, match=r"^translator fake: gave something else than a list of texts$"):
+        translate(["Sea"], Strange(same), "spa", "eng", pipeline=pipeline)
+
+
+def test_texts_without_a_translation_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    passages = translate(["Sea $p$.", "Hola."], Fake(lambda text: text * ("QZ" not in text)), "spa", "eng")
+    assert [passage.restored for passage in passages] == ["$p$", "Hola."]
+    assert capsys.readouterr().err == "translator fake: gave nothing for 1 of 2 texts\n"
+
+
 def test_an_unknown_pipeline() -> None:
     with pytest.raises(HarnessError, match="key 'pipeline' is 'theirs'"):
         translate(["uno"], Fake(same), "spa", "eng", pipeline="theirs")
