@@ -98,7 +98,9 @@ def reader(folder: Path, content: str, kind: str, name: str) -> Reader:
     only = None
     for file in ("config.json", "generation_config.json"):
         if (folder / file).is_file():
-            only = json.loads((folder / file).read_bytes()).get("forced_bos_token_id", only)
+            only = _keys(folder / file, name).get("forced_bos_token_id", only)
+            if only is not None and type(only) is not int:
+                raise HarnessError(f"model {name}: {file}: key 'forced_bos_token_id' is {only!r}, expected a number")
     return Reader(int(config.max_position_embeddings), only, tokenizer, name)
 
 
@@ -121,6 +123,9 @@ def weights(folder: Path, content: str, name: str, precision: str, device: str) 
     # Libraries fill in at random what the files lack, and go on.
     if lacking := sorted(set(report["missing_keys"]) & {key for key, _ in model.named_parameters()}):
         raise HarnessError(f"model {name}: its weights lack {lacking[0]!r}, which its config.json asks for")
+    # With one such number every translation is empty or a repetition, and nothing fails.
+    if damaged := next((key for key, values in model.named_parameters() if not torch.isfinite(values).all()), None):
+        raise HarnessError(f"model {name}: its weights {damaged!r} have numbers that are not finite")
     return model
 
 
@@ -136,6 +141,16 @@ def no_sentencepiece(folder: Path) -> list[str]:
     if (folder / "tokenizer.json").is_file() or importlib.util.find_spec("sentencepiece"):
         return []
     return [f"sentencepiece is not installed, and {folder} has no tokenizer.json: {INSTALL}"]
+
+
+def _keys(path: Path, name: str) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise HarnessError(f"model {name}: {path.name}: {_first_line(error)}") from None
+    if not isinstance(found, dict):
+        raise HarnessError(f"model {name}: {path.name}: expected keys and values")
+    return found
 
 
 def _first_line(error: Exception) -> str:

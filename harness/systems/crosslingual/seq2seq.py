@@ -284,6 +284,9 @@ class _Run:
             num_beams=self.settings.beams,
             max_length=self.settings.length,
             do_sample=False,
+            # Of a model's own file these would be stronger than `length`, or give a text several translations.
+            max_new_tokens=None,
+            num_return_sequences=1,
         ).cpu()
 
 

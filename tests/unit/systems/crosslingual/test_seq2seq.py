@@ -376,6 +376,43 @@ def test_weights_that_lack_something_are_refused(tmp_path: Path) -> None:
         Nllb(model=str(folder), length=12, device="cpu").translate(["w1"], "hrv", "eng")
 
 
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = tiny.save(tmp_path / "damaged", "nllb")
+    tensors = load_file(folder / "model.safetensors")
+    name = "model.decoder.layers.1.fc2.weight"
+    tensors[name][3, 5] = float("nan")
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(HarnessError, match=rf"its weights '{name}' have numbers that are not finite$"):
+        Nllb(model=str(folder), length=12, device="cpu").translate(["w1"], "hrv", "eng")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", r"generation_config.json: Expecting property name"),
+        ("[]", r"generation_config.json: expected keys and values$"),
+        ('{"forced_bos_token_id": "en"}', r"key 'forced_bos_token_id' is 'en', expected a number$"),
+    ],
+)
+def test_a_damaged_configuration_of_the_search_is_one_line(tmp_path: Path, content: str, said: str) -> None:
+    folder = tiny.save(tmp_path / "damaged", "nllb")
+    (folder / "generation_config.json").write_text(content, encoding="utf-8")
+    with pytest.raises(HarnessError, match=said) as caught:
+        Nllb(model=str(folder), length=12, device="cpu").translate(["w1"], "hrv", "eng")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("keys", [{"max_new_tokens": 2}, {"num_return_sequences": 2, "num_beams": 2}])
+def test_a_model_s_own_file_has_no_say_in_lengths_and_numbers(tmp_path: Path, keys: dict[str, Any]) -> None:
+    settings: dict[str, Any] = {"length": LENGTH, "beams": 2, "device": "cpu"}
+    plain, other = tiny.save(tmp_path / "plain", "nllb"), tiny.save(tmp_path / "other", "nllb", generation=keys)
+    expected = Nllb(model=str(plain), **settings).translate(TEXTS, "hrv", "eng")
+    assert any(expected)
+    assert Nllb(model=str(other), **settings).translate(TEXTS, "hrv", "eng") == expected
+
+
 def test_a_length_beyond_the_positions_is_refused(make: Callable[..., Seq2Seq]) -> None:
     with pytest.raises(HarnessError, match=r"key 'length' is 65, and model .* writes 64 word pieces at most"):
         make(length=65).translate(["w1"], "hrv", "eng")
