@@ -25,7 +25,7 @@ from harness.render.write import first_page
 from harness.reports.experiment import experiment_report
 from harness.store.artefacts import key
 from harness.systems import states
-from harness.systems.build import build_system
+from harness.systems.build import build_system, guarded
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -85,14 +85,23 @@ def experiment(cfg: DictConfig) -> None:
 
 
 def _function(named: str) -> Callable[[Results], Sequence[Section]]:
-    """What a dotted name names."""
+    """What a dotted name names; what it raises later, when all cells have been run, is one line as well."""
+    where = f"experiment: key 'sections': {named}"
     module, _, name = named.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise HarnessError(f"experiment: key 'sections': {named} cannot be loaded: {error}") from None
-    function: Callable[[Results], Sequence[Section]] = found
-    return function
+        raise HarnessError(f"{where} cannot be loaded: {error}") from None
+    if not callable(found):
+        raise HarnessError(f"{where} is no function of results")
+
+    def sections(results: Results) -> Sequence[Section]:
+        made = guarded(where, lambda: found(results))
+        if not isinstance(made, list | tuple) or not all(isinstance(one, Section) for one in made):
+            raise HarnessError(f"{where} gave something else than sections of a report")
+        return made
+
+    return sections
 
 
 def _cells(found: Experiment, given: Sequence[str]) -> tuple[Cell, ...]:

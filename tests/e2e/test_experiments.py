@@ -268,6 +268,16 @@ def test_sections_of_somebody_else(place: Place) -> None:
     done = place.run("run", "experiment=mine")
     assert (done.code, len(done.err.splitlines())) == (2, 1)
     assert "key 'sections': more.columns cannot be loaded" in done.err
+    functions = "def none():\n    return []\n\n\ndef words(results):\n    return ['rows']\n"
+    place.write("wrong.py", f"TEXT = 'x'\n\n\n{functions}")
+    for name, said in (
+        ("TEXT", "wrong.TEXT is no function of results"),
+        ("none", "wrong.none: TypeError: none() takes 0 positional arguments but 1 was given"),
+        ("words", "wrong.words gave something else than sections of a report"),
+    ):
+        mine(place, sections=[f"wrong.{name}"])
+        done = place.run("run", "experiment=mine")
+        assert (done.code, done.err.splitlines()[-1]) == (2, f"harness: experiment: key 'sections': {said}")
 
 
 CLEAR: dict[str, tuple[tuple[str, ...], str]] = {
