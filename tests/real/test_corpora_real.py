@@ -332,4 +332,5 @@ def test_collections_of_translated_topics(name: str) -> None:
     for edition in collection.editions:
         assert set(collection.qrels(edition).topics) <= topics.ids()
     source = "crossmath-2024-04-25" if name.endswith("-paper") else "crossmath-revised"
-    assert topics == translated(source, name.split("-")[1])
+    bare = Topics(tuple(replace(topic, attributes={}) for topic in topics))  # those of two years are of other files
+    assert bare == translated(source, name.split("-")[1])
