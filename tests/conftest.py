@@ -122,6 +122,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("QUIET", "PAUSE"):
         monkeypatch.setattr(console, name, -1.0)
+    monkeypatch.setattr(console, "_HIDDEN", [])
 
 
 COMMIT = "ab" * 20

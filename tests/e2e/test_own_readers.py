@@ -100,9 +100,9 @@ def test_a_run_is_made_again_when_its_reader_changed(place: Place) -> None:
 def test_faults_are_one_line(place: Place) -> None:
     place.good(*RUN)
     run = "runs/theirs/overlap.run"
-    place.write("own_readers.py", READERS.replace("line.split", "line.spilt"))
+    place.write("own_readers.py", READERS.replace("line.split", "line.splitt"))
     path = place.here / "conf/collection/t.txt"
-    said = f"AttributeError: 'str' object has no attribute 'spilt' ({place.here}/own_readers.py, line 11)"
+    said = f"AttributeError: 'str' object has no attribute 'splitt' ({place.here}/own_readers.py, line 11)"
     for command in (("score", run, "--collection", "theirs"), RUN):
         done = place.run(*command)
         assert (done.code, done.err) == (2, f"harness: {path}: reader own_readers:topics: {said}\n")

@@ -39,7 +39,7 @@ class Human:
     Examples
     --------
     >>> Human("mini-task1").texts(Topic("M.1", "irgendwas"))[0][:30]
-    'Sum of the first n odd numbers'
+    'Fifth powers of the roots of a'
     """
 
     collection: str

@@ -143,6 +143,8 @@ class Nllb(Seq2Seq):
 
     Examples
     --------
+    >>> Nllb().languages["hrv"], Nllb(model="facebook/nllb-200-3.3B").name
+    ('hrv_Latn', 'nllb-200-3.3B')
     >>> Nllb().translate(["Sea QZ1 un primo."], "spa", "eng")  # doctest: +SKIP
     ['Let QZ1 be a prime.']
     """

@@ -21,7 +21,7 @@ from harness.collections.load import load_collection
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.io.console import hide_progress
+from harness.io import console
 from harness.store import code
 from harness.store.cost import measuring
 from harness.systems import states
@@ -259,8 +259,10 @@ def test_killed_while_translating_no_topic_is_translated_twice(tmp_path: Path) -
     assert len(finished[0][1]) >= 16
 
 
-def test_a_damaged_batch_is_translated_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hide_progress()
+def test_a_damaged_batch_is_translated_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "_HIDDEN", [True])  # progress would stand between
     made = CrossLingual(dictionary(crash="pierde", whole=False), "overlap")
     many = Topics(tuple(Topic(f"T{n}", f"Sea {n}", language="spa") for n in range(10)))
     broken = Topics((*many, Topic("T10", "pierde", language="spa")))
