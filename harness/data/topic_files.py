@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
-from harness.data.markup import plain
+from harness.data.markup import formulas_in, plain
 from harness.data.topics import Formula, Topic, Topics
 from harness.errors import format_error
 from harness.io.ids import check_id, check_length
@@ -81,9 +81,22 @@ def crossmath_tsv(data: bytes, path: str, language: str) -> Topics:
         fields = line.split("\t")
         if len(fields) != 4:
             raise format_error(path, number, f"{len(fields)} columns, expected 4 (id title body tags)")
-        tags = tuple(tag.strip() for tag in fields[3].split(",") if tag.strip())
-        topics.append((number, Topic(fields[0], fields[1], fields[2], tags, (), language)))
+        name, title, body, last = fields
+        tags = tuple(tag.strip() for tag in last.split(",") if tag.strip())
+        topics.append((number, Topic(name, title, body, tags, numbered(title, body), language)))
     return unique(topics, path)
+
+
+def numbered(*texts: str) -> tuple[Formula, ...]:
+    """The formulas of texts, numbered through.
+
+    Examples
+    --------
+    >>> numbered("Solve $x=1$", "and $y$")
+    (Formula(id='q_1', latex='x=1'), Formula(id='q_2', latex='y'))
+    """
+    found = [latex for text in texts for latex in formulas_in(text)]
+    return tuple(Formula(f"q_{number}", latex) for number, latex in enumerate(found, 1))
 
 
 def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:

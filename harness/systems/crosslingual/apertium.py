@@ -62,7 +62,8 @@ class Apertium:
         named = {path for command in commands for path in re.findall(r"'(/[^']+)'", command)}
         files = {path: sha256_file(Path(path)) for path in sorted(named) if Path(path).is_file()}
         words = {part.split()[0] for command in commands for part in command.split("|") if part.strip()}
-        programs = {name: place for name in sorted({"apertium", *words}) if (place := shutil.which(name)) is not None}
+        named_here = {"apertium", "apertium-destxt", "apertium-retxt", *words}  # the two that read and write plain text
+        programs = {name: place for name in sorted(named_here) if (place := shutil.which(name)) is not None}
         return {
             "files": {"/".join(Path(path).parts[-2:]): checksum for path, checksum in files.items()},
             "programs": {name: sha256_file(Path(place)) for name, place in programs.items()},
@@ -91,7 +92,8 @@ class Apertium:
             input=f"{sent}\n".encode("utf-8", "replace"),
             capture_output=True,
             check=False,
-            env={**os.environ, "LC_ALL": "C.UTF-8"},
+            # What decides a translation stands in the identity: no setting of the environment does.
+            env={name: x for name, x in os.environ.items() if not name.startswith("AP")} | {"LC_ALL": "C.UTF-8"},
         )
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         if done.returncode:

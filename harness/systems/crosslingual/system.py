@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from harness.data.topic_files import numbered
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError, suggestion
@@ -131,8 +132,13 @@ class CrossLingual:
 
     def _topic(self, topic: Topic, found: TranslatedTopic) -> Topic:
         language = topic.language if isinstance(self.made, Identity) else self.target
+        title, body, formulas = found.title.restored, found.body.restored, topic.formulas
+        # A topic that asks for one formula keeps it; else those of the new texts are its own, lost ones are not.
+        asked = [formula.latex for formula in formulas]
+        if not asked or asked == [formula.latex for formula in numbered(topic.title, topic.body)]:
+            formulas = numbered(title, body)
         # Tags are words of the documents' language, whichever the topic's is: a query is title and body (section 4).
-        return replace(topic, title=found.title.restored, body=found.body.restored, tags=(), language=language)
+        return replace(topic, title=title, body=body, tags=(), formulas=formulas, language=language)
 
     @cached_property
     def _system(self) -> Built:

@@ -185,9 +185,10 @@ def test_a_declared_encoding_is_obeyed() -> None:
 
 
 def test_translated_topics() -> None:
-    data = "\ufeffA.1\tNaslov $x$\tTijelo\u2028 <p>\talgebra,functions\r\n\r\nA.2\tDrugi\t\t\n".encode()
+    data = "\ufeffA.1\tNaslov $x$\tTijelo\u2028 <p> $$y$$\talgebra,functions\r\n\r\nA.2\tDrugi\t\t\n".encode()
     first, second = crossmath_tsv(data, "f", "hrv")
-    assert first == Topic("A.1", "Naslov $x$", "Tijelo\u2028 <p>", ("algebra", "functions"), (), "hrv")
+    found = (Formula("q_1", "x"), Formula("q_2", "y"))
+    assert first == Topic("A.1", "Naslov $x$", "Tijelo\u2028 <p> $$y$$", ("algebra", "functions"), found, "hrv")
     assert second == Topic("A.2", "Drugi", "", (), (), "hrv")
 
 

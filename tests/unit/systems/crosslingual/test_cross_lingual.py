@@ -18,7 +18,7 @@ from process_tools import same_paths
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
-from harness.data.topics import Topic, Topics
+from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io import console
@@ -110,6 +110,20 @@ def test_topics_come_without_tags(asked: Callable[..., Any], tmp_path: Path) -> 
     controls = [{"_target_": f"{CONTROLS}{name}"} for name in ("FormulasOnly", "Identity")]
     for translator in (dictionary(), human, *controls):
         assert [topic.tags for topic in asked(tagged, translator, tmp_path)] == [()]
+
+
+def test_formulas_are_those_of_the_texts_that_are_searched_with(asked: Callable[..., Any], tmp_path: Path) -> None:
+    """A system that reads formulas alone is given a person's English ones, none that only the other language has."""
+    english = load_collection("mini-task1").topics().by_id()["M.1"]
+    other = Formula("q_7", "z")
+    human = {"_target_": f"{CONTROLS}Human", "collection": "mini-task1"}
+    for formulas, title in (((), "algo"), ((other,), "algo $z$")):
+        spanish = Topics((Topic("M.1", title, formulas=formulas, language="spa"),))
+        (found,) = asked(spanish, human, tmp_path)
+        assert [one.latex for one in found.formulas] == [one.latex for one in english.formulas]
+    task2 = Topics((Topic("M.1", "algo $z$ y $y$", formulas=(other,), language="spa"),))  # asks for that one alone
+    assert asked(task2, human, tmp_path)[0].formulas == (other,)
+    assert [one.latex for one in asked(TOPICS, dictionary(), tmp_path)[0].formulas] == ["p", "p", "q"]
 
 
 def test_a_person_s_topics_are_those_of_the_same_ids(asked: Callable[..., Any], tmp_path: Path) -> None:
