@@ -92,8 +92,8 @@ def numbered(*texts: str) -> tuple[Formula, ...]:
 
     Examples
     --------
-    >>> numbered("Solve $x=1$", "and $y$")
-    (Formula(id='q_1', latex='x=1'), Formula(id='q_2', latex='y'))
+    >>> [(one.id, one.latex) for one in numbered("Solve $x=1$", "and $y$")]
+    [('q_1', 'x=1'), ('q_2', 'y')]
     """
     found = [latex for text in texts for latex in formulas_in(text)]
     return tuple(Formula(f"q_{number}", latex) for number, latex in enumerate(found, 1))
