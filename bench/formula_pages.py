@@ -98,9 +98,7 @@ def runs_of(topics: Topics, corpus: Corpus) -> list[Run]:
         print(f"{name}: {time.perf_counter() - begin:.1f} s with indexing", file=sys.stderr)
     fusion, _ = config.load("system", "fusion-rrf")
     fused = fuse([out[name] for name in OURS], lambda found: rrf(found, fusion["k"]), FUSED)
-    known = {kind: formulas.read(corpus, kind) for kind in formulas.KINDS}
-    kinds = zip(BASELINES, formulas.KINDS, strict=True)
-    words = [baseline(name, kind, topics, corpus, known[kind]) for name, kind in kinds]
+    words = [baseline(name, topics, corpus) for name in BASELINES]
     return [out[AGAINST], *words, *(out[name] for name in OURS), fused]
 
 

@@ -27,12 +27,9 @@ import numpy as np
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
-from harness.data.topics import Topic, Topics
+from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
-from harness.formulas.trees import forest
-from harness.formulas.trees.tree import Tree
-from harness.formulas.trees.tuples import tuples
 from harness.io import config
 from harness.scoring.compare import compare
 from harness.scoring.coverage import restrict
@@ -42,13 +39,11 @@ from harness.systems.base import Request
 from harness.systems.build import build_system
 from harness.systems.fusion.candidates import fuse
 from harness.systems.fusion.methods import rrf
-from harness.systems.lexical.system import BM25
-from harness.systems.structural import formulas, paths
+from harness.systems.structural import formulas
 from harness.systems.structural.formulas import Formulas
 
 COLLECTION, CORPUS = "arqmath-1-task2", "arqmath1-formulas"
 MEASURE = "nDCG"
-WINDOW = 2
 SHIPPED = "-shipped"  # ends the name of a run of a system as it is configured
 BASELINES = ("bm25-opt-paths", "bm25-slt-pairs")
 # Parameter -> values; a system's settings are all their combinations, those it ships with in the others.
@@ -140,29 +135,10 @@ def runs_of(name: str, topics: Topics, corpus: Corpus) -> dict[str, Run]:
 # ---- baselines -----------------------------------------------------------------------------------------------------
 
 
-def tokens(tree: Tree, kind: str) -> str:
-    """What BM25 has for words: numbers of paths, or tuples."""
-    if kind == "opt":
-        own = forest.pack([tree])
-        found = paths.paths(own, paths.Codes.of(own), np.zeros(1, np.int64), 0, full=True)
-        return " ".join(f"{number:x}" for number in found.symbol[found.leaf[found.node]].tolist())
-    return " ".join("\t".join(each).replace(" ", "_").replace("\t", "|") for each in tuples(tree, WINDOW, ends=True))
-
-
-def baseline(name: str, kind: str, topics: Topics, corpus: Corpus, known: Formulas) -> Run:
-    """BM25 over the tokens of trees."""
-    asked = formulas.queries(topics, corpus, kind)
-    texts = [tokens(tree, kind) for tree in known.trees]
-    words = Topics(tuple(Topic(topic, " ".join(tokens(t, kind) for t in trees)) for topic, trees in asked.items()))
+def baseline(name: str, topics: Topics, corpus: Corpus) -> Run:
+    """BM25 over pieces of trees, as it is configured."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "tokens.jsonl"
-        with path.open("w") as stream:
-            for doc, tree in zip(known.ids.tolist(), known.tree.tolist(), strict=True):
-                stream.write(json.dumps({"id": doc.decode(), "body": texts[tree] if tree >= 0 else ""}) + "\n")
-        made = Corpus(name, name, "", path, (("id", "id"), ("body", "body")))
-        view = {"name": "whitespace", "lower": False}
-        system = BM25(view=view, query={"title": 1}, document={"body": 1}, name=name)
-        return system(Request(words, made, Path(folder)))
+        return build_system(*config.load("system", name))(Request(topics, corpus, Path(folder)))
 
 
 # ---- judgments -----------------------------------------------------------------------------------------------------
@@ -227,8 +203,7 @@ def main() -> None:
     scorer = whole.on_part(judged)
     topics = Topics(tuple(topic for topic in collection.topics() if topic.id in judged.topics))
 
-    kinds = zip(BASELINES, formulas.KINDS, strict=True)
-    runs = [baseline(name, kind, topics, corpus, known[kind]) for name, kind in kinds]
+    runs = [baseline(name, topics, corpus) for name in BASELINES]
     tried: dict[str, dict[str, Run]] = {}
     for name in names:
         try:

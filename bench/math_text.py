@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.answers import TESTED, YEARS, made, year_task
+from bench.years import TESTED, YEARS, made, year_task
 from harness.scoring import compare
 from harness.scoring.scores import Scores
 

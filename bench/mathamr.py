@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.answers import TESTED
 from bench.formula_search import baseline
+from bench.years import TESTED
 from harness.experiments.produce import make
 from harness.experiments.task import Task
 from harness.experiments.task import task as task_of
@@ -26,7 +26,6 @@ from harness.scoring import compare
 from harness.scoring.scores import Scores
 from harness.systems.build import build_system
 from harness.systems.mathamr.system import MathAMR
-from harness.systems.structural import formulas
 
 SYSTEM = "mathamr-dependency"
 SEEDS = (1, 2, 3)
@@ -102,8 +101,7 @@ def ranked(task: int, runs: Path) -> None:
     assert bed.corpus is not None
     scores = {}
     if task == 2:
-        found = baseline(BM25, "slt", bed.collection.topics(), bed.corpus, formulas.read(bed.corpus, "slt"))
-        scores[BM25] = bed.scorer(found)
+        scores[BM25] = bed.scorer(baseline(BM25, bed.collection.topics(), bed.corpus))
     scores |= {row: replace(scores_of(bed, mapping, runs), run=row) for row, mapping in variants(task).items()}
     first = next(iter(scores))
     compared = compare.compare(list(scores.values()), first, measures=TESTED)

@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bench.answers import SEEDS, TESTED, YEARS, made, year_task
 from bench.tuning import reranked
+from bench.years import SEEDS, TESTED, YEARS, made, year_task
 from harness.scoring.compare import Row, compare
 from harness.scoring.scores import Scores, pooled
 

@@ -3,8 +3,9 @@
 Scores MathlibQR's queries (those whose declaration the corpus holds) by the four steps from plain words to the
 shipped system, overall and by style of query, and writes the tables as Markdown. Queries that mean one declaration
 are no independent sample: their differences are averaged, and tests are over declarations. `--tuning` scores
-`mathlib-names` instead, on which the settings were chosen; `--vectors` scores `mathlib` beside vectors and both fused.
-Times and memory are of processes of their own.
+`mathlib-names` instead, on which the settings were chosen; `--vectors` scores `mathlib` beside vectors of signatures
+and of all that is written, their fusion, and the first 100 of the fusion re-ranked. `--chroma` compares Chroma's
+search with exact search over the vectors of `mathlib-minilm`. Times and memory are of processes of their own.
 """
 
 from __future__ import annotations
@@ -31,8 +32,13 @@ from harness.io import config
 from harness.scoring.compare import Row, compare
 from harness.scoring.coverage import restrict
 from harness.scoring.scores import Scores
+from harness.systems import hardware
 from harness.systems.base import Request
 from harness.systems.build import build_system, load_system
+from harness.systems.dense import documents, texts, topic_vectors
+from harness.systems.dense.documents import Source
+from harness.systems.dense.engines import Matrix, Settings
+from harness.systems.dense.maxsim import Vectors
 from harness.systems.lexical.system import BM25
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,8 +46,17 @@ CORPUS = "mathlib-decls"
 MEASURES = ("R@10", "RR@50")
 PLAIN, VIEW, FIELDS, FULL = "plain BM25", "BM25, view of declarations", "mathlib without prior", "mathlib"
 PAIRS = ((VIEW, PLAIN), (FIELDS, PLAIN), (FULL, PLAIN), (FULL, VIEW), (FULL, FIELDS))
-MINILM, FUSED = "mathlib-minilm", "mathlib-rrf"
-OF_VECTORS = ((MINILM, FULL), (FUSED, FULL), (FUSED, MINILM))
+FORMAL, MINILM, FUSED = "mathlib-minilm-formal", "mathlib-minilm", "mathlib-rrf"
+E5, MPNET = "mathlib-rrf-e5", "mathlib-rrf-mpnet"
+OF_VECTORS = ((MINILM, FORMAL), (MINILM, FULL), (FUSED, FULL), (FUSED, MINILM), (E5, FUSED), (MPNET, FUSED))
+BY_STYLE = ((FUSED, FULL), (E5, FUSED), (MPNET, FUSED))
+NEAREST = 20  # documents that Chroma is asked for
+# Neighbours of each vector, candidates while the graph is built, candidates of a search.
+GRAPHS = {
+    "Chroma's defaults in 2024": (16, 100, 10),
+    "Chroma's defaults": (16, 100, 100),
+    "a larger graph": (32, 200, 400),
+}
 PERMUTATIONS = 100_000
 COST = """
 import json, sys, time
@@ -64,6 +79,33 @@ peak = next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.
 latency = 1000 * sum(noted.latency.values()) / len(noted.latency)
 print(json.dumps([wall, cpu, noted.phases["index"], latency, peak, sum(noted.artefacts.values()) / 2**20]))
 """
+FOUND = """
+import json, sys, time
+from pathlib import Path
+import numpy as np
+from harness.systems.dense import chroma, search
+from harness.systems.dense.maxsim import Vectors
+what, folder, store, k, neighbours, construction, ef = sys.argv[1], *map(Path, sys.argv[2:4]), *map(int, sys.argv[4:])
+vectors, asked = Vectors.load(folder), np.load(folder / "asked.npy")
+def timed(find):
+    find(asked[:1])  # what is read once is read
+    wall, cpu = time.perf_counter(), time.process_time()
+    found = [find(asked[[row]])[0] for row in range(len(asked))]
+    np.save(folder / "found.npy", np.array(found))
+    return time.perf_counter() - wall, time.process_time() - cpu
+if what == "build":
+    wall, cpu = time.perf_counter(), time.process_time()
+    chroma.build(vectors, store, neighbours=neighbours, construction=construction)
+    seconds = time.perf_counter() - wall, time.process_time() - cpu
+elif what == "search":
+    with chroma.opened(store, vectors) as index:
+        seconds = timed(lambda some: index.documents(some, k, ef))
+else:
+    seconds = timed(lambda some: [hits.rows for hits in search.nearest(some, [vectors], k=k)])
+status = Path("/proc/self/status").read_text()
+peak = next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+print(json.dumps([*seconds, peak]))
+"""
 
 
 @dataclass(frozen=True)
@@ -72,14 +114,14 @@ class Found:
 
     Attributes
     ----------
-    pairs : which systems are tested; styles are tested on `last`.
+    pairs : which systems are tested; by style only `of_styles`.
     """
 
     scores: dict[str, Scores]
     gold: dict[str, str]
     style: dict[str, str]
     pairs: tuple[tuple[str, str], ...]
-    last: tuple[str, str]
+    of_styles: tuple[tuple[str, str], ...]
 
 
 def systems() -> dict[str, Any]:
@@ -100,13 +142,13 @@ def evaluate(collection: Collection, folder: Path, vectors: bool) -> Found:
     cut, _ = restrict(scorer.qrels, corpus.ids())
     scorer = scorer.on_part(cut)
     scores = {}
-    made = {name: load_system(name) for name in (FULL, MINILM, FUSED)} if vectors else systems()
+    made = {name: load_system(name) for name in (FULL, FORMAL, MINILM, FUSED, E5, MPNET)} if vectors else systems()
     for name, system in made.items():
         run = system(Request(topics, corpus, folder))
         scores[name] = replace(scorer(run), run=name)
     style = {topic.id: topic.attributes.get("style", topic.attributes.get("list", "")) for topic in topics}
-    pairs, last = (OF_VECTORS, (FUSED, FULL)) if vectors else (PAIRS, (FULL, PLAIN))
-    return Found(scores, meant(cut), style, pairs, last)
+    pairs, of_styles = (OF_VECTORS, BY_STYLE) if vectors else (PAIRS, ((FULL, PLAIN),))
+    return Found(scores, meant(cut), style, pairs, of_styles)
 
 
 def meant(qrels: Qrels) -> dict[str, str]:
@@ -170,23 +212,26 @@ def overall(found: Found) -> None:
 
 
 def by_style(found: Found) -> None:
-    """Each style of query by itself: all systems, and one pair tested."""
+    """Each style of query by itself: all systems, and some pairs tested."""
     styles = list(dict.fromkeys(found.style.values()))
     counted = [t for t, v in zip(found.scores[FULL].topics, found.scores[FULL].column("R@10"), strict=True) if v >= 0]
     groups = {style: [topic for topic in counted if found.style[topic] == style] for style in styles}
-    tests = {style: tested(found, topics, (found.last,), 2 * len(styles)) for style, topics in groups.items()}
-    # Holm's step-down over all styles and measures together.
-    raw = sorted((row.p_randomization, style, row.measure) for style, rows in tests.items() for row in rows)
+    family = len(MEASURES) * len(styles) * len(found.of_styles)
+    tests = {style: tested(found, topics, found.of_styles, family) for style, topics in groups.items()}
+    # Holm's step-down over all styles, measures and pairs together.
+    raw = sorted((row.p_randomization, style, (row.a, row.b), row.measure) for style, t in tests.items() for row in t)
     holm, highest = {}, 0.0
-    for place, (p, style, measure) in enumerate(raw):
+    for place, (p, *at) in enumerate(raw):
         highest = max(highest, min(1.0, p * (len(raw) - place)))
-        holm[style, measure] = highest
+        holm[tuple(at)] = highest
     rows = []
     for style, topics in groups.items():
         parts = [scores.select(topics) for scores in found.scores.values()]
         values = [" / ".join(number(part.mean(m)) for m in MEASURES) for part in parts]
-        rows.append((style, str(len(topics)), *values, *(f"{holm[style, m]:.4f}" for m in MEASURES)))
-    table(("style", "queries", *found.scores, "Holm p, R@10", "Holm p, MRR@50"), rows)
+        shown = (" / ".join(f"{holm[style, pair, m]:.4f}" for m in MEASURES) for pair in found.of_styles)
+        rows.append((style, str(len(topics)), *values, *shown))
+    table(("style", "queries", *found.scores, *(f"Holm p, {a} − {b}" for a, b in found.of_styles)), rows)
+    print("\nValues and p are of R@10 / MRR@50.")
 
 
 def unseen(found: Found, tuning: Qrels) -> None:
@@ -209,19 +254,87 @@ def cost() -> None:
         rows.append((name, f"{wall:.1f}", f"{cpu:.1f}", f"{warm:.1f}", f"{latency:.1f}", f"{peak:.0f}", f"{disk:.0f}"))
     header = ("system", "index cold, s", "CPU s", "warm, s", "ms a query", "peak memory, MiB", "store, MiB")
     table(header, rows)
+    machine()
+
+
+def machine() -> None:
+    """What times were measured on."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown processor")
     print(f"\n{os.cpu_count()} cores of {model}, shared with other work; Python {platform.python_version()}")
+
+
+def of_minilm(folder: Path, count: int) -> tuple[Vectors, Matrix]:
+    """The vectors of `mathlib-minilm`, of so many documents (0: all), and those of the queries."""
+    given, _ = config.load("system", MINILM)
+    ((_, fields),) = given["parts"].items()
+    source = Source(given["model"], Settings(length=given["length"]), hardware.device(given["device"]))
+    loaded = source.load()
+    every = documents.vectors_of(load_corpus(CORPUS), fields, "latex", source, lambda: loaded, folder).vectors
+    asked = [texts.of_topic(topic, given["query"]).strip() for topic in load_collection("mathlib-qr").topics()]
+    found = topic_vectors.vectors_of(asked, source, loaded, folder).values
+    if not count or count >= len(every):
+        return every, found
+    rows = np.sort(np.random.default_rng(0).permutation(len(every))[:count])
+    start = np.arange(count + 1)
+    return Vectors(every.ids[rows], start, every.take(every.document[rows]), start[:-1]), found
+
+
+def stores(folder: Path, count: int) -> None:
+    """Chroma beside exact search: what it finds of the nearest, how fast, with how much memory."""
+    made, asked = of_minilm(folder / "unfinished", count)
+    made.save(folder)
+    np.save(folder / "asked.npy", asked)
+
+    def run(what: str, store: Path, graph: Sequence[int]) -> tuple[float, ...]:
+        words = [what, str(folder), str(store), *map(str, (NEAREST, *graph))]
+        done = subprocess.run(
+            [sys.executable, "-c", FOUND, *words], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        return tuple(json.loads(done.stdout))
+
+    def per_second(wall: float) -> str:
+        return f"{len(asked) / wall:,.0f}"
+
+    wall, _, peak = run("exact", folder, (0, 0, 0))
+    exact = np.load(folder / "found.npy")
+    rows = [("exact", "-", "1 / 1", per_second(wall), f"{peak:.0f}", "-", f"{made.values.nbytes / 2**20:.0f}")]
+    for name, graph in GRAPHS.items():
+        store = folder / "-".join(map(str, graph[:2]))
+        built = run("build", store, graph) if not store.is_dir() else None
+        wall, _, peak = run("search", store, graph)
+        shares = [np.isin(a, b).mean() for a, b in zip(exact, np.load(folder / "found.npy"), strict=True)]
+        size = sum(path.stat().st_size for path in store.rglob("*") if path.is_file()) / 2**20
+        recall = f"{np.mean(shares):.4f} / {min(shares):.2f}"
+        cost = f"{built[0]:.0f} ({built[1]:.0f} CPU)" if built else "as above"
+        said = f"{name} ({', '.join(map(str, graph))})"
+        rows.append(
+            (said, cost, recall, per_second(wall), f"{peak:.0f}", f"{built[2]:.0f}" if built else "", f"{size:.0f}")
+        )
+    print(f"\n{len(made):,} vectors of {made.dimensions} dimensions, {len(asked)} queries one after the other")
+    header = (
+        "search (neighbours, candidates of building, of searching)",
+        "build, s",
+        f"recall@{NEAREST}: mean / least",
+    )
+    table((*header, "queries a second", "peak memory, MiB", "of building, MiB", "on disk, MiB"), rows)
+    machine()
 
 
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tuning", action="store_true", help="score mathlib-names, on which settings were chosen")
-    parser.add_argument("--vectors", action="store_true", help="mathlib beside vectors by MiniLM, and their fusion")
+    parser.add_argument("--vectors", action="store_true", help="mathlib beside vectors, their fusion, and re-rankers")
+    parser.add_argument("--chroma", action="store_true", help="Chroma beside exact search, and nothing else")
+    parser.add_argument("--count", type=int, default=0, help="with --chroma: so many vectors, drawn at random")
     parser.add_argument("--folder", type=Path, help="where unfinished vectors wait; default: a temporary one")
     parser.add_argument("--no-cost", action="store_true", help="no times and memory")
     arguments = parser.parse_args()
+    if arguments.chroma:
+        with tempfile.TemporaryDirectory() as folder:
+            stores(Path(folder), arguments.count)
+        return
     tuning = load_collection("mathlib-names")
     with tempfile.TemporaryDirectory() as folder:
         collection = tuning if arguments.tuning else load_collection("mathlib-qr")

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.answers import TESTED, YEARS, made, year_task
+from bench.years import TESTED, YEARS, made, year_task
 from harness.io import config
 from harness.scoring.compare import Row, compare
 from harness.scoring.scores import Scores, pooled

@@ -38,6 +38,7 @@ def main(command: str, arguments: Sequence[str]) -> None:
         A configuration, an override or what it names is wrong.
     """
     # Hydra's parser takes overrides in one piece: `run system=a,b -m corpus=c` would be none.
+    arguments = ["dry=true" if command == "run" and word == "--dry-run" else word for word in arguments]
     arguments = sorted(arguments, key=lambda argument: argument not in ("-m", "--multirun"))
     check(command, arguments)
     interrupt.quiet_workers()

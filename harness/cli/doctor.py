@@ -11,7 +11,8 @@ from harness.errors import HarnessError
 from harness.formulas.mathml import latexml
 from harness.io import config
 from harness.io.files import cache_root
-from harness.sources.network import reachable
+from harness.sources.network import address, offline, reachable
+from harness.store.llm import load_endpoint
 from harness.systems.dense import models
 from harness.systems.lexical import anserini
 from harness.systems.states import missing_modules, needed_models, parts, registered
@@ -20,7 +21,7 @@ from harness.systems.states import missing_modules, needed_models, parts, regist
 def findings() -> list[list[str]]:
     """Rows of (check, state, what to do); what to do is empty where nothing is amiss."""
     rows = [["Python", platform.python_version(), ""], _cache(), _mirror(), _network(), _conf()]
-    return [*rows, *_anserini(), *_latexml(), *_extras(), *_models()]
+    return [*rows, *_anserini(), *_latexml(), *_extras(), *_models(), *_endpoints()]
 
 
 def _cache() -> list[str]:
@@ -43,7 +44,8 @@ def _mirror() -> list[str]:
 def _network() -> list[str]:
     if reachable():
         return ["network", "answers", ""]
-    return ["network", "does not answer", "data must come from HARNESS_MIRROR or the cache"]
+    state = "is forbidden by HARNESS_OFFLINE" if offline() else f"{address()} does not answer"
+    return ["network", state, "data must come from HARNESS_MIRROR or the cache"]
 
 
 def _conf() -> list[str]:
@@ -73,14 +75,20 @@ def _latexml() -> Iterator[list[str]]:
 
 
 def _extras() -> Iterator[list[str]]:
-    """Systems that lack a module or file. Anserini's have their own lines; registered ones are left out."""
+    """Systems that lack a module or file, a line for each that is lacking; those of Anserini have lines of their own.
+
+    Registered systems are left out.
+    """
+    lack: dict[str, list[str]] = {}
     for name in config.names("system"):
         mapping, _ = config.load("system", name)
         found = list(parts(mapping))
         skipped = registered(found, f"system {name}") or mapping.get("needs") == anserini.__name__
         if not skipped and (lacking := missing_modules(found)):
-            what, _, command = lacking.partition(": ")
-            yield [f"system {name}", what, command]
+            lack.setdefault(lacking, []).append(name)
+    for lacking, (first, *more) in lack.items():
+        what, _, command = lacking.partition(": ")
+        yield [f"system {first}" + f" and {len(more)} more" * bool(more), what, command]
 
 
 def _models() -> Iterator[list[str]]:
@@ -92,3 +100,14 @@ def _models() -> Iterator[list[str]]:
             missing = []
         for line in missing:
             yield [f"model {model}", "is not here", line.partition(": ")[2]]
+
+
+def _endpoints() -> Iterator[list[str]]:
+    """Language models: what a call would lack; of one on this machine, whether its server answers."""
+    for name in config.names("llm"):
+        endpoint = load_endpoint(name)
+        for line in endpoint.missing():
+            what, _, remedy = line.partition(": ")
+            yield [f"llm {name}", what, remedy]
+        if endpoint.local and not endpoint.answers():
+            yield [f"llm {name}", f"no server at {endpoint.address}", "start one: docs/llm.md"]

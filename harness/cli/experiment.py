@@ -17,22 +17,28 @@ from harness.errors import HarnessError, SystemRaisedError, gather
 from harness.experiments import experiment as plan
 from harness.experiments.evaluate import Evaluation, cautions
 from harness.experiments.experiment import Cell, Experiment, key_of, load_experiment
+from harness.experiments.forecast import Forecast, forecast_lines
+from harness.experiments.produce import made_before
 from harness.experiments.results import Outcome, Results
 from harness.experiments.task import Task
 from harness.io.console import out, say, tell, track
 from harness.render.model import Section
 from harness.render.write import first_page
 from harness.reports.experiment import experiment_report
+from harness.store import sidecar
 from harness.store.artefacts import key
-from harness.systems import states
+from harness.systems import hardware, states
 from harness.systems.build import build_system, guarded
+from harness.systems.dense import models
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 # Keys of the command line that are said of the whole experiment, not of its cells.
-_OF_ALL = ("experiment", "only", "output", "runs", "formats", "reuse", "alpha", "seed")
-_NO_RUN = ("edition", "protocol", "output", "runs", "formats", "reuse", "alpha", "seed", "experiment", "only", "tune")
+_OF_ALL = ("experiment", "only", "scale", "dry", "output", "runs", "formats", "reuse", "alpha", "seed")
+_NO_RUN = ("edition", "protocol", "tune", *_OF_ALL)
+
+_NOWHERE = ("blocked:", "not implemented:")  # what no machine has is lacking at every scale
 
 
 @dataclass(frozen=True)
@@ -61,17 +67,26 @@ def experiment(cfg: DictConfig) -> None:
     found = load_experiment(name)
     given = [word for word in HydraConfig.get().overrides.task if key_of(word) not in _OF_ALL]
     more = [_function(named) for named in found.sections]
-    cells = _cells(found, given)
+    scale = settings.scale or plan.FULL
+    cells = _cells(found, given, scale)
     chosen = found.restricted(cells, settings.only)
-    planned = _composed(chosen, _suffixes(cells), settings)
+    planned = _composed(chosen, _suffixes(cells, scale), settings)
+    if settings.scale is None:
+        _check_full(name, found, planned)
+    if settings.dry:
+        for line in forecast_lines(name, found, scale, _forecast(planned, found.measures)):
+            out(line)
+        return
     outcomes = _outcomes(planned, found.measures)
-    results = Results(name, found, outcomes, dict(settings.only or {}), tuple(given), settings.alpha, settings.seed)
+    only = dict(settings.only or {})
+    results = Results(name, found, outcomes, only, tuple(given), settings.alpha, settings.seed, scale)
     faults = _told([(outcome.cell, outcome.reason) for outcome in outcomes if outcome.reason])
     if all(outcome.reason for outcome in outcomes):
         raise HarnessError(f"experiment {name}: no cell could be run", *faults)
     page = experiment_report(results, more)
     part = {"only": results.only, "extra": given}
-    folder = f"{name}-{key(part)[:8]}" if settings.only or given else name
+    place = name if scale == plan.FULL else f"{name}-{scale}"
+    folder = f"{place}-{key(part)[:8]}" if settings.only or given else place
     for line in dict.fromkeys(line for outcome in outcomes for line in outcome.cautions):
         say(f"warning: {line}")
     for line in results.refused:
@@ -104,30 +119,48 @@ def _function(named: str) -> Callable[[Results], Sequence[Section]]:
     return sections
 
 
-def _cells(found: Experiment, given: Sequence[str]) -> tuple[Cell, ...]:
+def _check_full(name: str, found: Experiment, planned: Sequence[_Planned]) -> None:
+    """Raise HarnessError if an experiment that has other scales lacks something at its full one."""
+    others = [scale for scale in found.scale if scale != plan.FULL]
+    if not others:
+        return
+    lacking = [(each.cell, why) for each in planned if (why := _missing(each.settings))]
+    told = _told([(cell, why) for cell, why in lacking if not why.startswith(_NOWHERE)])
+    if "gpu" in found.scale_of(plan.FULL).needs and not hardware.gpu():
+        told.insert(0, "needs a GPU that torch finds")
+    if told:
+        ways = "; ".join(f"scale={scale}: {found.scale[scale].says}" for scale in others)
+        what = "scale=full to run what can be, of all that it has"
+        raise HarnessError(f"experiment {name}: not all is here for its full scale; say {what}, or {ways}", *told)
+
+
+def _cells(found: Experiment, given: Sequence[str], scale: str) -> tuple[Cell, ...]:
     """All cells, with the overrides of the command line, none of which may undo what the experiment varies."""
     lists = [*found.axes.values(), {name: condition.overrides for name, condition in found.conditions.items()}]
+    lists += [{"": found.scale_of(scale).changes}]
     varied = {key_of(word) for of in lists for overrides in of.values() for word in overrides}
+    varied |= {tuned for condition in found.conditions.values() for tuned in condition.tune or ()}
     varied |= {found.seeds.key} if found.seeds is not None else set()
     for word in given:
         if word.startswith("~") or key_of(word).partition(".")[0] not in plan.SETS:
             raise HarnessError(f"run: {word}: an experiment sets no such key")
         if key_of(word) in varied:
             raise HarnessError(f"run: {word}: the experiment varies this key; to run a part of it, say only=...")
-    return found.cells(given)
+    return found.cells(given, scale)
 
 
-def _suffixes(cells: Sequence[Cell]) -> dict[Cell, str]:
-    """What distinguishes the runs of cells that have one system and collection: all that varies in the whole."""
+def _suffixes(cells: Sequence[Cell], scale: str) -> dict[Cell, str]:
+    """What distinguishes the runs of cells that have one system and collection: all that varies, and the scale."""
     of = {cell: {key_of(word): word.partition("=")[2] for word in cell.overrides} for cell in cells}
     keys = dict.fromkeys(name for pairs in of.values() for name in pairs)
     varied = [name for name in keys if len({pairs.get(name) for pairs in of.values()}) > 1 and name != "system.name"]
     found = {}
+    at_scale = "" if scale == plan.FULL else f"-{scale}"
     for cell, pairs in of.items():
         # A run is made of all topics of a collection: editions and protocols differ in its scores only.
         ranked = "rerank" in pairs
         names = [name for name in varied if name in pairs and (ranked or name not in ("edition", "protocol"))]
-        found[cell] = run_suffix({name: pairs[name] for name in names}, ())
+        found[cell] = run_suffix({name: pairs[name] for name in names}, ()) + at_scale
     return found
 
 
@@ -139,7 +172,7 @@ def _composed(cells: Sequence[Cell], suffixes: Mapping[Cell, str], settings: Run
 
     planned: list[_Planned] = []
     faults: list[tuple[Cell, str]] = []
-    whole = {name: getattr(settings, name) for name in _OF_ALL if name not in ("experiment", "only")}
+    whole = {name: getattr(settings, name) for name in _OF_ALL if name not in ("experiment", "only", "scale", "dry")}
     for cell in track(cells, "composing cells"):
         lines: list[str] = []
         with gather(lines):
@@ -234,7 +267,52 @@ def _outcome(each: _Planned, measures: Sequence[str], tasks: dict[str, Task], wr
         scores=scores,
         notes=notes,
         cautions=warned,
+        costs=sidecar.costs(sidecar.beside(produced.path)),
     )
+
+
+def _forecast(planned: Sequence[_Planned], measures: Sequence[str]) -> list[Forecast]:
+    """What is known of the cells; nothing is run or fetched."""
+    tasks: dict[str, Task] = {}
+    found = []
+    for each in track(planned, "cells"):
+        settings, cell = each.settings, each.cell
+        if lacking := _missing(settings):
+            found.append(Forecast(cell, reason=lacking))
+            continue
+        try:
+            task = task_of(settings, name_of(settings.collection), settings.edition, tasks, measures)
+            path = made_before(
+                build_system(settings.system or {}, "run: system"),
+                task,
+                runs=Path(settings.runs),
+                training=settings.training or (),
+                rerank=settings.rerank,
+                allow_test_judgments=settings.allow_test_judgments,
+                suffix=each.suffix,
+            )
+        except HarnessError as error:
+            found.append(Forecast(cell, reason=error.lines[0]))
+            continue
+        found.append(Forecast(cell, None if path is None or not settings.reuse else _seconds(path)))
+    return found
+
+
+def _seconds(run: Path) -> float:
+    """What making a run has taken; its side file is whole, or it would not count as finished."""
+    return float(sidecar.costs(sidecar.beside(run))["seconds"]["in all"])
+
+
+def _missing(settings: RunSettings) -> str:
+    """What a cell lacks here, without fetching it; empty if nothing is."""
+    if found := _lacking(settings):
+        return found
+    if absent := states.missing_models(states.parts(settings.system or {})):
+        return models.missing(absent[0])[0]
+    collection, corpus = name_of(settings.collection), settings.corpus and name_of(settings.corpus)
+    known = [("collection", collection, load_collection(collection).state())]
+    known += [("corpus", corpus, load_corpus(corpus).state())] if corpus else []
+    return next((f"needs the {what} {name} ({state})" for what, name, state in known if state != "here"), "")
 
 
 def _lacking(settings: RunSettings) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +14,7 @@ from harness.errors import HarnessError, suggestion
 from harness.io.console import out, out_left, say
 
 if TYPE_CHECKING:
+    from harness.collections.beir import DataSet
     from harness.sources.resource import Folder, Resource
 
 
@@ -24,10 +27,13 @@ def fetch(
         Path | None,
         typer.Option("--from", metavar="FILE", help="A manually downloaded file: checked, then kept."),
     ] = None,
+    accept: Annotated[bool, typer.Option("--accept", help="Accept the terms of use that are shown.")] = False,
 ) -> None:
     """Fetch the files of collections, corpora, papers and sources, checked against their checksums."""
+    from harness.collections.accept import check_arrived
     from harness.io import config
-    from harness.sources import fetch
+    from harness.sources import catalogue, fetch, hub, terms
+    from harness.sources.resource import Resource
 
     if brought is not None:
         out(str(_accept(names, brought)))
@@ -36,15 +42,51 @@ def fetch(
     files = [file for name in wanted for file in _files(name)]
     if probe:
         _probe(wanted, [file for file in files if fetch.state(file) == "fetchable"])
+        for file in files:
+            if isinstance(file, Resource) and file.hub and fetch.state(file) != "here":
+                hub.listed(*file.hub.split("@"))  # raises if the hub does not say that it is there
+        for data in _data_sets(wanted):
+            data.reachable()
         out(f"{', '.join(names)}: here or reachable")
         return
+    for name in wanted:
+        if name in config.names("source") and not terms.accepted(name):
+            _agree(name, accept)
     paths = fetch.fetch(files, progress=say)
+    check_arrived(files)
     if models := [name for name in wanted if name in _models(name)]:
         out_left([["model", "size", "licence", "folder"], *(_model(name) for name in models)])
     elif all(name in config.names("source") for name in names):
-        for path in sorted(set(paths)):
+        parts = {name: catalogue.source_files(name) for name in names if catalogue.joined(name)}
+        inside = {part.cached for files in parts.values() for part in files}
+        for path in sorted({*(set(paths) - inside), *(terms.whole(name, say) for name in parts)}):
             out(str(path))
-    out(f"{len(set(paths))} files, checksums right")
+    got = {path for data in _data_sets(wanted) for part in astuple(data.fetched()) for path in part}
+    out(f"{len({*paths, *got})} files, checksums right")
+
+
+def _data_sets(names: Sequence[str]) -> list[DataSet]:
+    """The data sets in BEIR's form that collections and corpora of these names stand for."""
+    from harness.collections.beir import BeirCollection, BeirCorpus
+    from harness.collections.corpora import load_corpus
+    from harness.collections.load import load_collection
+    from harness.io import config
+
+    found = [load_collection(name) for name in names if name in config.names("collection")]
+    searched = [load_corpus(name) for name in names if name in config.names("corpus")]
+    return [each.data for each in (*found, *searched) if isinstance(each, BeirCollection | BeirCorpus)]
+
+
+def _agree(name: str, accept: bool) -> None:
+    """Show the terms of use of a source, and go on only if the person accepts them; what was accepted is noted."""
+    from harness.io import config
+    from harness.sources import catalogue, terms
+
+    said = f"{name} has terms of use: {config.load('source', name)[0]['licence']}, {catalogue.terms(name)}"
+    say(said)
+    if not accept and not (sys.stdin.isatty() and typer.confirm("Do you accept them?", err=True)):
+        raise HarnessError(f"fetch {name!r}: its terms of use are not accepted; to accept them: --accept")
+    terms.accept(name)
 
 
 def _models(name: str) -> list[str]:

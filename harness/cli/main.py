@@ -10,8 +10,13 @@ from typing import Annotated
 import typer
 
 from harness.cli.added import Commands
+from harness.cli.build import build_app
 from harness.cli.fetch import fetch
+from harness.cli.lab import lab_app, submit, withdraw
+from harness.cli.leaderboard import leaderboard
 from harness.cli.list import doctor, list_
+from harness.cli.new import new_app
+from harness.cli.organise import organise_app
 from harness.cli.score import ScoreCommand, compare, score
 from harness.cli.store import store_app
 from harness.errors import HarnessError, SystemRaisedError
@@ -29,10 +34,17 @@ app = typer.Typer(
 HYDRA_COMMANDS = ("reproduce", "run")
 app.command(cls=ScoreCommand)(score)
 app.command(cls=ScoreCommand)(compare)
+app.command(cls=ScoreCommand)(leaderboard)
 app.command()(fetch)
 app.command(name="list")(list_)
+app.add_typer(new_app, name="new", rich_help_panel=None)
 app.add_typer(store_app, name="store", rich_help_panel=None)
+app.add_typer(lab_app, name="lab", rich_help_panel=None)
+app.command()(submit)
+app.command()(withdraw)
 app.command()(doctor)
+app.add_typer(organise_app, name="organise", rich_help_panel=None)
+app.add_typer(build_app, name="build", rich_help_panel=None)
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []})

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def reproduce(cfg: DictConfig) -> None:
     """A paper's tables recomputed and reported; `paper=all` for every paper, no paper for the demonstration."""
     from harness.papers import paper
+    from harness.papers.brought import bring
     from harness.papers.reproduce import reproduce as recompute
     from harness.render.write import first_page
     from harness.reports.paper import paper_report
@@ -32,12 +33,18 @@ def reproduce(cfg: DictConfig) -> None:
     named = None if not settings.rerun or paper_key in ("all", "demo") else paper.load_paper(str(paper_key))
     if settings.rerun and paper_key != "all" and (named is None or named.config.rerun is None):
         raise HarnessError(f"key 'rerun': the configuration of paper {paper_key!r} has no run to make again")
+    if settings.brought is not None and paper_key in ("all", "demo"):
+        raise HarnessError("key 'brought': runs are brought for one paper; name it with paper=NAME")
+    folder = None if settings.brought is None else Path(settings.brought).expanduser()
     if paper_key == "demo":
         _demonstrate(settings, output)
         return
     for key in paper.paper_names() if paper_key == "all" else [str(paper_key)]:
-        reproduction = recompute(paper.load_paper(key), say, track, rerun=settings.rerun)
-        files = {file.name: file.sha256 for file in reproduction.paper.files()}
+        found = paper.load_paper(key)
+        # What is kept as a reference must not depend on what lies in somebody's folder.
+        brought = bring(found, folder, None if settings.reference else Path(settings.runs), say)
+        reproduction = recompute(found, say, track, rerun=settings.rerun, brought=brought)
+        files = reproduction.files
         made_by = provenance(files).reference() if settings.reference else provenance(files)
         report = paper_report(reproduction, made_by, settings.alpha, settings.seed, titles=not settings.reference)
         written = report.write(output / key, settings.formats)

@@ -28,6 +28,7 @@ from harness.reports.comparison import report as comparison_report
 from harness.reports.sweep import sweep_report
 from harness.scoring.protocol import load_protocol
 from harness.scoring.scores import Scores
+from harness.store import sidecar
 from harness.store.artefacts import key
 from harness.store.provenance import provenance
 from harness.systems.base import MARK
@@ -55,8 +56,9 @@ def check(settings: RunSettings, sweeping: bool) -> None:
         if not getattr(settings, group):
             known = suggestion("", config.names(group))
             raise HarnessError(f"run: key {group!r} is missing; name one with {group}=NAME ({known})")
-    if settings.only and not settings.experiment:
-        raise HarnessError("run: key 'only' restricts an experiment; name one with experiment=NAME")
+    for word, does in (("only", "restricts"), ("scale", "is that of"), ("dry", "is for")):
+        if getattr(settings, word) and not settings.experiment:
+            raise HarnessError(f"run: key {word!r} {does} an experiment; name one with experiment=NAME")
     if settings.tune and not sweeping:
         raise HarnessError("run: key 'tune' is for sweeps; add -m and several values of a key, or sweep=NAME")
     if settings.tune:
@@ -88,7 +90,7 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
 
 def said_of(settings: RunSettings, system: Built, produced: Produced) -> tuple[str, ...]:
     """What a reader of a run's numbers must know, a sentence each."""
-    remarks = system.notes()
+    remarks = (*system.notes(), *sidecar.recalls(sidecar.beside(produced.path)))
     if settings.training:
         remarks = (f"Learnt from the judgments of {', '.join(settings.training)}.", *remarks)
     if produced.run.name.endswith(MARK):

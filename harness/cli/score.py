@@ -6,13 +6,14 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+from harness.cli.tables import print_table
 from harness.errors import HarnessError
 from harness.io.console import hide_progress, out, out_table, say
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from harness.experiments.evaluate import Evaluation
     from harness.scoring.compare import Comparison
     from harness.scoring.scores import Scores
+
+
+_ROLES = ("original", "new", "baseline-original", "baseline-new")
 
 
 def _path(text: str) -> Path:
@@ -71,6 +75,13 @@ Output = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON document (schema mathir-harness/evaluation) and nothing else.")
 ]
+Redact = Annotated[
+    bool,
+    typer.Option(
+        "--redact",
+        help="For participants, where judgments are private: rounded means and significance, nothing by topic.",
+    ),
+]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors: no notes, warnings, progress.")
 ]
@@ -106,6 +117,7 @@ class _Asked:
     keys: str | None
     corpus: str | None
     json: bool
+    redact: bool
     note: Callable[[str], None]
 
 
@@ -123,12 +135,20 @@ def score(
     output: Output = None,
     per_topic: Annotated[bool, typer.Option("--per-topic", help="Print every topic instead of means.")] = False,
     as_json: AsJson = False,
+    redact: Redact = False,
     quiet: Quiet = False,
 ) -> None:
     """Score run files that anyone made."""
     note = _note(quiet)
-    asked = _Asked(runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, note)
+    asked = _Asked(
+        runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
+    )
     evaluation = _evaluate(asked)
+    if redact:
+        if per_topic:
+            raise HarnessError("--per-topic and --redact: say one of them; values of topics tell judgments")
+        _finish_redacted(asked, evaluation, None, output)
+        return
     if per_topic and not as_json:
         out("\t".join(("run", "topic", *evaluation.scores[0].measures)))
         for scores in evaluation.scores:
@@ -163,21 +183,101 @@ def compare(
         int | None, typer.Option(help="Number of tests to correct for; default: those made here.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the randomization test.")] = 0,
+    reproduction: Annotated[
+        bool,
+        typer.Option("--reproduction", help="Of two runs, ORIGINAL NEW: how far the second reproduces the first."),
+    ] = False,
+    baseline_original: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="With --reproduction: what the original improves on."),
+    ] = None,
+    baseline_new: Annotated[
+        str | None, typer.Option(metavar="FILE", help="With --reproduction: what the new run improves on.")
+    ] = None,
+    new_collection: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --reproduction: the new run's collection, if it has other topics."),
+    ] = None,
+    persistence: Annotated[
+        float, typer.Option(metavar="P", help="With --reproduction: the p of rank-biased overlap.")
+    ] = 0.9,
     as_json: AsJson = False,
+    redact: Redact = False,
     quiet: Quiet = False,
 ) -> None:
-    """Significance tables: paired t-tests, Bonferroni and Holm, randomization tests."""
+    """Significance tables: paired t-tests, Bonferroni and Holm, randomization tests; or a reproduction."""
     from harness.experiments import evaluate as workflow
 
     note = _note(quiet)
-    asked = _Asked(runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, note)
+    asked = _Asked(
+        runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
+    )
+    if reproduction:
+        if redact:
+            raise HarnessError("--redact: a reproduction is told topic by topic, which a redacted report is not")
+        if baseline is not None or family is not None:
+            raise HarnessError("--reproduction: has baselines of its own, --baseline-original and --baseline-new")
+        if (alpha, seed) != (0.05, 0):
+            raise HarnessError("--reproduction: makes no test that has a level or a seed; leave out --alpha and --seed")
+        _reproduce(asked, (baseline_original, baseline_new), new_collection, persistence, output)
+        return
+    if (baseline_original, baseline_new, new_collection) != (None, None, None):
+        raise HarnessError("--baseline-original, --baseline-new and --new-collection go with --reproduction")
     evaluation = _evaluate(asked)
     comparison = workflow.compare(evaluation, baseline, alpha=alpha, family=family, seed=seed)
+    if redact:
+        _finish_redacted(asked, evaluation, comparison, output)
+        return
     if not as_json:
         _print_means(evaluation.scores, asked)
         out("")
         _print_tests(comparison, evaluation.scores[0].protocol.label)
     _finish(asked, evaluation, comparison, output)
+
+
+def _reproduce(
+    asked: _Asked,
+    baselines: tuple[str | None, str | None],
+    new_collection: str | None,
+    persistence: float,
+    output: Path | None,
+) -> None:
+    """Two runs, or two pairs of a run and its baseline: tables, the report, or the JSON document."""
+    from harness.experiments.evaluate import inputs, reproduce
+    from harness.reports.reproduction import effects_table, headline, orders_table, reproduction_report
+    from harness.scoring.reproduction import to_json
+
+    if len(asked.runs) != 2:
+        raise HarnessError(f"--reproduction: {len(asked.runs)} runs; expected two, ORIGINAL NEW")
+    if None in baselines and baselines != (None, None):
+        raise HarnessError("--baseline-original and --baseline-new: give both or none; effects are of two pairs")
+    files = [*asked.runs, *(text for text in baselines if text is not None)]
+    named = list(zip(_ROLES, *_labelled(files), strict=False))
+    if lacking := [path for _, _, path in named if not _exists(str(path))]:
+        raise HarnessError(f"{lacking[0]}: no such file")
+    texts = [f"{name or role}={path}" for role, name, path in named]
+    if new_collection is None:
+        evaluations = [_evaluate(replace(asked, runs=texts))]
+    else:
+        there = replace(asked, runs=texts[1::2], collection=new_collection, edition=None)
+        evaluations = [_evaluate(replace(asked, runs=texts[::2])), _evaluate(there)]
+    found = reproduce(evaluations[0], evaluations[-1], persistence=persistence)
+    protocol = evaluations[0].scores[0].protocol
+    if not asked.json:
+        out(headline(found, protocol.label))
+        out("")
+        print_table(effects_table(found, protocol.label))
+        if found.orders:
+            out("")
+            print_table(orders_table(found))
+    if output is not None:
+        files_of = [inputs(each) for each in evaluations]
+        whole = replace(files_of[0], files={**files_of[0].files, **files_of[-1].files})
+        said = [f"{name}: {text.partition('=')[2]}." for name, text in zip(_ROLES, texts, strict=False)]
+        written = reproduction_report(found, protocol, whole, said).write(output)
+        (asked.note if asked.json else out)(f"report: {written['html']}")
+    if asked.json:
+        out(json.dumps(to_json(found), allow_nan=False, indent=1))
 
 
 def _note(quiet: bool) -> Callable[[str], None]:
@@ -218,7 +318,7 @@ def _evaluate(asked: _Asked) -> Evaluation:
             name = made_on(beside(path))
             if name in config.names("corpus") and load_corpus(name).files():
                 asked.note(f"{path}: was made on corpus {name}; --corpus {name} cuts the judgments to what that holds")
-    _find_readers(collection, asked.corpus)
+    find_readers(collection, asked.corpus)
     found = task(
         collection,
         asked.corpus,
@@ -232,16 +332,17 @@ def _evaluate(asked: _Asked) -> Evaluation:
     evaluation = evaluate(found, *runs)
     if (said := evaluation.coverage_sentence()) and not asked.json:
         out(said)
-    for caution in cautions(evaluation):
+    # What is said of results without a key or judgment, or of ties, tells what is judged.
+    for caution in evaluation.warnings if asked.redact else cautions(evaluation):
         asked.note(f"warning: {caution}")
-    if asked.qrels is not None and asked.topics is None:
+    if asked.qrels is not None and asked.topics is None and not asked.redact:
         for scores in evaluation.scores:
             if unjudged := scores.counts["topics without judgments"]:
                 asked.note(f"{scores.run}: {unjudged} topics have no judgments and do not count")
     return evaluation
 
 
-def _find_readers(collection: Collection, corpus: str | None) -> None:
+def find_readers(collection: Collection, corpus: str | None) -> None:
     """Let readers that are functions be of the current folder, if the collection, its corpus or that one has any."""
     from harness.cli.settings import import_from_here
     from harness.collections import foreign
@@ -327,11 +428,49 @@ def _print_tests(comparison: Comparison, label: Callable[[str], str]) -> None:
             [row.a, row.b, label(row.measure), str(row.n), f"{row.difference:+.4f}{mark}", interval, effect, *ps]
         )
     out_table(rows)
-    out(f"* {comparison.correction}")
+    starred = any(row.significant_bonferroni for row in comparison.rows)
+    out(f"{'*' if starred else 'none is significant:'} {comparison.correction}")
 
 
 def _p(value: float | None) -> str:
     return "undefined" if value is None else "<.0001" if value < 0.0001 else f"{value:.4f}"
+
+
+def _finish_redacted(asked: _Asked, evaluation: Evaluation, comparison: Comparison | None, output: Path | None) -> None:
+    """What participants may see, printed or written, and nothing else."""
+    from harness.experiments.redacted import redact, redacted_to_json
+    from harness.reports.redacted import redacted_report
+
+    found = redact(evaluation, comparison)
+    if output is not None:
+        written = redacted_report(found, evaluation).write(output)
+        (asked.note if asked.json else out)(f"report: {written['html']}")
+    if asked.json:
+        out(json.dumps(redacted_to_json(found), allow_nan=False, indent=1))
+        return
+    rows = [["run", *found.labels.values()]]
+    for each in found.means:
+        means = ("n/a" if mean is None else f"{mean:.{found.decimals}f}" for mean in each.means.values())
+        rows.append([each.run, *means])
+    out_table(rows)
+    if found.tests:
+        out("")
+        flags = {None: "undefined", True: "significant", False: "no"}
+        rows = [["a", "b", "measure", "n", "a - b", "Bonferroni", "Holm"]]
+        for test in found.tests:
+            corrected = (flags[test.significant_bonferroni], flags[test.significant_holm])
+            difference = f"{test.difference:+.{found.decimals}f}"
+            rows.append([test.a, test.b, found.labels[test.measure], str(test.n), difference, *corrected])
+        out_table(rows)
+        out(found.correction)
+    out(found.left_out)
+
+
+def _say_private(asked: _Asked, evaluation: Evaluation) -> None:
+    """That a report with private judgments is not for participants."""
+    edition = evaluation.task.collection.edition(evaluation.scores[0].edition)
+    if edition.private:
+        asked.note(f"edition {edition.name} is private, and this report shows its judgments; --redact leaves them out")
 
 
 def _finish(asked: _Asked, evaluation: Evaluation, comparison: Comparison | None, output: Path | None) -> None:
@@ -340,6 +479,7 @@ def _finish(asked: _Asked, evaluation: Evaluation, comparison: Comparison | None
         from harness.reports.comparison import report
 
         written = report(evaluation, comparison).write(output)
+        _say_private(asked, evaluation)
         (asked.note if asked.json else out)(f"report: {written['html']}")
     if asked.json:
         from harness.experiments.evaluate import evaluation_to_json

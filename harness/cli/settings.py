@@ -30,6 +30,10 @@ def _folder(key: str, value: object) -> str:
     return value
 
 
+def _maybe_folder(key: str, value: object) -> str | None:
+    return None if value is None else _folder(key, value)
+
+
 def _formats(key: str, value: object) -> tuple[str, ...]:
     from harness.render.write import FORMATS
 
@@ -60,6 +64,7 @@ class ReproduceSettings(_Settings):
     """What the command `reproduce` was composed of: the keys of `conf/reproduce.yaml`."""
 
     paper: Mapping[str, object]
+    brought: Annotated[str | None, _maybe_folder] = None
     reference: bool = False
     rerun: bool = False
 
@@ -72,6 +77,7 @@ class RunSettings(_Settings):
     ----------
     training, tune : names of collections, each with `/EDITION` or without.
     experiment, only : what is run in place of one configuration, and the labels that it is restricted to.
+    scale : of the experiment; `dry` only says what it would run.
     """
 
     collection: Mapping[str, object] | None = None
@@ -86,6 +92,8 @@ class RunSettings(_Settings):
     reuse: bool = True
     experiment: Mapping[str, object] | None = None
     only: Mapping[str, tuple[Words, ...]] | None = None
+    scale: Words | None = None
+    dry: bool = False
 
 
 def import_from_here() -> None:

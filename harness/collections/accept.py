@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from harness.collections.readers import arqmath, leansearch, ntcir
+from harness.collections.readers import arqmath, leansearch, ntcir, saber
 from harness.errors import HarnessError, suggestion
 from harness.io import config
 from harness.io.files import sha256_file
 from harness.io.temporary import new_file
 from harness.sources import catalogue
-from harness.sources.resource import Resource
+from harness.sources.resource import Folder, Resource
 
 CHECKS: Mapping[str, Callable[[Path], None]] = {
     "arqmath-posts": arqmath.check,
     "leansearch": leansearch.check,
     "ntcir-12": ntcir.check,
+    "saber-math-data": saber.check,
 }
 
 
@@ -55,6 +56,14 @@ def accept(path: Path, source: str) -> Path:
         CHECKS[source](path)
     _copy(path, resource.cached)
     return resource.cached
+
+
+def check_arrived(files: Iterable[Resource | Folder]) -> None:
+    """Raise HarnessError if a file that came from the hub is not what its source needs."""
+    arrived = {file for file in files if isinstance(file, Resource) and file.hub}
+    for name, check in CHECKS.items() if arrived else ():
+        for file in arrived.intersection(catalogue.source_files(name)):
+            check(file.cached)
 
 
 def _wanted(path: Path, source: str, files: list[str]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
+from harness.collections.excluded import read_listed, read_places
 from harness.collections.files import local, read_judgments, read_topics
 from harness.collections.keys import read_keys
 from harness.data import topic_files
@@ -14,10 +14,20 @@ from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, suggestion
 from harness.io.files import read_bytes
+from harness.scoring.exclusions import Exclusions
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.scorer import Scorer
+from harness.sources.catalogue import Located
 from harness.sources.fetch import state
 from harness.sources.resource import Resource
+
+
+@dataclass(frozen=True)
+class ExclusionFile:
+    """A file that exclusions are made of; `reader` is one of `excluded.LISTED`, or of `excluded.PLACES`."""
+
+    file: Located
+    reader: str
 
 
 @dataclass(frozen=True)
@@ -28,21 +38,33 @@ class Edition:
     ----------
     topics, judgments : how many there must be; 0 if nobody could count them when the configuration was written.
     reader : which of `JUDGMENTS` reads the file.
+    private : participants of a lab are told nothing that reveals a judgment.
+    exclusions : topic -> documents that must not count for it, where a protocol excludes what is `listed`.
+    order : the documents in their order, or their places, where a protocol excludes what is `later`.
+    topic_order : the places of topics in that order; None if topics are documents of it.
     """
 
     name: str
     title: str
-    file: Resource | Path
+    file: Located
     topics: int
     judgments: int
     reader: str = "trec"
+    private: bool = False
+    exclusions: ExclusionFile | None = None
+    order: ExclusionFile | None = None
+    topic_order: ExclusionFile | None = None
+
+    def exclusion_files(self) -> list[ExclusionFile]:
+        """The files that say what is excluded."""
+        return [each for each in (self.exclusions, self.order, self.topic_order) if each is not None]
 
 
 @dataclass(frozen=True)
 class TopicFile:
     """A collection's topics; `reader` is one of `TOPICS`, or empty for the one that the file's name says."""
 
-    file: Resource | Path
+    file: Located
     reader: str = ""
     language: str = "eng"
 
@@ -51,7 +73,7 @@ class TopicFile:
 class AttributeFile:
     """Attributes of topics (CSV): the column of topic ids, and column -> name of the attribute."""
 
-    file: Resource | Path
+    file: Located
     key: str
     columns: Mapping[str, str]
 
@@ -60,7 +82,7 @@ class AttributeFile:
 class KeyFile:
     """Keys of de-duplication: the columns of documents and of their keys."""
 
-    file: Resource | Path
+    file: Located
     id_column: str
     key_column: str
 
@@ -112,13 +134,15 @@ class Collection:
     def files(self) -> list[Resource]:
         """Every fetched file that the collection names."""
         entries = [edition.file for edition in self.editions.values()]
+        entries += [each.file for edition in self.editions.values() for each in edition.exclusion_files()]
         entries += [part.file for part in (self.topic_file, *self.attribute_files, self.key_file) if part is not None]
-        return [entry for entry in entries if isinstance(entry, Resource)]
+        found = [each for entry in entries for each in (entry if isinstance(entry, tuple) else (entry,))]
+        return list(dict.fromkeys(each for each in found if isinstance(each, Resource)))
 
     def state(self) -> str:
-        """`here`, `fetchable` or `manual download: ...`: the worst of its files."""
+        """`here`, `fetchable`, `manual download: ...` or `needs the data set ... (hub)`: the worst of its files."""
         states = [state(entry) for entry in self.files()]
-        by_hand = [entry for entry in states if entry.startswith("manual download")]
+        by_hand = [entry for entry in states if entry not in ("here", "fetchable")]
         return by_hand[0] if by_hand else "fetchable" if "fetchable" in states else "here"
 
     def qrels(self, edition: str | None = None) -> Qrels:
@@ -133,6 +157,37 @@ class Collection:
                 f"{self.where} says {chosen.topics} and {chosen.judgments}"
             )
         return qrels
+
+    def exclusions(self, edition: str | None, protocol: Protocol) -> Exclusions | None:
+        """What a protocol excludes on an edition; None if nothing. Files that its rules do not read are left alone.
+
+        Raises
+        ------
+        HarnessError
+            The edition names no file that a rule needs, or a file has faults.
+        """
+        if not protocol.exclude:
+            return None
+        chosen = self.edition(edition)
+        listed = self.listed(chosen) if "listed" in protocol.exclude else {}
+        order, places = chosen.order, chosen.topic_order if "later" in protocol.exclude else None
+        for rule, key, given in (("listed", "exclusions", listed), ("later", "order", order)):
+            if rule in protocol.exclude and given is None:
+                raise HarnessError(
+                    f"collection {self.name}: protocol {protocol.name} excludes what is {rule}, and edition "
+                    f"{chosen.name} names no file of that (key {key!r})"
+                )
+        return Exclusions(
+            protocol.exclude,
+            listed or {},
+            read_places(local(order.file), order.reader) if order and "later" in protocol.exclude else {},
+            read_places(local(places.file), places.reader) if places else None,
+        )
+
+    def listed(self, edition: Edition) -> Mapping[str, frozenset[str]] | None:
+        """topic -> documents that must not count for it, as the edition lists them; None if it does not."""
+        file = edition.exclusions
+        return None if file is None else read_listed(local(file.file), file.reader)
 
     def topics(self) -> Topics:
         """The topics with all attributes, read once; without a file of topics, the ids of the judged."""
@@ -187,7 +242,7 @@ class Collection:
         ------
         HarnessError
             The protocol de-duplicates and there is no map: ids and keys may be numbers of one range, so that
-            without it scores would be wrong and nobody would notice.
+            without it scores would be wrong and nobody would notice; or what is judged has no place in the order.
         """
         chosen = protocol if isinstance(protocol, Protocol) else load_protocol(protocol or self.protocol)
         if keys is None and chosen.deduplicate and not ids_are_keys:
@@ -198,4 +253,11 @@ class Collection:
                     "map; give it with --keys FILE, or say --keys none if the runs name keys; "
                     "'harness run' needs a corpus whose ids are keys or that has keys"
                 )
-        return Scorer(self.qrels(edition), chosen, collection=self.name, keys=keys, measures=measures)
+        excluded = self.exclusions(edition, chosen)
+        qrels = self.qrels(edition)
+        if excluded is not None:
+            try:
+                excluded.check(qrels)
+            except HarnessError as error:
+                raise HarnessError(f"collection {self.name}, edition {qrels.edition}: {error}") from None
+        return Scorer(qrels, chosen, collection=self.name, keys=keys, measures=measures, exclusions=excluded)

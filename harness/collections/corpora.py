@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from harness.collections import foreign, irds
+from harness.collections import beir, foreign, irds
 from harness.collections.corpus import JSONL, Corpus, Reader, Source
+from harness.collections.files import OF_FOLDERS
+from harness.collections.judged import JudgedBy
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.io import config
 from harness.io.checks import Words, typed
 from harness.sources import catalogue
+from harness.sources.checkout import Checkout
 from harness.sources.resource import Folder
 
 
@@ -22,9 +25,11 @@ def reader(name: str) -> Reader:
         return JSONL
     if foreign.named(name):
         return foreign.documents(name)
-    from harness.collections.readers import arqmath, mse, ntcir, tangent
+    from harness.collections.readers import arqmath, lean, mse, ntcir, saber, stacks, tangent
 
-    readers = (mse.PAGES, mse.FORMULAS, arqmath.POSTS, tangent.FORMULAS, ntcir.FORMULAS)
+    formulas = (mse.FORMULAS, tangent.FORMULAS, ntcir.FORMULAS)
+    problems = (saber.FULL, saber.STATEMENTS)
+    readers = (mse.PAGES, *arqmath.READERS, lean.DECLARATIONS, *formulas, *stacks.READERS, *problems)
     known = {entry.name: entry for entry in readers}
     if name not in known:
         raise HarnessError(f"reader {name!r} is unknown; {suggestion(name, (JSONL.name, *known))}")
@@ -39,8 +44,20 @@ def _reader(_: str, value: object) -> Reader:
 
 
 @dataclass(frozen=True)
+class _Checkout:
+    """Key `checkout`: see `Checkout`. A relative `place` begins at the folder of the configuration."""
+
+    what: Words = "checkout"
+    variable: str = ""
+    parts: tuple[Words, ...] = ()
+    suffix: Words = ".lean"
+    get: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True)
 class _Corpus:
-    """`conf/corpus/NAME.yaml`; of `file`, `files` and `folder` it has one."""
+    """`conf/corpus/NAME.yaml`; of `file`, `files`, `folder` and `checkout` it has one."""
 
     name: Any
     title: Words
@@ -48,12 +65,14 @@ class _Corpus:
     file: Mapping[str, Any] | None = None
     files: tuple[Any, ...] = ()
     folder: Mapping[str, Any] | None = None
+    checkout: Mapping[str, Any] | None = None
     fields: Mapping[str, Any] | None = None
     keep: tuple[Words, ...] = ()
     reader: Annotated[Reader, _reader] = JSONL
     notes: tuple[Words, ...] = ()
     ids_are_keys: bool = False
     has_keys: bool = False
+    judged: tuple[Words, ...] = ()
 
 
 def load_corpus(name: str) -> Corpus:
@@ -74,6 +93,13 @@ def load_corpus(name: str) -> Corpus:
         return irds.corpus(name)
     mapping, where = config.read("corpus", name)
     faults: list[str] = []
+    if "beir" in mapping:
+        with gather(faults):
+            of_data_set = beir.corpus(name, mapping, where)
+        if mapping.get("name", name) != name:
+            faults.append(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
+        refuse(faults)
+        return of_data_set
     with gather(faults):
         found = typed(_Corpus, mapping, where)
     if mapping.get("name", name) != name:
@@ -87,8 +113,13 @@ def load_corpus(name: str) -> Corpus:
     with gather(faults):
         sources = _sources(mapping, where)
     refuse(faults)
+    with gather(faults):
+        for collection in found.judged:
+            config.load("collection", collection.partition("/")[0], f"{where}: key 'judged'")
+    refuse(faults)
     about = (found.keep, found.reader, found.notes, found.ids_are_keys, found.has_keys)
-    return Corpus(name, found.title, found.licence, sources, fields, *about)
+    part = JudgedBy(found.judged) if found.judged else None
+    return Corpus(name, found.title, found.licence, sources, fields, *about, part)
 
 
 def _fields(mapping: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:
@@ -104,19 +135,29 @@ def _fields(mapping: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ..
 
 
 def _sources(mapping: Mapping[str, Any], where: str) -> tuple[Source, ...]:
-    given = [key for key in ("file", "files", "folder") if key in mapping]
+    given = [key for key in ("file", "files", "folder", "checkout") if key in mapping]
     if len(given) != 1:
         both = " and ".join(given) or "none of them"
-        raise HarnessError(f"{where}: expected one of the keys 'file', 'files' and 'folder', found {both}")
+        raise HarnessError(f"{where}: expected one of the keys 'file', 'files', 'folder' and 'checkout', found {both}")
     if not isinstance(mapping[given[0]], list if given == ["files"] else Mapping):
         return ()  # reported by the check of types
     if "folder" in mapping:
         return (typed(Folder, mapping["folder"], f"{where}: folder"),)
+    if "checkout" in mapping:
+        at = f"{where}: checkout"
+        given_checkout = typed(_Checkout, mapping["checkout"], at)
+        place = Path(where).parent / Path(given_checkout.place).expanduser() if given_checkout.place else None
+        try:
+            return (Checkout(**{**vars(given_checkout), "place": place}),)
+        except HarnessError as error:
+            raise HarnessError(f"{at}: {error}") from None
     entries = [mapping["file"]] if "file" in mapping else mapping["files"]
     faults: list[str] = []
     found: list[Source] = []
+    find = catalogue.located if str(mapping.get("reader")) in OF_FOLDERS else catalogue.resource
     for entry in entries:
         with gather(faults):
-            found.append(catalogue.resource(entry, where, Path(where).parent))
+            here = find(entry, where, Path(where).parent)
+            found += here if isinstance(here, tuple) else (here,)
     refuse(faults)
     return tuple(found)

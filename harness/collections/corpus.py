@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from harness.collections.readers.streams import Place, lines
 from harness.data.topics import Formula
@@ -15,11 +15,12 @@ from harness.errors import HarnessError, format_error
 from harness.io.console import track
 from harness.io.files import sha256, sha256_file
 from harness.io.ids import check_id, check_length
+from harness.sources.checkout import Checkout
 from harness.sources.fetch import fetch, state
 from harness.sources.resource import Folder, Resource
 from harness.store import code
 
-Source = Resource | Folder | Path
+Source = Resource | Folder | Checkout | Path
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,23 @@ class Reader:
         return code.of(self.module)
 
 
+class Chosen(Protocol):
+    """Some documents, as `harness.collections.judged.Judged` has them."""
+
+    def holds(self, document: Document) -> bool:
+        """Whether a document is one of them."""
+
+    def digest(self) -> str:
+        """What decides which they are."""
+
+
+class Part(Protocol):
+    """What can be asked for documents, which may have to be fetched for it."""
+
+    def read(self) -> Chosen:
+        """The documents."""
+
+
 @dataclass(frozen=True)
 class Corpus:
     """Documents in the order of their source; iterating reads it again.
@@ -98,6 +116,7 @@ class Corpus:
     notes : what a reader of numbers made with it must know.
     ids_are_keys : its documents are named by what is judged where a protocol de-duplicates (visual ids of formulas).
     has_keys : its documents are formulas that know what is judged instead of them (their visual ids).
+    part : says which of the documents are read; None: all.
 
     Examples
     --------
@@ -117,20 +136,30 @@ class Corpus:
     notes: tuple[str, ...] = ()
     ids_are_keys: bool = False
     has_keys: bool = False
+    part: Part | None = None
 
     def files(self) -> list[Resource | Folder]:
         """What `fetch` gets for it."""
-        return [source for source in self._sources() if not isinstance(source, Path)]
+        return [source for source in self._sources() if isinstance(source, Resource | Folder)]
 
     def state(self) -> str:
-        """`here`, `fetchable` or `manual download: ...`: the worst of its sources."""
-        states = sorted(state(source) for source in self.files())
+        """`here`, `fetchable`, `manual download: ...` or `needs a ...`: the worst of its sources."""
+        checkouts = [source.state() for source in self._sources() if isinstance(source, Checkout)]
+        states = sorted([*(state(source) for source in self.files()), *checkouts])
         return next((entry for entry in states if entry != "here"), "here")
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """Where its sources lie, fetched if they must be."""
-        return tuple(source if isinstance(source, Path) else fetch([source])[0] for source in self._sources())
+        fetched = iter(fetch(self.files()))  # at one time, so that an archive is unpacked once
+        return tuple(
+            next(fetched)
+            if isinstance(source, Resource | Folder)
+            else source
+            if isinstance(source, Path)
+            else source.root
+            for source in self._sources()
+        )
 
     @property
     def path(self) -> Path:
@@ -142,12 +171,17 @@ class Corpus:
 
         It does not cover `fields` and `keep`, which are configuration.
         """
-        shas = [
-            source.sha256 if isinstance(source, Folder) else sha256_file(path)
-            for source, path in track(list(zip(self._sources(), self.paths, strict=True)), f"checksums of {self.name}")
-        ]
+        pairs = track(list(zip(self._sources(), self.paths, strict=True)), f"checksums of {self.name}")
+        return self._digest([_checksum(source, path) for source, path in pairs])
+
+    def declared(self) -> str:
+        """The digest that it has if fetched files are what their checksums say; these are not read."""
+        return self._digest([_declared(source) for source in self._sources()])
+
+    def _digest(self, shas: Sequence[str]) -> str:
         stamp = self.reader.stamp()
-        return sha256("\n".join((f"{self.reader.name} {stamp}", *shas)).encode()) if stamp else shas[0]
+        whole = sha256("\n".join((f"{self.reader.name} {stamp}", *shas)).encode()) if stamp else shas[0]
+        return whole if self.part is None else sha256(f"{whole} {self.part.read().digest()}".encode())
 
     def identity(self) -> dict[str, Any]:
         """What decides its documents: its name, its digest, and which columns are read as what."""
@@ -190,6 +224,7 @@ class Corpus:
         seen: set[str] = set()
         count = 0
         read = track(reader.read(self, remarks), f"reading corpus {self.name}", _COUNTED.get(self))
+        wanted = None if self.part is None else self.part.read()
         for count, ((path, number), document) in enumerate(read, 1):  # noqa: B007
             check_id(document.id, "document", path, number)
             for formula in document.formulas:
@@ -199,7 +234,8 @@ class Corpus:
                 if document.id in seen:
                     raise format_error(path, number, f"document {document.id!r} is on an earlier line already")
                 seen.add(document.id)
-            yield document
+            if wanted is None or wanted.holds(document):
+                yield document
         _COUNTED[self] = count
 
     def _sources(self) -> tuple[Source, ...]:
@@ -207,6 +243,18 @@ class Corpus:
 
 
 _COUNTED: dict[Corpus, int] = {}  # how many documents there were when it was last read to its end
+
+
+def _checksum(source: Source, path: Path) -> str:
+    """The SHA-256 of a source that lies at `path`."""
+    return sha256_file(path) if isinstance(source, Resource) else _declared(source)
+
+
+def _declared(source: Source) -> str:
+    """The SHA-256 of a source, as it is said of those that are fetched."""
+    if isinstance(source, Checkout):
+        return source.digest()
+    return sha256_file(source) if isinstance(source, Path) else source.sha256
 
 
 def _jsonl(corpus: Corpus, remarks: Remarks) -> Documents:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from harness.collections import foreign
-from harness.collections.readers import leansearch, mathlib, ntcir
+from harness.collections.readers import leansearch, mathlib, ntcir, saber, stacks
 from harness.collections.readers.streams import json_items
 from harness.data import topic_files
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, parse_qrels
-from harness.errors import format_error
+from harness.errors import HarnessError, format_error
 from harness.io.files import read_bytes
+from harness.sources.catalogue import Located
 from harness.sources.fetch import fetch
 from harness.sources.resource import Resource
 
@@ -26,6 +29,9 @@ JUDGMENTS: Mapping[str, Callable[[bytes, str, str], Qrels]] = {
     "mathlib-qr": mathlib.qr_qrels,
     "mathlib-names": mathlib.names_qrels,
     "leansearch": leansearch.read_qrels,
+    "stacks-proofs": stacks.proofs_qrels,
+    "stacks-premises": stacks.premises_qrels,
+    "saber": saber.read_qrels,
 }
 TOPICS: Mapping[str, Callable[[bytes, str, str], Topics]] = {
     **topic_files.READERS,
@@ -33,7 +39,13 @@ TOPICS: Mapping[str, Callable[[bytes, str, str], Topics]] = {
     "mathlib-names": mathlib.names_topics,
     "leansearch": leansearch.read_topics,
     "ntcir-12": ntcir.read_topics,
+    "stacks-proofs": stacks.proofs_topics,
+    "stacks-premises": stacks.premises_topics,
+    "saber": saber.read_topics,
+    "saber-full": partial(saber.read_topics, full=True),
 }
+# Readers of topics, judgments, orders and documents that read a folder, or all files of a source, in place of a file.
+OF_FOLDERS = frozenset({"stacks", "stacks-proofs", "stacks-premises", "stacks-order"})
 
 
 def read_topics(path: Path, reader: str = "", language: str = "eng") -> Topics:
@@ -50,7 +62,7 @@ def read_topics(path: Path, reader: str = "", language: str = "eng") -> Topics:
     FormatError
         The file is in none of the forms, or has faults; with its lines.
     """
-    data = read_bytes(path)
+    data = content(path, reader)
     read = foreign.topics(reader) if foreign.named(reader) else TOPICS[reader or _topics_form(data, path)]
     return read(data, str(path), language)
 
@@ -64,7 +76,24 @@ def read_judgments(path: Path, reader: str, edition: str) -> Qrels:
         The file has faults, or the function; a line each.
     """
     read = foreign.judgments(reader) if foreign.named(reader) else JUDGMENTS[reader]
-    return read(read_bytes(path), str(path), edition)
+    return read(content(path, reader), str(path), edition)
+
+
+def content(path: Path, reader: str) -> bytes:
+    """What a reader is given of a file; nothing of a folder, which it reads by itself.
+
+    Raises
+    ------
+    HarnessError
+        It reads files and this is a folder, or the other way round.
+    """
+    if reader in OF_FOLDERS:
+        if not path.is_dir():
+            raise HarnessError(f"{path}: reader {reader!r} reads a folder: name all files of a source, or a folder")
+        return b""
+    if path.is_dir():
+        raise HarnessError(f"{path}: a folder, and reader {reader or 'auto'!r} reads a file; name its path")
+    return read_bytes(path)
 
 
 def _topics_form(data: bytes, path: Path) -> str:
@@ -85,6 +114,9 @@ def _topics_form(data: bytes, path: Path) -> str:
     raise format_error(path, 1, f"no form of topics that is known here ({', '.join(sorted(TOPICS))})")
 
 
-def local(file: Resource | Path) -> Path:
-    """The path of a file, fetched if it must be."""
-    return file if isinstance(file, Path) else fetch([file])[0]
+def local(file: Located) -> Path:
+    """The path of a file, fetched if it must be; of all files of a source, the folder that they are in."""
+    if isinstance(file, Path):
+        return file
+    paths = fetch([file] if isinstance(file, Resource) else file)
+    return paths[0] if len(paths) == 1 else Path(os.path.commonpath(paths))

@@ -33,19 +33,31 @@ class Judged:
         return sha256(repr((sorted(self.documents), sorted(self.keys))).encode())
 
 
+@dataclass(frozen=True)
+class JudgedBy:
+    """What some collections judge, read when it is asked for: the part of a corpus that is cut to it."""
+
+    collections: tuple[str, ...]
+
+    def read(self) -> Judged:
+        """The ids."""
+        return judged(self.collections)
+
+
 def judged(names: Iterable[str]) -> Judged:
-    """What the collections of these names judge, in any of their editions.
+    """What the collections of these names judge, in any of their editions, or in that of `COLLECTION/EDITION`.
 
     Raises
     ------
     HarnessError
-        There is no such collection.
+        There is no such collection or edition.
     """
     documents: set[str] = set()
     keys: set[str] = set()
     for name in names:
-        collection = load_collection(name)
+        called, _, only = name.partition("/")
+        collection = load_collection(called)
         into = keys if load_protocol(collection.protocol).deduplicate else documents
-        for edition in collection.editions:
+        for edition in (only,) if only else collection.editions:
             into.update(doc.decode() for doc in collection.qrels(edition).doc.tolist())
     return Judged(frozenset(documents), frozenset(keys))

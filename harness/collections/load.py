@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection as Collection_
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from harness.collections import foreign, irds
-from harness.collections.collection import AttributeFile, Collection, Edition, KeyFile, TopicFile
-from harness.collections.files import JUDGMENTS, TOPICS
+from harness.collections import beir, excluded, foreign, irds
+from harness.collections.collection import AttributeFile, Collection, Edition, ExclusionFile, KeyFile, TopicFile
+from harness.collections.files import JUDGMENTS, OF_FOLDERS, TOPICS
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.io import config
 from harness.io.checks import Words, typed
 from harness.sources import catalogue
-from harness.sources.resource import Resource
 
 _LINK = re.compile(r"https://[^\s{}]*\{id\}[^\s{}]*")
 _PLACES = ("source", "path", "embedded", "file")
+_Kind = tuple[str, Collection_[str]]  # of a file: its reader if none is named, and the readers that there are
+_QRELS: _Kind = ("trec", JUDGMENTS)
+# Keys of an edition: files that say what is excluded.
+_EXCLUDED: Mapping[str, _Kind] = {
+    "exclusions": ("pairs", excluded.LISTED),
+    "order": ("order", excluded.PLACES),
+    "topic_order": ("places", excluded.PLACES),
+}
 
 
 def _configured(key: str, value: object) -> str:
@@ -61,6 +69,10 @@ class _Edition:
     qrels: Any
     topics: int = 0
     judgments: int = 0
+    private: bool = False
+    exclusions: Any = None
+    order: Any = None
+    topic_order: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +129,8 @@ def load_collection(name: str) -> Collection:
     if name.startswith(irds.PREFIX):
         return _of_ir_datasets(name)
     mapping, where = config.read("collection", name)
+    if "beir" in mapping:
+        return _beir(name, mapping, where)
     if isinstance(mapping.get("attributes"), Mapping):
         mapping = {**mapping, "attributes": [mapping["attributes"]]}
     faults: list[str] = []
@@ -124,12 +138,15 @@ def load_collection(name: str) -> Collection:
         found = typed(CollectionFile, mapping, where)
     if mapping.get("name", name) != name:
         faults.append(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
-    files: dict[str, Resource | Path] = {}
+    files: dict[str, catalogue.Located] = {}
     readers: dict[str, str] = {}
-    for key, entry in _files(mapping):
+    for key, entry, kind in _files(mapping):
         with gather(faults):
-            readers[key], place = _reader(entry, f"{where}: {key}")
-            files[key] = catalogue.resource(place, f"{where}: {key}", Path(where).parent)
+            readers[key], place = _reader(entry, f"{where}: {key}", *kind)
+            topics = mapping.get("topics") if key == "topics" else None
+            asked = str(topics.get("reader")) if isinstance(topics, Mapping) else readers[key]
+            find = catalogue.located if asked in OF_FOLDERS else catalogue.resource
+            files[key] = find(place, f"{where}: {key}", Path(where).parent)
     entries = mapping.get("editions")
     called = [str(key) for key in entries] if isinstance(entries, Mapping) else []
     default = str(mapping.get("default_edition") or next(iter(called), ""))
@@ -139,7 +156,10 @@ def load_collection(name: str) -> Collection:
     editions = {}
     for key, given in found.editions.items():
         at = f"editions: {key}"
-        editions[key] = Edition(key, given.title, files[at], given.topics, given.judgments, readers[at])
+        counted = (given.topics, given.judgments)
+        parts = (f"{at}: {part}" for part in _EXCLUDED)
+        said = [ExclusionFile(files[part], readers[part]) if part in files else None for part in parts]
+        editions[key] = Edition(key, given.title, files[at], *counted, readers[at], given.private, *said)
     topics, attributes, keys = found.topics, found.attributes or (), found.keys
     return Collection(
         name,
@@ -162,6 +182,24 @@ def load_collection(name: str) -> Collection:
     )
 
 
+def _beir(name: str, mapping: Mapping[str, Any], where: str) -> Collection:
+    """A data set in BEIR's form, which has its topics, its judgments and its documents in files of fixed names."""
+    faults: list[str] = []
+    checks = {"protocol": _configured, "corpus": _configured, "link": _link}
+    for key, check in checks.items():
+        if mapping.get(key) is not None:
+            lines: list[str] = []
+            with gather(lines):
+                check(key, mapping[key])
+            faults += [f"{where}: {line}" for line in lines]
+    if mapping.get("name", name) != name:
+        faults.append(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
+    with gather(faults):
+        found = beir.collection(name, mapping, where)
+    refuse(faults)
+    return found
+
+
 def _of_ir_datasets(name: str) -> Collection:
     qrels, topics, below = irds.files(name)
     note = (
@@ -172,18 +210,22 @@ def _of_ir_datasets(name: str) -> Collection:
     return replace(local_collection(qrels, topics), name=irds.label(name), title=name, notes=note, where=name)
 
 
-def _files(mapping: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """The entries of a configuration that name files, and the keys that lead to them; whole or not."""
+def _files(mapping: Mapping[str, Any]) -> Iterator[tuple[str, object, _Kind]]:
+    """The entries of a configuration that name files, the keys that lead to them, and their kinds; whole or not."""
     editions = mapping.get("editions")
     for key, entry in editions.items() if isinstance(editions, Mapping) else ():
         if isinstance(entry, Mapping) and entry.get("qrels") is not None:
-            yield f"editions: {key}", entry["qrels"]
+            yield f"editions: {key}", entry["qrels"], _QRELS
+        if isinstance(entry, Mapping):
+            for part, kind in _EXCLUDED.items():
+                if entry.get(part) is not None:
+                    yield f"editions: {key}: {part}", entry[part], kind
     for key in ("topics", "attributes", "keys"):
         entry = mapping.get(key)
         entries = entry if isinstance(entry, list | tuple) else [entry]
         for n, each in enumerate(entries):
             if each and isinstance(each, Mapping):
-                yield _nth(key, n, entries), {place: each[place] for place in _PLACES if place in each}
+                yield _nth(key, n, entries), {place: each[place] for place in _PLACES if place in each}, _QRELS
 
 
 def _nth(key: str, n: int, entries: Sequence[object]) -> str:
@@ -191,13 +233,13 @@ def _nth(key: str, n: int, entries: Sequence[object]) -> str:
     return f"{key}: {n + 1}" if len(entries) > 1 else key
 
 
-def _reader(entry: object, where: str) -> tuple[str, object]:
-    """The reader of judgments that an entry names, and the rest of it, which says where the file is."""
+def _reader(entry: object, where: str, usual: str, known: Collection_[str]) -> tuple[str, object]:
+    """The reader that an entry names, and the rest of it, which says where the file is."""
     if not isinstance(entry, Mapping):
-        return "trec", entry
-    reader = str(entry.get("reader", "trec"))
-    if reader not in JUDGMENTS and not foreign.named(reader):
-        raise HarnessError(f"{where}: reader {reader!r} is unknown; {suggestion(reader, JUDGMENTS)}")
+        return usual, entry
+    reader = str(entry.get("reader", usual))
+    if reader not in known and not (known is JUDGMENTS and foreign.named(reader)):
+        raise HarnessError(f"{where}: reader {reader!r} is unknown; {suggestion(reader, known)}")
     return reader, {key: value for key, value in entry.items() if key != "reader"}
 
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
+SEPARATOR = "; "  # between the values of an attribute of which a topic has several
+
+
 @dataclass(frozen=True)
 class Formula:
     """A formula: its id in the collection, its LaTeX without delimiters, and the id shared by all that look alike."""
@@ -32,7 +35,8 @@ class Topic:
     tags : subject tags.
     formulas : in order of appearance, title first; of a topic that asks for a formula, that one alone.
     language : ISO 639-3 code.
-    attributes : what slices are made of, such as category, difficulty, dependency.
+    attributes : what slices are made of, such as category, difficulty, dependency; several values of one are separated
+        by `; `, and the topic is in the slice of each.
     """
 
     id: str
@@ -42,6 +46,14 @@ class Topic:
     formulas: tuple[Formula, ...] = ()
     language: str = "eng"
     attributes: Mapping[str, str] = field(default_factory=dict)
+
+    def values(self, attribute: str) -> tuple[str, ...]:
+        """The values of an attribute; none if the topic lacks it.
+
+        >>> Topic("q", "", attributes={"domain": "Algebra; Geometry"}).values("domain")
+        ('Algebra', 'Geometry')
+        """
+        return tuple(filter(None, self.attributes.get(attribute, "").split(SEPARATOR)))
 
 
 @dataclass(frozen=True)

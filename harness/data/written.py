@@ -58,11 +58,27 @@ def run_text(run: Run, *, format: str = "trec") -> str:
     )
 
 
-def write_qrels(qrels: Qrels, path: Path) -> None:
-    """Write judgments in TREC form; whole grades are written as integers."""
-    columns = zip(qrels.topic.tolist(), qrels.doc.tolist(), qrels.grade.tolist(), strict=True)
-    lines = [f"{qrels.topics[t]}\t0\t{d.decode()}\t{int(g) if g == int(g) else g}\n" for t, d, g in columns]
-    write_atomic(path, "".join(lines))
+def write_qrels(qrels: Qrels, path: Path, *, rounded: bool = False) -> None:
+    """Write judgments in TREC form, which holds whole grades alone.
+
+    Parameters
+    ----------
+    rounded : round real grades to whole ones, halves up; what is lost then is not told by the file.
+
+    Raises
+    ------
+    HarnessError
+        A grade is no whole number, and they are not to be rounded; or the file cannot be written.
+    """
+    grades = np.floor(qrels.grade + 0.5) if rounded else qrels.grade
+    if (broken := grades != np.floor(grades)).any():
+        row = int(broken.argmax())
+        where = f"document {qrels.doc[row].decode()!r} of topic {qrels.topics[qrels.topic[row]]!r}"
+        raise HarnessError(
+            f"{path}: {where} has grade {grades[row]:g}, and TREC files hold whole numbers; --round rounds them"
+        )
+    columns = zip(qrels.topic.tolist(), qrels.doc.tolist(), grades.tolist(), strict=True)
+    write_atomic(path, "".join(f"{qrels.topics[t]}\t0\t{d.decode()}\t{int(g)}\n" for t, d, g in columns))
 
 
 def run_to_json(run: Run) -> dict[str, Any]:

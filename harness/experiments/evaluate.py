@@ -15,8 +15,10 @@ from harness.experiments.task import Task
 from harness.io.console import track
 from harness.io.display import table_html
 from harness.scoring import compare as stats
+from harness.scoring import reproduction as reproductions
 from harness.scoring.compare import Comparison
 from harness.scoring.measures import distributions, without_diagnostics
+from harness.scoring.reproduction import Reproduction
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance, provenance
 
@@ -241,6 +243,53 @@ def compare(
     return replace(found, correction=said)
 
 
+def reproduce(original: Evaluation, new: Evaluation, *, persistence: float = 0.9) -> Reproduction:
+    """How far a run reproduces another one: of one evaluation of both, or of two on different topics.
+
+    Parameters
+    ----------
+    original, new : one and the same evaluation of original and new run, then, if there are any, their baselines; or
+        one evaluation of each side, a run and its baseline.
+    persistence : the p of rank-biased overlap.
+
+    Raises
+    ------
+    HarnessError
+        As `harness.scoring.reproduction.reproduction`, or there are not as many runs.
+
+    Examples
+    --------
+    >>> import harness as h
+    >>> runs = [f"runs/mini/mini-task1/{name}.run" for name in ("overlap", "overlap-title")]
+    >>> found = evaluate(h.task("mini-task1", measures=["nDCG"]), *runs)
+    >>> round(reproduce(found, found).effects[0].rmse, 3)
+    0.209
+    """
+    together = original is new
+    if len(original.scores) not in ((2, 4) if together else (1, 2)) or len(new.scores) != len(original.scores):
+        raise HarnessError("a reproduction: needs two runs, or two and their baselines")
+    sides = zip(original.scores, new.scores, strict=True)
+    scores = original.scores if together else [each for side in sides for each in side]
+    depth = original.task.scorer.protocol.depth or max(len(run) for run in original.runs)
+    rankings = None
+    if together:
+        first, second = (
+            {topic: ranking.docs for topic, ranking in original.task.scorer.rankings(run, depth).items()}
+            for run in original.runs[:2]
+        )
+        rankings = first, second
+    return reproductions.reproduction(
+        scores[0],
+        scores[1],
+        rankings,
+        (scores[2], scores[3]) if len(scores) == 4 else None,
+        measures=without_diagnostics(scores[0].measures),
+        clusters=(original.task.collection.clusters(), new.task.collection.clusters()),
+        persistence=persistence,
+        depth=depth,
+    )
+
+
 def independent(evaluation: Evaluation) -> Sequence[Scores]:
     """The scores that are tested: of topics, or means of their clusters if the collection has any."""
     clusters = evaluation.task.collection.clusters()
@@ -269,6 +318,8 @@ def inputs(evaluation: Evaluation) -> Provenance:
     task = evaluation.task
     qrels = task.scorer.qrels
     files = {f"{task.collection.name}, edition {qrels.edition}": qrels.sha256}
+    if task.scorer.exclusions is not None:
+        files[f"{task.collection.name}, what is excluded"] = task.scorer.exclusions.sha256
     files |= {run.source or run.name: run.sha256 for run in evaluation.runs}
     if task.corpus is not None:
         files[f"corpus {task.corpus.name}"] = task.corpus.digest()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import combinations, product
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.io import config
@@ -15,6 +15,11 @@ from harness.io.checks import Words, typed, whole
 from harness.scoring.measures import parse_measures, without_diagnostics
 
 CONDITION = "condition"  # the first coordinate of a cell; the others are the axes
+FULL = "full"  # the scale of a file's own words
+ALL = "all"  # of the topics of `pages`
+NUMERIC = "numeric"  # in an axis: its labels are numbers
+SCALE = re.compile(r"[a-z][a-z0-9-]*")  # a part of names of runs and folders
+_NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?$")
 OVERRIDE = re.compile(r"(?P<sign>\+{0,2})(?P<key>[A-Za-z_][\w.@/]*)=(?P<value>.*)", re.DOTALL)
 # What the overrides of a cell may set: how its run is made and scored. The rest is said once, on the command line.
 SETS = (
@@ -63,21 +68,60 @@ def _override(key: str, value: object) -> str:
 Overrides = tuple[Annotated[str, _override], ...]
 
 
+Cost = Literal["epoch", "training", "parameters", "memory", "gpu_memory", "index", "vectors", "latency", "rate"]
+
+
 @dataclass(frozen=True)
 class Condition:
-    """What is compared: overrides, and the labels of axes that it is restricted to (`only`)."""
+    """What is compared: overrides, and the labels of axes that it is restricted to (`only`).
+
+    `tune` names keys and the values to try: all their combinations are run, and each set of topics sees the one whose
+    mean of the first measure is best over the other sets; of equal ones, the first. See `Experiment.tune_on`.
+    """
 
     overrides: Overrides = ()
     only: Only | None = None
+    tune: Mapping[str, tuple[Words, ...]] | None = None
+
+    def points(self) -> tuple[tuple[str, ...] | None, ...]:
+        """The overrides of each combination that is tried; a single None where nothing is tuned."""
+        if self.tune is None:
+            return (None,)
+        keys = tuple(self.tune)
+        return tuple(
+            tuple(f"{key}={value}" for key, value in zip(keys, values, strict=True))
+            for values in product(*self.tune.values())
+        )
 
 
 @dataclass(frozen=True)
 class Seeds:
-    """The key that takes the seed, and its values; `only` names the conditions and labels that have a seed."""
+    """The key that takes the seed, and its values; `only` names the conditions and labels that have a seed.
+
+    `best` says which topics choose the best seed: those that are reported, or those of the other sets of topics.
+    """
 
     key: Words
     values: tuple[Words, ...]
     only: Only | None = None
+    best: Literal["evaluation", "others"] = "evaluation"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """An experiment made smaller, or for a larger machine: what it changes, in words and as overrides.
+
+    Attributes
+    ----------
+    changes : overrides of every cell; a key of a system (`system.KEY`) changes those systems that have it.
+    seeds : in place of those of the experiment.
+    needs : what the machine must have.
+    """
+
+    says: Words = ""
+    changes: Overrides = ()
+    seeds: tuple[Words, ...] = ()
+    needs: tuple[Literal["gpu"], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,11 +132,13 @@ class Cell:
     ----------
     labels : of the condition and of each axis, in the order of `Experiment.coordinates`.
     overrides : the words of `harness run`, all of them; no key stands there twice.
+    point : of a condition that is tuned, the values that are tried, in words; else empty.
     """
 
     labels: Labels
     seed: str | None
     overrides: tuple[str, ...]
+    point: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,9 +152,17 @@ class Experiment:
     pool : the axis whose labels are sets of topics; they are shown side by side, and over all topics together.
     tested : measures; default: all but diagnostic ones such as Judged@k.
     baseline : the coordinates of a cell that are replaced to get the cell that it is tested against; none: no tests.
-    family : how many tests to correct for; default: those of the whole experiment, however little of it is run.
+    family : how many tests the whole experiment makes, for which all are corrected however little of it is run; said
+        here, it is checked.
     breakdown : attributes of topics.
     sections : functions of `Results` that give further sections of the report, as MODULE.FUNCTION.
+    numeric : axes whose labels are numbers; means are drawn over them. In a file: `numeric: true` among the labels.
+    costs : columns of the table of costs.
+    scale : what other scales than `full` change; `full` itself may say what it needs.
+    curves : draw the losses of trainings.
+    pages : topics that have a page each, by id, or `all`.
+    tune_on : what chooses the settings of conditions that are tuned: the other sets of topics, or within each set the
+        other half of it; the halves are the topics with odd and with even numbers.
 
     Raises
     ------
@@ -121,7 +175,7 @@ class Experiment:
     >>> found = Experiment("k1", {"bm25": Condition(("system=bm25",))}, ("nDCG", "AP"), axes={"k1": k1},
     ...                    baseline={"k1": "low"})
     >>> found.cells()[1]
-    Cell(labels=('bm25', 'high'), seed=None, overrides=('system.k1=1.8', 'system=bm25'))
+    Cell(labels=('bm25', 'high'), seed=None, overrides=('system.k1=1.8', 'system=bm25'), point='')
     >>> found.baseline_of(("bm25", "high")), found.tests
     (('bm25', 'low'), 2)
     """
@@ -138,6 +192,12 @@ class Experiment:
     family: Annotated[int, partial(whole, low=1)] | None = None
     breakdown: tuple[Words, ...] = ()
     sections: tuple[Words, ...] = ()
+    numeric: tuple[Words, ...] = ()
+    costs: tuple[Cost, ...] = ()
+    scale: Mapping[str, Scale] = field(default_factory=dict)
+    curves: bool = False
+    pages: tuple[Words, ...] = ()
+    tune_on: Literal["sets", "halves"] = "sets"
 
     def __post_init__(self) -> None:
         faults: list[str] = []
@@ -157,7 +217,9 @@ class Experiment:
                     _override("seeds", f"{self.seeds.key}={value}")
             if not self.seeds.values or len(set(self.seeds.values)) < len(self.seeds.values):
                 faults.append("key 'seeds': 'values' is empty or has a value twice")
-        faults += self._twice()
+            if self.seeds.best == "others" and self.pool is None:
+                faults.append("key 'seeds': best: others: there is no 'pool', which has the other sets of topics")
+        faults += [*self._twice(), *self._unscaled(), *self._untuned(), *self._unnumbered()]
         for measure in self.tested or ():
             if measure not in self.measures:
                 faults.append(f"key 'tested': {measure!r} is not measured; {suggestion(measure, self.measures)}")
@@ -180,7 +242,8 @@ class Experiment:
     def _twice(self) -> list[str]:
         """Faults of keys that two parts of one cell set, so that one of them would have no say."""
         lists: dict[str, dict[str, Overrides]] = {f"axis {axis!r}": dict(of) for axis, of in self.axes.items()}
-        lists["a condition"] = {name: condition.overrides for name, condition in self.conditions.items()}
+        tuned = {name: tuple(f"{key}=" for key in each.tune or ()) for name, each in self.conditions.items()}
+        lists["a condition"] = {name: (*each.overrides, *tuned[name]) for name, each in self.conditions.items()}
         faults, sets = [], {}
         for part, of in {**lists, "the shared overrides": {"": self.shared}}.items():
             sets[part] = {key_of(override) for overrides in of.values() for override in overrides}
@@ -190,6 +253,10 @@ class Experiment:
                 faults += [f"key {key!r} is set twice by {which}" for key in dict.fromkeys(keys) if keys.count(key) > 1]
         for one, two in combinations(lists, 2):
             faults += [f"key {key!r} is set by {one} and by {two}" for key in sorted(sets[one] & sets[two])]
+        for name, scale in self.scale.items():
+            changed = [key_of(word) for word in scale.changes]
+            faults += [f"key {key!r} is set by scale {name!r} and by {part}" for part in lists for key in changed
+                       if key in sets[part]]  # fmt: skip
         if self.seeds is not None:
             faults += [
                 f"key {self.seeds.key!r} is set by the seeds and by {part}"
@@ -197,6 +264,53 @@ class Experiment:
                 if self.seeds.key in sets[part]
             ]
         return faults
+
+    def _unscaled(self) -> list[str]:
+        """Faults of scales."""
+        faults = []
+        for name, scale in self.scale.items():
+            where = f"key 'scale': {name}"
+            if not SCALE.fullmatch(name):
+                faults.append(f"{where}: expected a name of small letters, digits and '-', such as here")
+            if name == FULL and (scale.changes or scale.seeds):
+                faults.append(f"{where} is the experiment as it stands, and cannot change it")
+            if name != FULL and not (scale.says and (scale.changes or scale.seeds)):
+                faults.append(f"{where}: 'says' in words what 'changes' or 'seeds' change; give both")
+            if scale.seeds and (self.seeds is None or len(set(scale.seeds)) < len(scale.seeds)):
+                faults.append(f"{where}: 'seeds' has a value twice, or the experiment has no seeds")
+        return faults
+
+    def _untuned(self) -> list[str]:
+        """Faults of conditions that are tuned."""
+        faults = []
+        for name, condition in self.conditions.items():
+            if condition.tune is None:
+                continue
+            where = f"key 'conditions': {name}: tune"
+            sets = (
+                () if self.pool is None else (condition.only or {}).get(self.pool, tuple(self.axes.get(self.pool, ())))
+            )
+            if len(sets) < 2 and self.tune_on == "sets":
+                said = "name an axis of several in 'pool', or say 'tune_on: halves'"
+                faults.append(f"{where} chooses on the other sets of topics; {said}")
+            with gather(faults):
+                for word in (word for point in condition.points() for word in point or ()):
+                    _override("conditions", word)
+            if not all(values and len(set(values)) == len(values) for values in condition.tune.values()):
+                faults.append(f"{where}: a key has no value, or one twice")
+            if self.seeds is not None and name in (self.seeds.only or {}).get(CONDITION, self.conditions):
+                faults.append(f"{where}: a condition that is tuned has no seeds; name the others in 'only' of 'seeds'")
+        return faults
+
+    def _unnumbered(self) -> list[str]:
+        """Faults of axes of numbers."""
+        found = [axis for axis in self.numeric if axis not in self.axes or axis == self.pool]
+        faults = [f"key 'numeric': {axis!r} is no axis, or that of the sets of topics" for axis in found]
+        labels = [
+            (axis, label) for axis in self.numeric for label in self.axes.get(axis, {}) if not _NUMBER.match(label)
+        ]
+        said = "is no number; take out 'numeric'"
+        return faults + [f"key 'axes': {axis}: the label {label!r} {said}" for axis, label in labels]
 
     def _untestable(self) -> list[str]:
         """Faults of the baseline and the family."""
@@ -218,8 +332,8 @@ class Experiment:
                 faults.append(f"key 'baseline': {said_of(labels)} would be tested against {said_of(wanted)}, {said}")
         if not faults and not self.tests:
             faults.append("key 'baseline': there is nothing to test against it")
-        if not faults and self.family is not None and self.family < self.tests:
-            faults.append(f"key 'family' is {self.family}, less than the {self.tests} tests that are made")
+        if not faults and self.family is not None and self.family != self.tests:
+            faults.append(f"key 'family' is {self.family}, and the experiment makes {self.tests} tests")
         return faults
 
     @property
@@ -236,25 +350,49 @@ class Experiment:
         """The measures that are tested."""
         return tuple(self.tested or without_diagnostics(self.measures)) if self.baseline else ()
 
-    def cells(self, extra: Sequence[str] = ()) -> tuple[Cell, ...]:
-        """All cells, in the order of the file; `extra` are overrides of all of them that win over shared ones."""
-        found = []
+    def cells(self, extra: Sequence[str] = (), scale: str = FULL) -> tuple[Cell, ...]:
+        """All cells, in the order of the file.
+
+        Parameters
+        ----------
+        extra : overrides of all of them that win over shared ones.
+        scale : whose changes win over all others.
+
+        Raises
+        ------
+        HarnessError
+            There is no such scale, or no cell has the key that it changes.
+        """
+        changes = self.scale_of(scale).changes
+        found, made = [], set()
         for name, condition in self.conditions.items():
             only = condition.only or {}
             chosen = [[label for label in self.axes[axis] if label in only.get(axis, (label,))] for axis in self.axes]
             for labels in product([name], *chosen):
                 parts = [self.axes[axis][label] for axis, label in zip(self.axes, labels[1:], strict=True)]
                 given = [*self.shared, *extra, *(o for part in parts for o in part), *condition.overrides]
-                for seed in self._seeds(labels):
+                for seed, point in product(self._seeds(labels, scale), condition.points()):
                     words = [*given, f"{self.seeds.key}={seed}"] if self.seeds is not None and seed else given
-                    last = {key_of(word): word for word in words}  # in the place of the first of its key
-                    found.append(Cell(labels, seed, tuple(last.values())))
+                    last = {key_of(word): word for word in (*words, *(point or ()))}  # in the place of the first
+                    changed = [word for word in changes if _has(last, word)]
+                    made |= {*changed}
+                    last |= {key_of(word): word for word in changed}
+                    said = ", ".join(word.removeprefix("system.") for word in point or ())
+                    found.append(Cell(labels, seed, tuple(last.values()), said))
+        refuse([f"key 'scale': {scale}: {word}: no system has this key" for word in changes if word not in made])
         return tuple(found)
 
-    def _seeds(self, labels: Labels) -> tuple[str | None, ...]:
+    def scale_of(self, name: str) -> Scale:
+        """A scale by its name; HarnessError if there is none."""
+        known = (FULL, *(scale for scale in self.scale if scale != FULL))
+        if name not in known:
+            raise HarnessError(f"run: key 'scale': the experiment has no scale {name!r}; {suggestion(name, known)}")
+        return self.scale.get(name, Scale())
+
+    def _seeds(self, labels: Labels, scale: str) -> tuple[str | None, ...]:
         if self.seeds is None or not self._within(labels, self.seeds.only or {}):
             return (None,)
-        return self.seeds.values
+        return self.scale_of(scale).seeds or self.seeds.values
 
     def _within(self, labels: Labels, only: Only) -> bool:
         at = dict(zip(self.coordinates, labels, strict=True))
@@ -303,6 +441,31 @@ class Experiment:
         return len(self.of_tests) * sum(n + (n == whole_ > 1) for n in sets.values())
 
 
+def _has(words: Mapping[str, str], change: str) -> bool:
+    """Whether a change is one of a cell: of a system, if it has the key, or with `+` that which holds it."""
+    group, *rest = key_of(change).split(".")
+    if group != "system" or not rest:
+        return True
+    for end in range(len(rest), 0, -1):  # the cell's own words before the file
+        if (word := words.get(".".join((group, *rest[:end])))) is not None:
+            return end == len(rest) or word.partition("=")[2] != "null"  # what is left out has no keys
+    found: object = _keys(words.get(group, "").partition("=")[2])
+    for name in rest[:-1] if change.startswith("+") else rest:
+        if not isinstance(found, Mapping) or name not in found:
+            return False
+        found = found[name]
+    return found is not None or not change.startswith("+")
+
+
+def _keys(system: str) -> dict[str, Any]:
+    """The configuration of a system, with those that its file begins with; empty if there is none."""
+    mapping = config.load("system", system)[0] if system in config.names("system") else {}
+    base: dict[str, Any] = {}
+    for name in mapping.get("defaults", ()):
+        base |= _keys(name) if isinstance(name, str) and name != system else {}
+    return base | mapping
+
+
 def said_of(labels: Iterable[str]) -> str:
     """Labels in one line."""
     return ", ".join(labels)
@@ -317,4 +480,20 @@ def load_experiment(name: str) -> Experiment:
         There is no such file, or it has faults: all of them, a line each.
     """
     mapping, where = config.load("experiment", name)
-    return typed(Experiment, mapping, where)
+    return typed(Experiment, _lifted(mapping), where)
+
+
+def _lifted(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keys of a file with `numeric: true` of axes as a key of its own."""
+    axes = mapping.get("axes")
+    marked = [
+        axis for axis, of in (axes if isinstance(axes, Mapping) else {}).items()
+        if isinstance(of, Mapping) and of.get(NUMERIC) is True
+    ]  # fmt: skip
+    if not marked or not isinstance(axes, Mapping):
+        return mapping
+    plain = {
+        axis: {label: words for label, words in of.items() if label != NUMERIC} if axis in marked else of
+        for axis, of in axes.items()
+    }
+    return {**mapping, "axes": plain, "numeric": marked}

@@ -15,8 +15,9 @@ from harness.data.written import run_text
 from harness.errors import HarnessError, several
 from harness.experiments.task import Task, judged_pool, present, training_judgments
 from harness.io.files import sha256, sha256_file, write_all
+from harness.scoring.exclusions import Exclusions
 from harness.store import artefacts, code, provenance, sidecar
-from harness.store.cost import measuring
+from harness.store.cost import Meter, measuring
 from harness.systems import states
 from harness.systems.base import MARK, Pool, Request, System
 from harness.systems.build import Built, guarded, load_system
@@ -120,32 +121,21 @@ def make(
     (PosixPath('made/mini-task1/bm25-k1.run'), 42, True)
     """
     runs = Path(runs)
-    built = load_system(system) if isinstance(system, str) else system
-    built = built if isinstance(built, Built) else Built(built)
-    collection = task.collection.name
-    check_untrained(built, collection)
-    judgments = _judgments(training, task)
-    pool = judged_pool(task.scorer.qrels, task.keys) if rerank else None
-    shared = _shared(task.topics, judgments, allow_test_judgments)
-    spec = _spec(built, task, judgments, pool, suffix)
-    check_untrained(built, collection)  # again, as models that had to be fetched for it are known only now
-    key = artefacts.key(spec)
-    # Points of a sweep over several of our systems are compared, so that all of our code counts as one.
-    same = {"code": code.ours()} if _ours(built) else {}
-    basis = artefacts.key(
-        {name: part for name, part in spec.items() if name not in ("system", "reads", "suffix")} | same
-    )
-    named = str((built.configuration or {}).get("name") or "")
-    for mark in ("", MARK) if named and reuse else ():
-        path = runs / collection / f"{named}{suffix}{mark}.run"
-        if (run_before := _made_before(path, key, say)) is not None:
-            say(f"{path}: made before by the same configuration")
-            return Produced(run_before, path, key, reused=True, basis=basis)
+    work = _work(system, task, training, rerank, allow_test_judgments, suffix)
+    built, task, collection = work.built, work.task, task.collection.name
+    if reuse and (before := _before(work, runs, say)) is not None:
+        path, run_before = before
+        say(f"{path}: made before by the same configuration")
+        return Produced(run_before, path, work.key, reused=True, basis=work.basis)
     say(f"running {built.name} on {collection}")
+    excluded = task.scorer.exclusions
     with measuring() as meter:
-        run = built(Request(task.topics, task.corpus, runs / "workspace" / built.name, judgments, pool))
+        folder = runs / "workspace" / built.name
+        run = built(Request(task.topics, task.corpus, folder, work.judgments, work.pool, excluded))
+    if excluded is not None:
+        run = _without(run, excluded, meter, say)
     marked = run.name.endswith(MARK)
-    name = f"{run.name.removesuffix(MARK)}{suffix}{MARK if shared or marked else ''}"
+    name = f"{run.name.removesuffix(MARK)}{suffix}{MARK if work.shared or marked else ''}"
     layout = "trec" if run.context is None else "arqmath-task2"
     # As it is read back, before anything is written: what is no run must not take the place of one.
     path = runs / collection / f"{name}.run"
@@ -153,11 +143,103 @@ def make(
     read_back = parse_run(content.encode(), str(path), format=layout)
     if len(read_back) != len(run) or set(read_back.doc.tolist()) != set(run.doc.tolist()):
         raise HarnessError(f"system {built.name}: an id of its run is empty or holds blanks")
-    made = sidecar.Made(key, spec, meter, provenance.provenance({}))
+    made = sidecar.Made(work.key, work.spec, meter, provenance.provenance({}))
     side = sidecar.text(made, name=name, sha256=read_back.sha256, layout=layout, collection=collection)
     write_all({path: content, sidecar.beside(path): side})
     # Not read from the file: another process may have put a run of the same name there meanwhile.
-    return Produced(read_back, path, key, reused=False, basis=basis)
+    return Produced(read_back, path, work.key, reused=False, basis=work.basis)
+
+
+def made_before(
+    system: Built,
+    task: Task,
+    *,
+    runs: Path,
+    training: Sequence[str] = (),
+    rerank: bool = False,
+    allow_test_judgments: bool = False,
+    suffix: str = "",
+) -> Path | None:
+    """The run that `make` would take instead of making one, with the same arguments; None if it would make it.
+
+    Raises
+    ------
+    HarnessError
+        What `make` raises before it lets the system run.
+    """
+    before = _before(_work(system, task, training, rerank, allow_test_judgments, suffix), runs, quiet)
+    return None if before is None else before[0]
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a system is given, and what decides its run.
+
+    Attributes
+    ----------
+    shared : topics that the training judgments hold and that are ranked.
+    """
+
+    built: Built
+    task: Task
+    judgments: Qrels | None
+    pool: Pool | None
+    shared: frozenset[str]
+    suffix: str
+    spec: dict[str, Any]
+    key: str
+    basis: str
+
+
+def _work(
+    system: System | str,
+    task: Task,
+    training: Sequence[str] | Qrels | None,
+    rerank: bool,
+    allow_test_judgments: bool,
+    suffix: str,
+) -> _Work:
+    built = load_system(system) if isinstance(system, str) else system
+    built = built if isinstance(built, Built) else Built(built)
+    collection, edition = task.collection.name, task.scorer.qrels.edition
+    check_untrained(built, collection, edition)
+    task = _untrained(built, task)
+    judgments = _judgments(training, task)
+    pool = judged_pool(task.scorer.qrels, task.keys) if rerank else None
+    shared = _shared(task.topics, judgments, allow_test_judgments)
+    spec = _spec(built, task, judgments, pool, suffix)
+    check_untrained(built, collection, edition)  # again, as models that had to be fetched are known only now
+    # Points of a sweep over several of our systems are compared, so that all of our code counts as one.
+    same = {"code": code.ours()} if _ours(built) else {}
+    rest = {name: part for name, part in spec.items() if name not in ("system", "reads", "suffix")} | same
+    return _Work(built, task, judgments, pool, shared, suffix, spec, artefacts.key(spec), artefacts.key(rest))
+
+
+def _before(work: _Work, runs: Path, say: Say) -> tuple[Path, Run] | None:
+    """The run that was made from the same things, and its file."""
+    named = str((work.built.configuration or {}).get("name") or "")
+    for mark in ("", MARK) if named else ():
+        path = runs / work.task.collection.name / f"{named}{work.suffix}{mark}.run"
+        if (run := _run_at(path, work.key, say)) is not None:
+            return path, run
+    return None
+
+
+def _without(run: Run, excluded: Exclusions, meter: Meter, say: Say) -> Run:
+    """The run without what is excluded and a system has left in; the side file says how much that is."""
+    kept = replace(excluded.kept(run), sha256="")
+    left = len(run) - len(kept)
+    meter.notes["excluded"] = {
+        "rules": list(excluded.rules),
+        "results left out after the depth cut": left,
+        "checksum": excluded.sha256,
+    }
+    if left:
+        said = f"{left:,} of {len(run):,} results are excluded and taken out; the system itself does not leave them out"
+        say(f"{run.name}: {said}")
+    if not len(kept):
+        raise HarnessError(f"system {run.name}: all of its results are excluded ({', '.join(excluded.rules)})")
+    return kept
 
 
 def _judgments(training: Sequence[str] | Qrels | None, task: Task) -> Qrels | None:
@@ -170,10 +252,22 @@ def _judgments(training: Sequence[str] | Qrels | None, task: Task) -> Qrels | No
     return cut
 
 
-def check_untrained(system: Built, collection: str) -> None:
-    """Raise HarnessError if a system trains on posts, and does not leave out those that the collection judges."""
+def _untrained(system: Built, task: Task) -> Task:
+    """The task with the topics that a system may rank: all, or those of the edition that it alone leaves out."""
     left_out = system.trains_without()
-    if left_out is not None and collection not in left_out:
+    if left_out is None or task.collection.name in left_out:
+        return task
+    of_edition = frozenset(task.scorer.qrels.topics)
+    return replace(task, topics=Topics(tuple(topic for topic in task.topics if topic.id in of_edition)))
+
+
+def check_untrained(system: Built, collection: str, edition: str = "") -> None:
+    """Raise HarnessError if a system trains on posts, and does not leave out those that the collection judges.
+
+    It may leave out an edition alone, `COLLECTION/EDITION`, if that is the one which is run.
+    """
+    left_out = system.trains_without()
+    if left_out is not None and left_out.isdisjoint((collection, f"{collection}/{edition}")):
         wanted = ",".join([*sorted(left_out), collection])
         key = ".".join(("system", *_path(system.configuration, "leave_out")))
         raise HarnessError(
@@ -211,6 +305,7 @@ def _ours(system: Built) -> bool:
 def _spec(system: Built, task: Task, training: Qrels | None, pool: Pool | None, suffix: str) -> dict[str, Any]:
     """All that decides a run's content."""
     configuration, corpus, read = system.configuration, task.corpus, system.reads()
+    excluded = task.scorer.exclusions
     if not _ours(system):  # ours say in `reads` what they read
         read |= _named_files(configuration)
     return {
@@ -223,10 +318,11 @@ def _spec(system: Built, task: Task, training: Qrels | None, pool: Pool | None, 
         "training": None if training is None else training.sha256,
         "pool": None if pool is None else sha256(repr(sorted((t, sorted(d)) for t, d in pool.items())).encode()),
         "suffix": suffix,
+        **({} if excluded is None else {"excluded": [excluded.sha256, code.of(Exclusions.__module__)]}),
     }
 
 
-def _made_before(path: Path, key: str, say: Say) -> Run | None:
+def _run_at(path: Path, key: str, say: Say) -> Run | None:
     """The run that lies there whole and was made from the same things; None if none does. Says what is damaged."""
     side = sidecar.beside(path)
     claimed, checksum, layout = sidecar.claimed(side)

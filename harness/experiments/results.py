@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.errors import HarnessError
-from harness.experiments.experiment import Cell, Experiment, Labels, said_of
+from harness.experiments.experiment import FULL, Cell, Experiment, Labels, said_of
 from harness.experiments.task import Task
 from harness.scoring.compare import Comparison, Row, compare, joined
 from harness.scoring.scores import Scores, pooled
@@ -30,6 +33,7 @@ class Outcome:
     reason : why there is no run, in one line; empty if there is one. `lacking`: something is not here, no fault.
     run, sha256 : the run's file and its checksum; `task` is what it was scored by.
     notes : what a reader of its numbers must know, a sentence each; `cautions` are warnings.
+    costs : what its side file says of the work; see `harness.experiments.costs`.
     """
 
     cell: Cell
@@ -42,6 +46,27 @@ class Outcome:
     scores: Scores | None = None
     notes: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
+    costs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A seed, or the settings of a condition that is tuned, that is best of several.
+
+    Attributes
+    ----------
+    name : the seed, or the settings in words.
+    scores : on the set of topics that is reported.
+    value : the mean of the first measure by which it was chosen, over the topics of `on`.
+    tried : of how many.
+    on : the other sets of topics, which chose it; empty if the reported topics themselves did.
+    """
+
+    name: str
+    scores: Scores
+    value: float
+    tried: int
+    on: Labels
 
 
 @dataclass(frozen=True)
@@ -62,6 +87,7 @@ class Results:
     ----------
     outcomes : of the cells that were to be run, in the order of the file.
     only, extra : the labels and overrides by which this was less, or other, than the whole experiment.
+    scale : its name; what it changes says the experiment.
 
     A row is a condition with a label of each axis but the pooled one; a part is a label of that axis, or `POOLED`.
     """
@@ -73,6 +99,7 @@ class Results:
     extra: tuple[str, ...] = ()
     alpha: float = 0.05
     seed: int = 0
+    scale: str = FULL
 
     @cached_property
     def rows(self) -> tuple[Labels, ...]:
@@ -95,7 +122,8 @@ class Results:
     def unpooled(self) -> str:
         """Why the sets of topics cannot be pooled; empty if they can."""
         for row in self.rows if len(self.sets) > 1 else ():
-            there = [seeds[0] for seeds in (self.seeds(row, name) for name in self.sets) if seeds]
+            firsts = [next((o.scores for o in self.of(row, name) if o.scores is not None), None) for name in self.sets]
+            there = [replace(scores, run=said_of(row)) for scores in firsts if scores is not None]
             try:
                 _ = there and pooled(there)
             except HarnessError as error:
@@ -115,6 +143,86 @@ class Results:
         parts = self.sets if part == POOLED else (part,)
         return tuple(outcome for name in parts for outcome in self._outcomes.get((row, name), ()))
 
+    def is_tuned(self, row: Labels) -> bool:
+        """Whether its settings are chosen among several."""
+        return any(outcome.cell.point for outcome in self.of(row, POOLED))
+
+    def setting(self, row: Labels, part: str) -> Chosen | None:
+        """The settings of a tuned row, chosen on other topics, and its scores; None if a run that chooses is lost."""
+        if self.experiment.tune_on == "halves":
+            return self._of_halves(row, part)
+        return self._best(row, part, [name for name in self._all_sets(row) if name != part])
+
+    def best_seed(self, row: Labels, part: str) -> Chosen | None:
+        """The best of several seeds, by the topics that the experiment says; None for a single one."""
+        plan = self.experiment.seeds
+        if plan is None or len(self.seeds(row, part)) < 2 or self.is_tuned(row):
+            return None
+        if plan.best == "evaluation":
+            return self._best(row, part, [])
+        return None if part == POOLED else self._best(row, part, [name for name in self._all_sets(row) if name != part])
+
+    def _of_halves(self, row: Labels, part: str) -> Chosen | None:
+        """Each half of a set of topics with the settings that are best on the other half; the first of equals."""
+        measure = self.experiment.measures[0]
+        runs = {_name(outcome): outcome.scores for outcome in self.of(row, part)}
+        first = next(iter(runs.values()), None)
+        if first is None or None in runs.values():
+            return None
+        odd = odd_topics(first.topics)
+        values, names = np.array(first.values), []
+        for half, other in ((odd, ~odd), (~odd, odd)):
+            means = {name: _mean(scores.column(measure)[other]) for name, scores in runs.items() if scores is not None}
+            best = max(means, key=lambda name: means[name])
+            chosen = runs[best]
+            if chosen is None or math.isnan(means[best]):
+                return None
+            values[half] = chosen.values[half]
+            names.append(best)
+        name = names[0] if names[0] == names[1] else f"{names[0]} (odd topics); {names[1]} (even)"
+        made = replace(first, run=said_of(row), values=values, run_sha256="", counts={})
+        return Chosen(name, made, math.nan, len(runs), ("the other half of the topics",))
+
+    def _all_sets(self, row: Labels) -> Labels:
+        """The sets of topics that a row has in the whole experiment."""
+        return tuple(self._whole.get(row, {}))
+
+    @cached_property
+    def _whole(self) -> dict[Labels, dict[str, None]]:
+        found: dict[Labels, dict[str, None]] = {}
+        for cell in self.experiment.cells():
+            found.setdefault(self.experiment.row(cell.labels), {})[self.experiment.part(cell.labels)] = None
+        return found
+
+    def _best(self, row: Labels, part: str, on: Sequence[str]) -> Chosen | None:
+        """The seed or settings with the best mean on some sets of topics, or on the reported ones; the first of equals.
+
+        None if a run by which it is chosen, or that of the chosen one, is missing.
+        """
+        measure = self.experiment.measures[0]
+        names = list(dict.fromkeys(_name(outcome) for outcome in self.of(row, POOLED)))
+        values = {}
+        for name in names:
+            scores = self._of_name(row, on or [part], name)
+            if scores is None or math.isnan(scores.mean(measure)):
+                return None
+            values[name] = scores.mean(measure)
+        best = max(values, key=lambda name: values[name], default="")
+        scores = self._of_name(row, [part], best) if values else None
+        return None if scores is None else Chosen(best, scores, values[best], len(names), tuple(on))
+
+    def _of_name(self, row: Labels, parts: Sequence[str], name: str) -> Scores | None:
+        """The scores of one seed or setting on some sets of topics together; None if one is missing, or cannot be."""
+        found = []
+        for part in self.sets if POOLED in parts else parts:
+            at = [outcome for outcome in self.of(row, part) if _name(outcome) == name]
+            if len(at) != 1 or at[0].scores is None:
+                return None
+            found.append(replace(at[0].scores, run=said_of(row)))
+        if len(found) > 1 and self.unpooled:
+            return None
+        return pooled(found) if len(found) > 1 else found[0] if found else None
+
     def seeds(self, row: Labels, part: str, *, independent: bool = False) -> tuple[Scores, ...]:
         """The scores of each seed, under the row's name; none unless all seeds of all its sets have been run.
 
@@ -128,7 +236,11 @@ class Results:
                 return ()
             return tuple(pooled(seed) for seed in zip(*sets, strict=True))
         found = []
-        for outcome in self.of(row, part):
+        outcomes = self.of(row, part)
+        if self.is_tuned(row):
+            chosen = self.setting(row, part)
+            outcomes = () if chosen is None else (replace(outcomes[0], scores=chosen.scores),)
+        for outcome in outcomes:
             if outcome.scores is None or outcome.task is None:
                 return ()
             clusters = outcome.task.collection.clusters() if independent else None
@@ -186,7 +298,7 @@ class Results:
             pairs=[(pair[0].run, pair[1].run)],
             measures=self.experiment.of_tests,
             alpha=self.alpha,
-            family=self.experiment.family or self.experiment.tests,
+            family=self.experiment.tests,
             seed=self.seed,
         )
 
@@ -204,3 +316,29 @@ class Results:
     def refused(self) -> tuple[str, ...]:
         """Why topics were not pooled, or tests not made although both runs are there, a line each."""
         return (*((self.unpooled,) if self.unpooled else ()), *self._tested[2])
+
+
+def odd_topics(topics: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Which topics have odd numbers at the end of their ids; every other one if some have none.
+
+    Examples
+    --------
+    >>> odd_topics(["B.1", "B.4", "B.5"]).tolist()
+    [True, False, True]
+    """
+    found = [re.search(r"\d+$", topic) for topic in topics]
+    numbers = [int(match[0]) for match in found if match is not None]
+    if len(numbers) < len(topics):
+        numbers = list(range(len(topics)))
+    return np.array([number % 2 == 1 for number in numbers], dtype=bool)
+
+
+def _mean(values: npt.NDArray[np.float64]) -> float:
+    """The mean of those that count; NaN without any."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else math.nan
+
+
+def _name(outcome: Outcome) -> str:
+    """What distinguishes a run from the others of its row and set of topics."""
+    return outcome.cell.point or outcome.cell.seed or ""

@@ -14,7 +14,7 @@ from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Topics
 from harness.data.trec import Qrels
-from harness.errors import HarnessError, several
+from harness.errors import HarnessError, gather, several
 from harness.io.files import sha256
 from harness.scoring.coverage import Coverage, restrict
 from harness.scoring.protocol import Protocol, load_protocol
@@ -92,7 +92,15 @@ def task(
     if deduplicate and keys is None and not ids_are_keys:
         keys = collection.keys() if own is None else own
     wanted = several(measures) or None
-    scorer = collection.scorer(edition, chosen, measures=wanted, keys=keys, ids_are_keys=ids_are_keys)
+    try:
+        scorer = collection.scorer(edition, chosen, measures=wanted, keys=keys, ids_are_keys=ids_are_keys)
+    except HarnessError as error:  # together with the faults of the topics
+        faults: list[str] = []
+        with gather(faults):
+            collection.topics()
+        if set(faults) <= set(error.lines):
+            raise
+        raise HarnessError(*error.lines, *faults) from None
     topics = collection.topics()
     if strange := set(scorer.qrels.topics) - topics.ids():
         raise HarnessError(

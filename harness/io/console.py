@@ -71,10 +71,11 @@ class Progress:
     ----------
     done : how much there is of the work; total : how much there will be, None if nobody knows.
     unit : what it is counted in, as ` MB`; empty for items.
+    detail : stands behind it in lines on the way.
     """
 
     def __init__(self, what: str, total: float | None = None, unit: str = "") -> None:
-        self.what, self.total, self.unit, self.done = what, total, unit, 0.0
+        self.what, self.total, self.unit, self.done, self.detail = what, total, unit, 0.0, ""
         self._terminal = sys.stderr.isatty()
         self._begin, self._shown = clock(), False
         self._next = self._begin + QUIET
@@ -98,16 +99,16 @@ class Progress:
         """The last line, if there was one before."""
         if self._shown:
             seconds = clock() - self._begin
-            self._write(f"{self._count()} in {_time(seconds)}{self._rate(seconds)}")
+            self._write(f"{self._count()} in {in_time(seconds)}{self._rate(seconds)}")
             if self._terminal:
                 sys.stderr.write("\n")
                 _LIVE.clear()
 
     def _line(self, seconds: float) -> str:
         if not self.done:
-            return f"{self._count()}, {_time(seconds)} so far"
-        left = "" if self.total is None else f", {_time(seconds / self.done * max(self.total - self.done, 0))} left"
-        return f"{self._count()}{self._rate(seconds)}{left}"
+            return f"{self._count()}, {in_time(seconds)} so far"
+        left = "" if self.total is None else f", {in_time(seconds / self.done * max(self.total - self.done, 0))} left"
+        return f"{self._count()}{self._rate(seconds)}{left}{self.detail}"
 
     def _count(self) -> str:
         done = f"{self.done:,.{1 if self.unit else 0}f}"
@@ -134,7 +135,12 @@ _LOCK = RLock()  # of both, and of the lines
 _HIDDEN: list[bool] = []  # not empty: no progress is shown
 
 
-def _time(seconds: float) -> str:
+def in_time(seconds: float) -> str:
+    """A duration in words.
+
+    >>> in_time(80), in_time(150), in_time(9000)
+    ('80 s', '2 min', '2.5 h')
+    """
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -34,11 +34,18 @@ class ArchivedRun:
 
 @dataclass(frozen=True)
 class Judged:
-    """The collection and edition of ours that a paper's collection is; `suffix` is part of its files' names."""
+    """The collection and edition of ours that a paper's collection is.
+
+    Attributes
+    ----------
+    suffix : a part of the names of its files in the archive.
+    protocol : instead of the paper's.
+    """
 
     collection: Words
     edition: Words
     suffix: Words = ""
+    protocol: Words = ""
 
 
 @dataclass(frozen=True)
@@ -69,14 +76,47 @@ class Identified:
     cause: Words
 
 
-@dataclass(frozen=True)
-class Archive:
-    """What the authors published; `measures` are ours by the paper's metrics, `collections` by the paper's names."""
+def _slices(key: str, value: object) -> dict[str, dict[str, str]]:
+    if not isinstance(value, Mapping):
+        raise HarnessError(f"{key}: expected keys and values, found {value!r}")
+    for name, wanted in value.items():
+        if not isinstance(wanted, Mapping):
+            raise HarnessError(f"{key}: {name}: expected attributes of topics and their values, found {wanted!r}")
+    return {str(name): {str(a): str(v) for a, v in wanted.items()} for name, wanted in value.items()}
 
-    source: Words
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """How runs of a paper's rows are scored.
+
+    Attributes
+    ----------
+    measures : ours, by the paper's metrics.
+    collections : by the paper's names; with `/TASK` at the end where the paper has several tasks on one collection.
+    slices : the paper's name of a set of topics -> their attributes; none for all of them.
+    corpus : the one of ours that a run must have searched, if a side file says which one it did; empty for any.
+    rerank : whether the paper's runs rank the judged documents alone.
+    """
+
     protocol: Words
     measures: Mapping[str, str]
     collections: Mapping[str, Judged]
+    slices: Annotated[Mapping[str, Mapping[str, str]], _slices] = field(default_factory=dict)
+    corpus: Words = ""
+    rerank: bool = False
+
+    def place(self, cell: Cell) -> str:
+        """The key in `collections` of what a cell was measured on; empty if it is not there, or not such a measure."""
+        of_task = f"{cell.collection}/{cell.task}"
+        key = of_task if of_task in self.collections else cell.collection
+        return key if key in self.collections and cell.metric in self.measures else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive(Scored):
+    """What the authors published."""
+
+    source: Words
     runs: tuple[File, ...]
     identified: tuple[Identified, ...] = ()
 
@@ -190,12 +230,14 @@ class Config:
     also : further protocols that the runs are scored by.
     baselines : the end of a run's name -> the run that it is tested against.
     available : see `rows.parse`.
+    scored : of a paper without an archive: how runs that are brought for its rows are scored.
     rerun : what makes runs of the archive again, from the English topics of `translations`.
     """
 
     key: Words
     title: Words
     archive: Archive | None = None
+    scored: Scored | None = None
     state: Any = None
     states: Mapping[object, Any] = field(default_factory=dict)
     metric_notes: Mapping[str, str] = field(default_factory=dict)
@@ -232,8 +274,20 @@ class Paper:
     available: Available | None = None
     twice: tuple[tuple[Cell, Cell], ...] = ()
 
+    @property
+    def scored(self) -> Scored | None:
+        """How runs of its rows are scored; None if nothing says so."""
+        return self.config.archive or self.config.scored
+
+    @property
+    def corpus(self) -> str:
+        """The corpus of ours that is the paper's; empty if nothing says which one."""
+        if self.available is not None:
+            return self.available.corpus
+        return "" if self.scored is None else self.scored.corpus
+
     def files(self) -> list[Resource]:
-        """Every fetched file that recomputing needs."""
+        """Every fetched file that recomputing from its archive needs."""
         out = [run.file for run in self.runs]
         if self.config.archive is not None:
             for entry in self.config.archive.collections.values():
@@ -271,6 +325,8 @@ def load_paper(key: str) -> Paper:
     runs = () if found.archive is None else tuple(_archived_runs(found.archive, where))
     _check_states(found, {cell.table for cell in cells}, where)
     _check_runs(found, {run.name for run in runs}, where)
+    if found.archive is not None and found.scored is not None:
+        raise HarnessError(f"{where}: key 'scored' has no use beside 'archive', which says how runs are scored")
     available = None if found.available is None else rows.parse(found.available, cells, f"{where}: available")
     twice = tuple(pair for entry in found.printed_twice for pair in _twice(entry, cells, where))
     return Paper(key, found.title, cells, runs, found, where, available, twice)

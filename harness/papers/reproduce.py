@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from harness.collections.collection import Collection
 from harness.collections.files import local
 from harness.collections.load import load_collection
 from harness.data.topic_files import READERS
@@ -14,9 +16,11 @@ from harness.data.trec import Run, read_run
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
 from harness.io.files import read_bytes
+from harness.papers.brought import Brought, BroughtRun
 from harness.papers.cells import KINDS, Cell, Judgement, Verdict, judge
-from harness.papers.paper import Archive, ArchivedRun, Paper, Translations
+from harness.papers.paper import Archive, ArchivedRun, Judged, Paper, Scored, Translations
 from harness.papers.translations import Translation, check_translation
+from harness.scoring.protocol import load_protocol
 from harness.scoring.scorer import Ranking, Scorer
 from harness.scoring.scores import Scores
 from harness.sources.fetch import fetch
@@ -26,7 +30,8 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 Spans = Mapping[str, tuple[float, float]]
-Track = Callable[[Sequence["ArchivedRun"], str], Iterable["ArchivedRun"]]
+Source = ArchivedRun | BroughtRun
+Track = Callable[[Sequence[Source], str], Iterable[Source]]
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class Reproduction:
     translations : language -> what a check of its translated topics found.
     warnings : what readers of the run files reported.
     again : archived runs beside those made here; empty unless that was asked for.
+    brought : runs in place of archived ones, or for rows that have none.
+    files : name -> SHA-256 of every file that was read.
     """
 
     paper: Paper
@@ -55,6 +62,8 @@ class Reproduction:
     scorers: Mapping[str, Scorer] = field(default_factory=dict)
     rankings: Mapping[tuple[str, str], Mapping[str, Ranking]] = field(default_factory=dict)
     again: tuple[Agreement, ...] = ()
+    brought: Brought = field(default_factory=Brought)
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def count(self, verdict: Judgement) -> int:
         """How many cells got a verdict."""
@@ -74,13 +83,18 @@ class Reproduction:
         return f"{self.paper.key}: {', '.join(parts)}"
 
 
-def in_silence(runs: Sequence[ArchivedRun], _: str) -> Iterable[ArchivedRun]:
+def in_silence(runs: Sequence[Source], _: str) -> Iterable[Source]:
     """Show no progress."""
     return runs
 
 
 def reproduce(
-    paper: Paper, say: Say = lambda _: None, track: Track = in_silence, *, rerun: bool = False
+    paper: Paper,
+    say: Say = lambda _: None,
+    track: Track = in_silence,
+    *,
+    rerun: bool = False,
+    brought: Brought | None = None,
 ) -> Reproduction:
     """Recompute every cell that can be recomputed.
 
@@ -89,6 +103,7 @@ def reproduce(
     say : gets what is being done, a line at a time.
     track : goes through the runs and shows how far it is, as `console.track`.
     rerun : make archived runs again as well, if the paper's configuration says how.
+    brought : see `harness.papers.brought.bring`; such a run takes the place of the archived one of its row.
 
     Raises
     ------
@@ -96,21 +111,27 @@ def reproduce(
         A file cannot be had or is not what its checksum says. Missing runs of papers without an archive are
         verdicts (`config.state`), not errors.
     """
-    archive = paper.config.archive
-    if archive is None or not paper.runs:
+    brought = brought or Brought()
+    scored = paper.scored
+    if scored is None or not (paper.runs or brought.runs):
         return Reproduction(paper, tuple(_not_recomputed(paper, cell) for cell in paper.cells), {}, {}, {}, {}, (), ())
     settings = paper.config.rerun if rerun else None
     if settings is not None:
         from harness.papers.rerun import check, made_again
 
         check(settings)
-    fetch(paper.files(), progress=say)
-    collections = {key: load_collection(entry.collection) for key, entry in archive.collections.items()}
-    editions = {key: entry.edition for key, entry in archive.collections.items()}
+    sources = _sources(paper, brought)
+    used = {source.collection for source in sources}
+    entries = {key: entry for key, entry in scored.collections.items() if key in used}
+    collections = {key: load_collection(entry.collection) for key, entry in entries.items()}
+    replaced = {run.file for run in paper.runs} - {run.file for run in sources if isinstance(run, ArchivedRun)}
+    files = [file for file in paper.files() if file not in replaced]
+    files += [file for collection in collections.values() for file in collection.files()] if not paper.runs else []
+    fetch(files, progress=say)
     topics = {key: collection.topics() for key, collection in collections.items()}
-    scorers = {key: collection.scorer(editions[key], archive.protocol) for key, collection in collections.items()}
+    scorers = {key: _scorer(collections[key], entry, scored.protocol, brought) for key, entry in entries.items()}
     others = {
-        name: {key: collection.scorer(editions[key], name) for key, collection in collections.items()}
+        name: {key: _scorer(collections[key], entry, name, brought) for key, entry in entries.items()}
         for name in paper.config.also
     }
     scores: dict[tuple[str, str], Scores] = {}
@@ -119,28 +140,47 @@ def reproduce(
     rankings: dict[tuple[str, str], dict[str, Ranking]] = {}
     warnings: list[str] = []
     remade: dict[tuple[str, str], Run] = {}
-    for archived in track(paper.runs, f"{paper.key}: scoring runs"):
-        key = (archived.collection, archived.name)
-        path = local(archived.file)
-        run = read_run(path, name=archived.name, known_topics=topics[archived.collection].ids())
+    for source in track(sources, f"{paper.key}: scoring runs"):
+        key = (source.collection, source.name)
+        if isinstance(source, BroughtRun):
+            run = source.run
+        else:
+            run = read_run(local(source.file), name=source.name, known_topics=topics[source.collection].ids())
+            if settings is not None and source.name in settings.runs:
+                remade[key] = run
         warnings += [str(warning) for warning in run.warnings]
-        if settings is not None and archived.name in settings.runs:
-            remade[key] = run
-        scores[key] = scorers[archived.collection](run)
-        rankings[key] = scorers[archived.collection].rankings(run)
-        spans = scorers[archived.collection].tie_spans(run, scores[key])
+        scores[key] = scorers[source.collection](run)
+        rankings[key] = scorers[source.collection].rankings(run)
+        spans = scorers[source.collection].tie_spans(run, scores[key])
         bounds |= {key: spans} if spans else {}
         for name, by_collection in others.items():
-            also[name][key] = by_collection[archived.collection](run)
-    verdicts = tuple(_verdict(paper, archive, cell, scores) for cell in paper.cells)
+            also[name][key] = by_collection[source.collection](run)
+    verdicts = tuple(_verdict(paper, scored, cell, scores, brought, topics) for cell in paper.cells)
     checks = _check_translations(paper, scorers)
     again: tuple[Agreement, ...] = ()
     if settings is not None and paper.config.translations is not None:
         english = _topics(paper, paper.config.translations, paper.config.translations.english, "eng")
         again = made_again(settings, english, remade, scorers)
-    return Reproduction(
-        paper, verdicts, scores, also, bounds, topics, checks, tuple(warnings), scorers, rankings, again
-    )
+    read = {file.name: file.sha256 for file in files}
+    read |= {run.source: run.run.sha256 for run in brought.runs if run.origin != "fused"}
+    found = (scores, also, bounds, topics, checks, tuple(warnings), scorers, rankings, again)
+    return Reproduction(paper, verdicts, *found, brought, read)
+
+
+def _sources(paper: Paper, brought: Brought) -> list[Source]:
+    """The runs to score: those of the archive, in the order of its configuration, and others behind them."""
+    given = {(run.collection, run.name): run for run in brought.runs}
+    archived = {(run.collection, run.name): run for run in paper.runs}
+    return [
+        *(given.get(at, run) for at, run in archived.items()),
+        *(r for at, r in given.items() if at not in archived),
+    ]
+
+
+def _scorer(collection: Collection, entry: Judged, protocol: str, brought: Brought) -> Scorer:
+    """The protocol of a paper's collection comes before that of the paper."""
+    how = load_protocol(entry.protocol or protocol)
+    return collection.scorer(entry.edition, how, keys=brought.keys if how.deduplicate else None)
 
 
 def _check_translations(paper: Paper, scorers: Mapping[str, Scorer]) -> tuple[Translation, ...]:
@@ -160,8 +200,15 @@ def _topics(paper: Paper, entry: Translations, path: str, language: str) -> Topi
     return READERS["crossmath-tsv"](read_bytes(file), str(file), language)
 
 
-def _not_recomputed(paper: Paper, cell: Cell) -> Verdict:
-    """Why a cell has no value: what its row lacks, if a command makes its run, else what the configuration says."""
+def _not_recomputed(paper: Paper, cell: Cell, needs: str = "") -> Verdict:
+    """Why a cell has no value: what its row lacks, if a command makes its run, else what the configuration says.
+
+    `needs` is what it lacks beside the runs that were brought.
+    """
+    if needs:
+        return Verdict(cell, "needs", cause=needs + _note(paper, cell))
+    if paper.available is not None and (lack := paper.available.lack(cell)):
+        return Verdict(cell, lack[0], cause=lack[1] + _note(paper, cell))
     if paper.available is not None and (lacking := paper.available.lacks(cell)):
         return Verdict(cell, "needs", cause=lacking + _note(paper, cell))
     text = paper.config.states.get(cell.table) or paper.config.state
@@ -177,22 +224,58 @@ def _note(paper: Paper, cell: Cell) -> str:
     return f"; {note}" if note else ""
 
 
-def _verdict(paper: Paper, archive: Archive, cell: Cell, scores: Mapping[tuple[str, str], Scores]) -> Verdict:
-    name, collection, topic, cause = "", cell.collection, "", ""
-    for entry in archive.identified:
+def _verdict(
+    paper: Paper,
+    scored: Scored,
+    cell: Cell,
+    scores: Mapping[tuple[str, str], Scores],
+    brought: Brought,
+    topics: Mapping[str, Topics],
+) -> Verdict:
+    names, collection, topic, cause = _runs_of(paper, cell, brought), scored.place(cell), "", ""
+    for entry in scored.identified if isinstance(scored, Archive) else ():
         if all(getattr(cell, key) == value for key, value in entry.cell.items()):
-            name, collection, topic, cause = entry.run, entry.collection, entry.topic, entry.cause
-    if not name:
-        name = next((r.name for r in paper.runs if (r.group, r.system) == (cell.group, cell.system)), "")
-    measure = archive.measures.get(cell.metric)
-    found = scores.get((collection, name))
-    if found is None or measure is None:
+            names, collection, topic, cause = (entry.run,), entry.collection, entry.topic, entry.cause
+    found = [scores[collection, name] for name in names if (collection, name) in scores]
+    measure = scored.measures.get(cell.metric)
+    if not found or measure is None:
+        return _not_recomputed(paper, cell, brought.lacking.get((collection, "".join(names[:1])), ""))
+    if len(found) < len(names):
+        return _not_recomputed(paper, cell, f"{len(names)} runs, one a seed, of which {len(found)} are here")
+    if (wanted := scored.slices.get(cell.slice)) is not None:
+        part = {t.id for t in topics[collection] if wanted.items() <= t.attributes.items()}
+        found = [one.select(part) for one in found]
+        if not found[0].topics:
+            return _not_recomputed(paper, cell)
+    first = found[0]
+    if not topic and cell.slice in first.topics:
+        topic = cell.slice
+    if topic and topic not in first.topics:
+        raise HarnessError(f"{paper.where}: topic {topic!r} is not judged; {suggestion(topic, first.topics)}")
+    if cell.slice and not topic and wanted is None:
         return _not_recomputed(paper, cell)
     if topic:
-        if topic not in found.topics:
-            raise HarnessError(f"{paper.where}: topic {topic!r} is not judged; {suggestion(topic, found.topics)}")
-        value, n = float(found.column(measure)[found.topics.index(topic)]), 1
+        values, n = [float(one.column(measure)[one.topics.index(topic)]) for one in found], 1
     else:
-        value, n = found.mean(measure), found.n(measure)
-    made = (name, found.collection, found.edition, found.protocol.name, measure, n, cause)
+        values, n = [one.mean(measure) for one in found], first.n(measure)
+    value = math.fsum(values) / len(values)
+    cause = cause or _fused_from(brought, collection, names)
+    made = (", ".join(names), first.collection, first.edition, first.protocol.name, measure, n, cause)
     return Verdict(cell, judge(cell.value, value), value, *made)
+
+
+def _runs_of(paper: Paper, cell: Cell, brought: Brought) -> tuple[str, ...]:
+    """The names of the runs that a cell is of, scored or not: mostly one, or one a seed."""
+    for run in paper.runs:
+        if (run.group, run.system) == (cell.group, cell.system):
+            return (run.name,)
+    row = brought.rows.get((cell.table, cell.group, cell.system))
+    return () if row is None else row.runs()
+
+
+def _fused_from(brought: Brought, collection: str, names: Sequence[str]) -> str:
+    """How the value of a fusion was found; empty for other runs."""
+    found = (
+        run for run in brought.runs if run.origin == "fused" and (run.collection, run.name) == (collection, *names)
+    )
+    return next((f"fused here: {run.name} from {run.source}" for run in found), "")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from harness.collections.corpora import load_corpus
 from harness.errors import HarnessError, suggestion
 from harness.io import checks, config
 from harness.io.checks import Words
+from harness.systems import states
 from harness.systems.states import command, missing_models, missing_modules, parts, registered, resources
 
 State = Literal["runs", "in part", "needs", "not implemented", "blocked"]
@@ -40,9 +42,9 @@ class Listed:
     """The key `available` of a paper's configuration; see `parse`."""
 
     corpus: str
-    instead: str
     collections: Mapping[str, Words]
     tables: Mapping[str, Mapping[str, Entry]]
+    instead: str = ""
     without_numbers: tuple[Words, ...] = ()
     instead_training: Mapping[str, Any] = field(default_factory=dict)
 
@@ -73,6 +75,7 @@ class Row:
     inputs : the rows whose runs it fuses.
     trained : whether it learns from the judgments of another collection.
     lack : (state, why) of a row without a system, as `config.state` gives them.
+    run : the table and label of the row whose run it is: its own, or those of the row that it is the same as.
     """
 
     table: str
@@ -84,6 +87,7 @@ class Row:
     trained: bool = False
     lack: tuple[checks.Lack, str] | None = None
     note: str = ""
+    run: tuple[str, str] = ("", "")
 
     @property
     def short(self) -> str:
@@ -122,6 +126,8 @@ class Row:
         lacking = (
             missing_modules(made),
             resources(missing_models(made), corpus),
+            "; ".join(states.missing_answers(made)),
+            "; ".join(filter(None, map(states.missing_collection, self.collections))),
             f"the runs of {runs}" if runs else "",
         )
         return "; ".join(part for part in lacking if part)
@@ -141,6 +147,11 @@ class Row:
         return isinstance(self.configuration.get("training"), Mapping)
 
     @property
+    def run_name(self) -> str:
+        """What its run is called by the system that makes it."""
+        return str(dict(self.settings).get("name") or self.configuration.get("name", self.system))
+
+    @property
     def configuration(self) -> Mapping[str, Any]:
         """That of its system."""
         return self._parts[0]
@@ -148,12 +159,12 @@ class Row:
     @cached_property
     def _parts(self) -> Sequence[Mapping[str, Any]]:
         """The configuration of its system, and those of the systems that this is made from."""
-        return tuple(parts(config.load("system", self.system)[0]))
+        return tuple(parts({**config.load("system", self.system)[0], **dict(self.settings)}))
 
 
 @dataclass(frozen=True)
 class Available:
-    """The rows of a paper's tables; `corpus` is the one the paper used, `instead` a small one that is here.
+    """The rows of a paper's tables; `corpus` is the one the paper used, `instead` a small one that is here, if any.
 
     `instead_training` are settings of a system's fine-tuning that the small corpus asks for.
     """
@@ -167,6 +178,11 @@ class Available:
         """What a printed number lacks here, if a command of ours makes the run of its row; else empty."""
         labels = (cell.system, f"{cell.group} / {cell.system}")
         return next((self._lacking[cell.table, label] for label in labels if (cell.table, label) in self._lacking), "")
+
+    def lack(self, cell: Printed) -> tuple[checks.Lack, str] | None:
+        """Why no code makes the run of a printed number, if its own row says so."""
+        labels = (cell.system, f"{cell.group} / {cell.system}")
+        return next((row.lack for row in self.rows if row.table == cell.table and row.label in labels), None)
 
     @cached_property
     def _lacking(self) -> Mapping[tuple[str, str], str]:
@@ -187,7 +203,7 @@ class Available:
     def small(self, row: Row) -> str:
         """The same on the small corpus, with the inputs that code of ours makes; empty if these are too few."""
         inputs = tuple(item for item in row.inputs if item not in row.elsewhere())
-        if row.registered() or (row.inputs and len(inputs) < _LEAST):
+        if not self.instead or row.registered() or (row.inputs and len(inputs) < _LEAST):
             return ""
         return _command(row, self.instead, inputs, self.instead_training)
 
@@ -196,7 +212,8 @@ def _command(row: Row, corpus: str, inputs: Sequence[Row], training: Mapping[str
     """A fusion takes the names of systems, and files where a run is from elsewhere or of other settings."""
     collection = row.collections[-1]
     words = [f"collection={collection}", f"corpus={corpus}", f"system={row.system}"]
-    words += [f"system.{key}={value}" for key, value in row.settings]
+    for key, value in row.settings:
+        words.append(f"system.{key}={str(value).lower() if isinstance(value, bool) else value}")
     if row.tuned():
         words += [f"system.training.{key}={value}" for key, value in training.items()]
     if inputs:
@@ -214,22 +231,21 @@ def _file(row: Row, collection: str) -> str:
     """Where the run of a row is if its own command made it; in capitals if it has to come from elsewhere."""
     if row.registered():
         return f"{collection}/{row.short.replace(' ', '-').upper()}.run"
-    name = dict(row.settings).get("name") or row.configuration.get("name", row.system)
-    return f"runs/{collection}/{name}.run"
+    return f"runs/{collection}/{row.run_name}.run"
 
 
 def parse(listed: Listed, cells: Sequence[Printed], where: str) -> Available:
     """The value of a paper's key `available`; `cells` are the paper's.
 
     Every row of a listed table has an entry: `system` (with `set`, `inputs`, `trained`), or `state`, or `same_as`
-    another row. Tables that print no numbers are named in `without_numbers`.
+    another row (`TABLE: ROW` where several tables have it). Tables without numbers are named in `without_numbers`.
 
     Raises
     ------
     HarnessError
         A row has no entry, an entry has no row, a key is unknown, or what it names does not exist.
     """
-    for corpus in (listed.corpus, listed.instead):
+    for corpus in filter(None, (listed.corpus, listed.instead)):
         _known(corpus, config.names("corpus"), "corpus", where)
     for collection in listed.collections.values():
         _known(collection, config.names("collection"), "collection", where)
@@ -268,11 +284,20 @@ def _printed(
         if cell.table == table:
             _known(cell.collection, collections, "collection", where)
             on.setdefault((cell.group, cell.system), {})[collections[cell.collection]] = None
-    systems = [system for _, system in on]
-    return {
-        system if systems.count(system) == 1 else f"{group} / {system}": tuple(found)
-        for (group, system), found in on.items()
-    }
+    named = labels(on)
+    return {named[row]: tuple(found) for row, found in on.items()}
+
+
+def labels(rows: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """(group, system) of each row of one table -> its label: the system, with the group where that is of several rows.
+
+    Examples
+    --------
+    >>> labels([("eng", "BM25"), ("spa", "BM25"), ("spa", "E5")])
+    {('eng', 'BM25'): 'eng / BM25', ('spa', 'BM25'): 'spa / BM25', ('spa', 'E5'): 'E5'}
+    """
+    times = Counter(system for _, system in rows)
+    return {(group, system): system if times[system] == 1 else f"{group} / {system}" for group, system in rows}
 
 
 def _check_row(entry: Entry, where: str) -> None:
@@ -306,8 +331,10 @@ def _row(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], Row
 
 def _made(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], Row]) -> Row:
     entry, collections, where = entries[key]
+    run = key
     if entry.same_as:
-        other = entries[_find(entry.same_as, entries, where)][0]
+        run = _find(entry.same_as, entries, where)
+        other = entries[run][0]
         if other.same_as:
             raise HarnessError(f"{where}: same_as: {entry.same_as!r} is itself the same as another row")
         entry = replace(other, note=entry.note or other.note)
@@ -328,12 +355,13 @@ def _made(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], Ro
         trained=entry.trained,
         lack=checks.state(entry.state, where) if entry.state else None,
         note=entry.note,
+        run=run,
     )
 
 
 def _find(label: str, entries: Mapping[tuple[str, str], object], where: str) -> tuple[str, str]:
     """The row of a label, in whichever table it is."""
-    found = [key for key in entries if key[1] == label]
+    found = [key for key in entries if label in (key[1], f"{key[0]}: {key[1]}")]
     if len(found) != 1:
         known = suggestion(label, {key[1] for key in entries}) if not found else "it is in several tables"
         raise HarnessError(f"{where}: there is no one row {label!r}; {known}")

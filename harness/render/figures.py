@@ -281,12 +281,7 @@ def curves(
     xs = [x for _, points in drawn for x, _ in points]
     whole = bool(xs) and all(float(x).is_integer() for x in xs)
     left, right = _left_of_axis([y for _, points in drawn for _, y in points]), _right_of_axis(xs, whole)
-    legend, top, at = "", 14.0, (left, 8.0)
-    for index, (name, _) in enumerate(drawn if len(drawn) > 1 else ()):
-        shown = clip(name, 260)
-        at = (left, at[1] + 22) if at[0] > left and at[0] + 22 + text_width(shown) > right else at
-        legend += _marker(index, at[0] + 8, at[1] + 6.5) + text(at[0] + 22, at[1] + 11, shown)
-        at, top = (at[0] + 42 + text_width(shown), at[1]), at[1] + 36
+    legend, top = _markers([name for name, _ in drawn] if len(drawn) > 1 else (), left, right)
     bottom = top + 350
     y_scale, body = _y_axis([y for _, points in drawn for _, y in points], ylabel, (left, right, top, bottom))
     x_scale, axis = _x_axis(xs, xlabel, (left, right, top, bottom), whole)
@@ -302,6 +297,57 @@ def curves(
     )
     body += text(right, bottom + 37, f"n/a: {missing}", "end", "soft") if missing else ""
     return document(bottom + 46, title or f"{ylabel} against {xlabel}", description, body)
+
+
+def stars(points: Sequence[tuple[str, str, str, float, float]], title: str) -> str:
+    """Points (label, group, kind, x, y) on a plane whose axes mean nothing, each joined to the middle of its group.
+
+    Kinds differ in marker; the name of a group stands in its middle.
+
+    Raises
+    ------
+    HarnessError
+        More than six kinds (markers could not be distinguished).
+    """
+    kinds = list(dict.fromkeys(kind for _, _, kind, *_ in points))
+    if len(kinds) > SERIES:
+        raise HarnessError(f"figure {title!r}: {len(kinds)} kinds, at most {SERIES} can be distinguished")
+    drawn = [point for point in points if drawable(point[3]) and drawable(point[4])]
+    legend, top = _markers(kinds, 14.0, WIDTH - 14)
+    bottom = top + 470
+    xs, ys = ([float(point[at]) for point in drawn] or [0.0] for at in (3, 4))
+    x_scale, y_scale = (
+        _linear(min(of), max(of) if max(of) > min(of) else min(of) + max(1.0, abs(min(of))), *area)
+        for of, area in ((xs, (26, WIDTH - 26)), (ys, (bottom - 16, top + 16)))
+    )
+    places: dict[str, list[tuple[float, float]]] = {}
+    for _, group, _, x, y in drawn:
+        places.setdefault(group, []).append((x_scale(x), y_scale(y)))
+    middle = {
+        name: (math.fsum(x for x, _ in at) / len(at), math.fsum(y for _, y in at) / len(at))
+        for name, at in places.items()
+    }
+    lines = marks = ""
+    for label, group, kind, x_value, y_value in drawn:
+        x, y = x_scale(x_value), y_scale(y_value)
+        lines += line(x, y, *middle[group], "axis")
+        marks += _marker(kinds.index(kind), x, y, tip(f"{label}: {kind}, group {group}"))
+    names = "".join(text(x, y + 4.5, clip(name, 90), "middle", "big halo") for name, (x, y) in middle.items())
+    spoken = [f"{name}: {len(at)} points" for name, at in places.items()]
+    missing = f"n/a: {len(points) - len(drawn)}" if len(drawn) < len(points) else ""
+    names += text(WIDTH - 14, bottom + 4, missing, "end", "soft") if missing else ""
+    return document(bottom + 10, title, _first(spoken, 40), legend + lines + marks + names)
+
+
+def _markers(names: Sequence[str], left: float, right: float) -> tuple[str, float]:
+    """The names of series beside their markers, in lines, and where the drawing may begin below them."""
+    legend, top, at = "", 14.0, (left, 8.0)
+    for index, name in enumerate(names):
+        shown = clip(name, 260)
+        at = (left, at[1] + 22) if at[0] > left and at[0] + 22 + text_width(shown) > right else at
+        legend += _marker(index, at[0] + 8, at[1] + 6.5) + text(at[0] + 22, at[1] + 11, shown)
+        at, top = (at[0] + 42 + text_width(shown), at[1]), at[1] + 36
+    return legend, top
 
 
 def _marker(series: int, x: float, y: float, hint: str = "") -> str:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 from harness.experiments.evaluate import Evaluation, compare, independent, inputs
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell, slug
+from harness.render.svg import SERIES
 from harness.render.write import Report
 from harness.reports.parts import per_topic_table, protocol_text, provenance_section, shown_drawn_p, shown_p
 from harness.reports.records import comparison_records, score_records
+from harness.reports.saber import ATTRIBUTE as DOMAIN
+from harness.reports.saber import domain_section
 from harness.reports.topics import explorer, own_corpus, topic_pages
 from harness.scoring.compare import Comparison, Row, groups_not_different, to_json
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance
 
 MOST_IN_MATRIX = 24  # runs of which every pair is drawn
+MOST_GROUPS = 40  # of topics, which are drawn side by side
 _OF_TESTS = (
     Column("run"),
     Column("against"),
@@ -68,6 +73,7 @@ def report(
         _what(evaluation, remarks),
         _groups(evaluation, comparison),
         _where(evaluation),
+        domain_section(evaluation),
         _topics(evaluation, comparison),
         _cost(evaluation),
         _trust(evaluation),
@@ -275,24 +281,58 @@ def _where(evaluation: Evaluation) -> Section | None:
     measure = first.measures[0]
     known = evaluation.task.topics.by_id()
     judged = [known[topic] for topic in first.topics if topic in known]
-    names = sorted({name for topic in judged for name in topic.attributes})
+    clusters = evaluation.task.collection.clusters()
+    names = sorted(
+        {name for topic in judged for name in topic.attributes} - {evaluation.task.collection.cluster, DOMAIN}
+    )
     blocks: list[Block] = []
     for name in names:
-        values = sorted({topic.attributes[name] for topic in judged if name in topic.attributes})
+        values = sorted({value for topic in judged for value in topic.values(name)})
         if not 2 <= len(values) <= 12:
             continue
         rows = []
         for scores in _ranked(evaluation):
             cells = [Cell(scores.run)]
             for value in values:
-                part = scores.select(t.id for t in judged if t.attributes.get(name) == value)
+                part = scores.select(t.id for t in judged if value in t.values(name))
                 cells.append(number_cell(part.mean(measure), 3))
             rows.append(tuple(cells))
-        counted = {value: sum(t.attributes.get(name) == value for t in judged) for value in values}
+        counted = {value: sum(value in t.values(name) for t in judged) for value in values}
         columns = (Column("run"), *(Column(f"{v} (n = {counted[v]})", name, "number") for v in values))
         caption = f"{first.protocol.label(measure)} by {name}"
         blocks.append(Table(f"slice-{slug(name)}", caption, columns, tuple(rows), ("Not tested.",)))
+    if clusters is not None and 2 <= len(set(clusters.values())) <= MOST_GROUPS:
+        ranked = [scores.by_cluster(clusters) for scores in _ranked(evaluation)]
+        n = Counter(clusters[topic] for topic in first.topics)
+        blocks.append(by_group(ranked, n, measure, first.protocol.label(measure), evaluation.task.collection.cluster))
     return Section("Where", tuple(blocks)) if blocks else None
+
+
+def by_group(runs: Sequence[Scores], n: Mapping[str, int], measure: str, label: str, name: str) -> Figure:
+    """Means of each group of topics, of which tests are, for every run; drawn for as many runs as can be told apart.
+
+    Parameters
+    ----------
+    runs : whose topics are the groups: see `Scores.by_cluster`.
+    n : group -> its topics.
+    name : what groups are called.
+    """
+    groups = runs[0].topics
+    values = [scores.column(measure).tolist() for scores in runs]
+    columns = (Column(name), Column("topics", kind="number"), *(Column(scores.run, kind="number") for scores in runs))
+    rows = tuple(
+        (Cell(group), Cell(str(n[group]), n[group]), *(number_cell(of[at], 3) for of in values))
+        for at, group in enumerate(groups)
+    )
+    shown = runs[:SERIES]
+    svg = figures.grouped_bars(
+        groups, [scores.run for scores in shown], list(zip(*values[: len(shown)], strict=True)), label
+    )
+    drawn = "" if len(shown) == len(runs) else f", the first {len(shown)} runs"
+    caption = f"{label} by {name}: means of the topics that are one sample{drawn}"
+    return Figure(
+        f"group-{slug(name)}", caption, svg, Table(f"by-{slug(name)}", caption, columns, rows, ("Not tested.",))
+    )
 
 
 def _topics(evaluation: Evaluation, comparison: Comparison | None) -> Section:

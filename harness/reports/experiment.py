@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import astuple, fields
+from dataclasses import astuple, fields, replace
 
-from harness.experiments.experiment import Labels, said_of
-from harness.experiments.results import Outcome, Results, Tested
-from harness.render.model import Block, Cell, Column, Records, Section, Table, Text, number_cell, slug
+from harness.experiments.experiment import FULL, Labels, said_of
+from harness.experiments.results import POOLED, Outcome, Results, Tested
+from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell, slug
 from harness.render.write import Report
 from harness.reports.comparison import marks_of
+from harness.reports.experiment_pages import pages
+from harness.reports.experiment_parts import (
+    best_seeds,
+    cost_records,
+    costs,
+    curves,
+    label_of,
+    row_cells,
+    row_columns,
+    settings,
+)
 from harness.reports.parts import protocol_text, provenance_section, shown_p
 from harness.scoring.compare import Row, to_json
 from harness.scoring.measures import distributions
@@ -30,19 +41,52 @@ def experiment_report(results: Results, more: Iterable[More] = ()) -> Report:
     """
     sections = [
         _table(results),
+        best_seeds(results),
+        settings(results),
         _tests(results),
         _not_run(results),
+        costs(results),
+        curves(results),
         *_breakdown(results),
         *(section for of in more for section in of(results)),
+        pages(results),
         _said(results),
         _commands(results),
         provenance_section(_inputs(results)),
     ]
     data: dict[str, object] = {} if results.comparison is None else {"comparison": to_json(results.comparison)}
     records = {"means": _mean_records(results), "tests": _test_records(results)}
-    given = _restriction(results)
+    if results.experiment.costs:
+        records["costs"] = cost_records(results)
+    given = "; ".join(filter(None, (_scaled(results), _restriction(results))))
     title = results.experiment.title + (f" ({given})" if given else "")
-    return Report(title, _headline(results), tuple(s for s in sections if s is not None), data=data, records=records)
+    scaled = [_with_scale(section, _scaled(results)) for section in sections if section is not None]
+    return Report(title, _headline(results), tuple(scaled), data=data, records=records)
+
+
+def _scaled(results: Results) -> str:
+    """The scale in words, with what it changes; empty where nothing is changed."""
+    if results.scale == FULL:
+        return ""
+    scale = results.experiment.scale_of(results.scale)
+    changes = [*scale.changes, *([f"seeds {', '.join(scale.seeds)}"] if scale.seeds else [])]
+    return f"scale {results.scale}: {scale.says} ({'; '.join(changes)})"
+
+
+def _with_scale(section: Section, said: str) -> Section:
+    """The section with the scale below each of its tables."""
+    if not said:
+        return section
+    line = f"{said[0].upper()}{said[1:]}."
+
+    def noted(block: Block) -> Block:
+        if isinstance(block, Table):
+            return replace(block, notes=(*block.notes, line))
+        if isinstance(block, Figure) and block.table is not None:
+            return replace(block, table=replace(block.table, notes=(*block.table.notes, line)))
+        return block
+
+    return replace(section, blocks=tuple(map(noted, section.blocks)))
 
 
 def _restriction(results: Results) -> str:
@@ -58,29 +102,19 @@ def _headline(results: Results) -> str:
     there = [found for found in there if not math.isnan(found[0])]
     made = sum(outcome.scores is not None for outcome in results.outcomes)
     runs = f"{made} of {len(results.outcomes)} runs" if made < len(results.outcomes) else f"{made} runs"
+    scale = "" if results.scale == FULL else f" at scale {results.scale}"
     if not there:
-        return f"{runs} of experiment {results.name}"
+        return f"{runs} of experiment {results.name}{scale}"
     best, row, scores = max(there, key=lambda found: found[0])
     where = f"{part or scores.collection}, n = {scores.n(measure)}"
     label = scores.protocol.label(measure)
-    return f"{runs} of experiment {results.name}: best {label} {best:.3f} by {said_of(row)} ({where})"
+    return f"{runs} of experiment {results.name}{scale}: best {label} {best:.3f} by {said_of(row)} ({where})"
 
 
 def _of_part(results: Results, part: str) -> list[tuple[Labels, Scores]]:
     """The rows that have scores on a set of topics."""
     found = ((row, results.scores(row, part)) for row in results.rows)
     return [(row, scores) for row, scores in found if scores is not None]
-
-
-def row_columns(results: Results) -> tuple[Column, ...]:
-    """The columns that name a row: the condition and each axis but the pooled one."""
-    found = results.experiment
-    return tuple(Column(name) for name in found.coordinates if name != found.pool)
-
-
-def row_cells(row: Labels) -> tuple[Cell, ...]:
-    """The cells that name a row."""
-    return tuple(Cell(label) for label in row)
 
 
 def _table(results: Results) -> Section:
@@ -99,7 +133,7 @@ def _table(results: Results) -> Section:
         cells = [*row_cells(row)]
         cells[0] = Cell(row[0], marks=("baseline",) if row in baselines else ())
         if seeded:
-            seeds = len(results.of(row, results.sets[0])) or 1
+            seeds = len({outcome.cell.seed for outcome in results.of(row, POOLED)})
             cells.append(Cell(str(seeds), seeds))
         for part in results.parts:
             scores = results.scores(row, part)
@@ -118,11 +152,11 @@ def _table(results: Results) -> Section:
     for part in results.parts:
         columns.append(Column("n", part, "number"))
         for measure in measures:
-            label = _label(results, measure)
+            label = label_of(results, measure)
             columns.append(Column(label, part, "number", parts=(label, f"{label} sd") if seeded else ()))
     notes = ["n counts the topics behind the first measure."]
     if seeded:
-        notes.append("Of several seeds: the mean, ± the standard deviation of the seeds' means.")
+        notes.append("Of several seeds: the mean, ± the standard deviation of the seeds' means (n - 1).")
     if results.comparison is not None:
         notes.append(f"Tests: {results.comparison.correction}; marks after Bonferroni's.")
     table = Table("means", "Means over topics", tuple(columns), tuple(rows), tuple(notes), len(row_columns(results)))
@@ -137,12 +171,6 @@ def _mean_cell(mean: float, sd: float | None, marks: tuple[str, ...], seeded: bo
         return cell
     shown = cell.text if sd is None else f"{cell.text} ± {sd:.3f}"
     return Cell(shown, cell.value, marks, values=(mean, math.nan if sd is None else sd))
-
-
-def _label(results: Results, measure: str) -> str:
-    """A measure as the first run's protocol calls it."""
-    known = (outcome.scores.protocol for outcome in results.outcomes if outcome.scores is not None)
-    return next(known).label(measure)
 
 
 def _coverage(results: Results) -> tuple[str, ...]:
@@ -181,7 +209,7 @@ def _tests(results: Results) -> Section | None:
                 *row_cells(test.row),
                 Cell(said_of(test.against)),
                 *([Cell(test.part)] if results.experiment.pool else []),
-                Cell(_label(results, row.measure)),
+                Cell(label_of(results, row.measure)),
                 Cell(str(row.n), row.n),
                 number_cell(row.difference, 4, marks_of(row)),
                 Cell(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}", values=(row.ci_low, row.ci_high)),
@@ -206,12 +234,14 @@ def _tests(results: Results) -> Section | None:
 def _cell_columns(results: Results) -> tuple[Column, ...]:
     """The columns that name a cell."""
     seed = [Column("seed")] if results.experiment.seeds is not None else []
-    return (*(Column(name) for name in results.experiment.coordinates), *seed)
+    point = [Column("setting")] if any(outcome.cell.point for outcome in results.outcomes) else []
+    return (*(Column(name) for name in results.experiment.coordinates), *seed, *point)
 
 
 def _cell_cells(results: Results, outcome: Outcome) -> tuple[Cell, ...]:
     seed = [Cell(outcome.cell.seed or "")] if results.experiment.seeds is not None else []
-    return (*row_cells(outcome.cell.labels), *seed)
+    point = [Cell(outcome.cell.point)] if any(each.cell.point for each in results.outcomes) else []
+    return (*row_cells(outcome.cell.labels), *seed, *point)
 
 
 def _not_run(results: Results) -> Section | None:
@@ -281,7 +311,7 @@ def _by_attribute(results: Results, name: str, sets: Sequence[str], values: dict
             else:
                 cells += [Cell(str(len(found)), len(found)), number_cell(sum(found) / len(found), 3)]
         rows.append(tuple(cells))
-    label = _label(results, measure)
+    label = label_of(results, measure)
     columns = [*row_columns(results)]
     for kind in kinds:
         columns += [Column("n", kind, "number"), Column(label, kind, "number")]
@@ -310,8 +340,10 @@ def _said(results: Results) -> Section | None:
     plan += f"; whole, it makes {family} tests." if family else "."
     given = _restriction(results)
     part = (f"This is not the whole experiment: {given}.",) if given else ()
+    scaled = (f"All of this is of {_scaled(results)}.",) if _scaled(results) else ()
     texts = (
         *part,
+        *scaled,
         plan,
         *dict.fromkeys(shared),
         *lines,

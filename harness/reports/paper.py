@@ -13,6 +13,7 @@ from harness.papers.translations import Translation
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Facts, Figure, Records, Section, Table, Text, number_cell, slug
 from harness.render.write import Report
+from harness.reports.brought import brought_data, brought_section
 from harness.reports.claims import claims_section
 from harness.reports.parts import per_topic_table, protocol_text, provenance_section
 from harness.reports.records import claim_records, score_records
@@ -45,6 +46,7 @@ def paper_report(
     sections = [
         _outcome(reproduction),
         _tables(reproduction, alpha),
+        brought_section(reproduction.brought),
         _twice(reproduction),
         None if reproduction.paper.available is None else available_section(reproduction.paper.available),
         claims_section(claims, _run_notes(reproduction), labels),
@@ -63,6 +65,7 @@ def paper_report(
         data={
             "verdicts": [_verdict_data(verdict) for verdict in reproduction.verdicts],
             "scores": [scores_to_json(scores) for scores in reproduction.scores.values()],
+            **brought_data(reproduction.brought),
         },
         records=_records(reproduction, claims),
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from harness.experiments.experiment import FULL
 from harness.experiments.results import Outcome, Results
 from harness.papers.cells import Cell as Published
 from harness.papers.cells import judge
@@ -15,6 +16,9 @@ _METRICS = {"nDCG@10": "ndcg_prime@10", "P@10": "p10_prime"}
 _GROUPS = {"pes": "fas"}  # the paper calls Persian by the code of its macrolanguage
 
 
+Place = Callable[[Outcome, Scores, str], tuple[str, str, str, str]]
+
+
 def crossmath(results: Results) -> Sequence[Section]:
     """CrossMath's Tables 1 to 5 beside the rows that are called as theirs: a verdict where all judged answers are here.
 
@@ -22,16 +26,36 @@ def crossmath(results: Results) -> Sequence[Section]:
     rows of Table 1 are those whose topics went through NLLB.
     """
     printed = {(c.system, c.group, c.collection, c.metric): c for c in load_paper("crossmath").cells}
+    return _beside(results, printed, _place)
+
+
+def mirmu(results: Results) -> Sequence[Section]:
+    """Tables 2 and 3 of MIRMU and MSM beside the conditions that are called as their rows, as `crossmath`."""
+    tables = ("2", "3")
+    printed = {(c.system, "", c.collection, c.metric): c for c in load_paper("mirmu-msm").cells if c.table in tables}
+    names = {"nDCG": "ndcg_prime", "AP": "map_prime", "P@10": "p10_prime"}
+
+    def place(outcome: Outcome, scores: Scores, measure: str) -> tuple[str, str, str, str]:
+        return outcome.cell.labels[0], "", scores.collection.removesuffix("-task1"), names.get(measure, "")
+
+    return _beside(results, printed, place)
+
+
+def _beside(
+    results: Results, printed: Mapping[tuple[str, str, str, str], Published], place: Place
+) -> Sequence[Section]:
+    """The rows that the paper prints, at the places that it has them."""
     rows, whole = [], True
+    other = bool(results.extra) or results.scale != FULL
     for outcome in results.outcomes:
         scores, task = outcome.scores, outcome.task
         if scores is None or task is None:
             continue
         for measure in results.experiment.measures:
-            if (found := printed.get(_place(outcome, scores, measure))) is None:
+            if (found := printed.get(place(outcome, scores, measure))) is None:
                 continue
             complete = task.coverage is None or task.coverage.complete
-            lacking = "another setting" if results.extra else "" if complete else "partial"
+            lacking = "another setting" if other else "" if complete else "partial"
             whole &= not lacking
             rows.append(_row(scores, measure, found, lacking))
     if not rows:
@@ -46,6 +70,9 @@ def crossmath(results: Results) -> Sequence[Section]:
         ("exact: rounds to the printed digits; close: within two units of the last digit.",),
     )
     partial = "A partial re-run: the corpus does not hold all judged answers, so that no number can be the paper's."
+    if results.scale != FULL:
+        says = results.experiment.scale_of(results.scale).says
+        partial = f"Scaled down, not the paper's setting ({says}): no number can be the paper's."
     if results.extra:
         partial = f"Not the paper's setting, but one with {' '.join(results.extra)}: no number can be the paper's."
     return [Section("Beside the paper", (*(() if whole else (Text((partial,)),)), table))]

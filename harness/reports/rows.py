@@ -12,16 +12,18 @@ _TOO_FEW = "none: fewer than two of its runs can be made"
 
 def available_section(available: Available) -> Section:
     """A line for each row of the paper's tables, then the commands of those that can be run."""
-    full, small = load_corpus(available.corpus), load_corpus(available.instead)
+    full = load_corpus(available.corpus)
     states = [row.state() for row in available.rows]
     shown: tuple[State, ...] = ("runs", "in part", "needs", "not implemented", "blocked")
     counts = tuple(states.count(state) for state in shown)
-    text = (
+    text: tuple[str, ...] = (
         f"Of {len(states)} rows, {counts[0]} can be run here once their documents are here, {counts[1]} in part; "
         f"{counts[2]} need a resource, {counts[3]} are not implemented and {counts[4]} are blocked.",
         f"The full collection: {_corpus(full)}.",
-        f"Instead of it: {_corpus(small)}. It does not give the paper's numbers.",
     )
+    if available.instead:
+        small = load_corpus(available.instead)
+        text = (*text, f"Instead of it: {_corpus(small)}. It does not give the paper's numbers.")
     return Section("What runs here", (Text(text), _rows(available), _commands(available)))
 
 
@@ -53,12 +55,16 @@ def _rows(available: Available) -> Table:
 
 
 def _commands(available: Available) -> Table:
+    instead = [f"instead, on {available.instead}"] if available.instead else []
     rows = tuple(
-        (Cell(row.table), Cell(row.label), Cell(available.full(row)), Cell(available.small(row) or _TOO_FEW))
+        (
+            *(Cell(row.table), Cell(row.label), Cell(available.full(row))),
+            *(Cell(available.small(row) or _TOO_FEW) for _ in instead),
+        )
         for row in available.rows
         if available.full(row)
     )
-    columns = tuple(map(Column, ("table", "row", "on the full collection", f"instead, on {available.instead}")))
+    columns = tuple(map(Column, ("table", "row", "on the full collection", *instead)))
     notes = (
         "For the last collection that the paper has numbers on; for the others change collection= and the files. Files "
         "in capitals are runs that have to come from elsewhere.",

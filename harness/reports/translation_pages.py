@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from pathlib import Path
 
 from harness.data.topics import Topics
-from harness.data.trec import read_run
 from harness.experiments.experiment import Labels, said_of
 from harness.experiments.results import Results
-from harness.experiments.task import Task
 from harness.render.model import Section, Step, Text, TopicPages, Version, Wording
-from harness.reports.topics import explorer, readable, topic_pages, written
-from harness.scoring.scores import Scores
+from harness.reports.experiment_pages import made_of, pages_of
+from harness.reports.topics import explorer, readable, written
 from harness.systems.crosslingual.controls import Identity
 from harness.systems.crosslingual.scripts import name_of
 from harness.systems.crosslingual.system import CrossLingual
@@ -78,14 +75,14 @@ def topic_by_topic(results: Results, found: Sequence[Translation], topics: Topic
     topics : whose text a page begins with; default: those of the first run.
     """
     rows = _chosen(results, found)
-    pages = [page for part in results.sets if (page := _pages(results, part, rows, topics)) is not None]
+    pages = [page for part in results.sets if (page := pages_of(results, part, rows, topics)) is not None]
     if not pages:
         return None
     shown = {topic.id for page in pages for topic in page.topics}
     versions, unread = _versions([each for each in found if each.rows & set(rows)], shown)
     pages = [_with(page, versions) for page in pages]
     there = {run for page in pages for run in page.runs}
-    made = [row for row in results.rows if any(_made(results, row, part) for part in results.sets)]
+    made = [row for row in results.rows if any(made_of(results, row, part) for part in results.sets)]
     left = [said_of(row) for row in made if said_of(row) not in there]
     said = [f"Not shown here: {_few(left)}."] if left else []
     said += [f"Shown without the texts of topics, for want of room: {_few(unread)}."] if unread else []
@@ -112,39 +109,10 @@ def _chosen(results: Results, found: Sequence[Translation]) -> list[Labels]:
     groups: dict[object, list[Labels]] = {}
     for row in results.rows:
         used = tuple(index for index, each in enumerate(found) if row in each.rows)
-        if any(_made(results, row, part) for part in results.sets):
+        if any(made_of(results, row, part) for part in results.sets):
             groups.setdefault(used or row, []).append(row)
     order = [row for rank in zip_longest(*groups.values()) for row in rank if row is not None]
     return [row for row in results.rows if row in order[:MOST_RUNS]]
-
-
-def _made(results: Results, row: Labels, part: str) -> tuple[Task, Scores, Path] | None:
-    """What a row's run on a set of topics is and was scored by; of several seeds, the first."""
-    for outcome in results.of(row, part):
-        if outcome.task is not None and outcome.scores is not None and outcome.run is not None:
-            return outcome.task, outcome.scores, outcome.run
-    return None
-
-
-def _pages(results: Results, part: str, rows: Sequence[Labels], topics: Topics | None) -> TopicPages | None:
-    """The pages of one set of topics, of the rows that have been scored on the same ones."""
-    tasks, rankings = [], []
-    scores: list[Scores] = []
-    for row in rows:
-        if (made := _made(results, row, part)) is None:
-            continue
-        task, scored, path = made
-        if scores and scored.topics != scores[0].topics:
-            continue
-        tasks.append(task)
-        scores.append(replace(scored, run=said_of(row)))
-        rankings.append(task.scorer.rankings(read_run(path, known_topics=task.collection.known_topics())))
-    if not tasks:
-        return None
-    collection = tasks[0].collection
-    title = f"{results.experiment.title}, {part}" if part else results.experiment.title
-    texts, name = topics or tasks[0].topics, part or collection.name
-    return topic_pages(name, title, texts, tasks[0].scorer, scores, rankings, collection.link)
 
 
 def _versions(

@@ -400,14 +400,42 @@ def groups_not_different(comparison: Comparison, measure: str, correction: Corre
     order = sorted(means, key=lambda run: (-statistics.mean(means[run]), run))
     field = "significant" if correction == "none" else f"significant_{correction}"
     different = {frozenset((row.a, row.b)): getattr(row, field) for row in rows}
-    sets = {frozenset(order)}
-    for a, b in combinations(order, 2):
+    pairs = list(combinations(order, 2))
+    for a, b in pairs:
         if frozenset((a, b)) not in different:
             raise HarnessError(f"runs {a} and {b} were not compared for {measure}; letters need all pairs")
-        if different[frozenset((a, b))]:
-            split = {s - {run} for s in sets for run in ((a, b) if {a, b} <= s else (None,))}
-            sets = {s for s in split if not any(s < other for other in split)}
-    columns = sorted(sorted(order.index(run) for run in s) for s in sets)
+    return compact_letters(order, [(a, b) for a, b in pairs if different[frozenset((a, b))]])
+
+
+def compact_letters(order: Sequence[str], different: Pairs, most: float = math.inf) -> dict[str, str]:
+    """Run -> letters, by insertion and absorption (Piepho, 2004): runs share one unless they are a pair in `different`.
+
+    Parameters
+    ----------
+    order : of the runs; the first has the letter a.
+    most : how many letters there may be on the way, as pairs of near twins double them one after the other; where
+        there are more, nothing is returned but an empty mapping.
+
+    Examples
+    --------
+    >>> compact_letters(["x", "y", "z"], [("x", "z")])
+    {'x': 'a', 'y': 'ab', 'z': 'b'}
+    """
+    # A set of runs is a number with a bit for each of them.
+    bit = {run: 1 << at for at, run in enumerate(order)}
+    sets = {sum(bit.values())}
+    for a, b in different:
+        both = bit[a] | bit[b]
+        split = {s for s in sets if s & both == both}
+        if not split:
+            continue
+        kept = sets - split
+        made = {s & ~one for s in split for one in (bit[a], bit[b])}
+        # One that was kept lies in none that is made of a larger one which it did not lie in.
+        sets = kept | {s for s in made if not any(s & other == s != other for other in kept | made)}
+        if len(sets) > most:
+            return {}
+    columns = sorted([at for at in range(len(order)) if s >> at & 1] for s in sets)
     letters = dict.fromkeys(order, "")
     for i, column in enumerate(columns):
         for rank in column:

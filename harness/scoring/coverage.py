@@ -42,7 +42,7 @@ class Coverage:
 
     def with_gain(self, protocol: Protocol) -> int:
         """Topics with a document that has a gain, as nDCG needs it."""
-        gains = dict(protocol.gains)
+        gains = {} if protocol.gains == "exponential" else dict(protocol.gains)  # 2^grade - 1 is above 0 as grades are
         return sum(any(gains.get(grade, grade) > 0 for grade in grades) for grades in self.grades.values())
 
     def sentence(self, protocol: Protocol, notes: Iterable[str] = ()) -> str:

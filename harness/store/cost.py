@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from harness.io.console import progress, track
 
@@ -25,6 +25,26 @@ class _HasId(Protocol):
 
 
 Asked = TypeVar("Asked", bound=_HasId)
+
+# What side files call what work cost. Systems say these by `note`; the cost table of an experiment reads them. What a
+# training cost comes from its record, as the model may have been in the store when the run was made.
+PARAMETERS = "parameters"  # whole number: what the training can change
+PAIRS = "pairs trained on"  # whole number
+EPOCHS = "seconds of each epoch"  # list of numbers, without the untrained model's validation
+LOG = "training log"  # list of mappings, one an epoch: `epoch`, and numbers such as `training loss`
+STEPS = "losses of steps"  # list of [step, loss], as thin as one likes
+TRAINING_MEMORY = "peak memory of the training in bytes"
+TRAINING_GPU_MEMORY = "peak memory of the training on the GPU in bytes"
+VECTORS = "vectors"  # whole number: those that are searched
+INDEX = "bytes of the index"  # whole number; without it: all that the run used of the store
+TOGETHER = "topics searched at one time"  # whole number; each has an equal share of the time as its latency
+RATE = "queries a second"  # of a system that searches several topics at a time; without it: 1 / mean latency
+SIMILARITIES = "similarities of vectors"  # list of mappings: `topic`, `document`, `rows`, `columns`, `values`
+# These are measured here.
+LATENCY = "latency of each query in seconds"
+STORED = "bytes of indexes"
+MEMORY = "peak memory of the run in bytes"
+GPU_MEMORY = "peak memory of the run on the GPU in bytes"
 
 
 @dataclass
@@ -38,6 +58,10 @@ class Meter:
     artefacts : folder of the store -> bytes.
     notes : what the work says of itself, by name; values that YAML can hold.
     total : seconds from the first to the last line of the `with` block.
+    memory : the most that this process held in the block, or a process that it started and that ended in the block, in
+        bytes; None where the system cannot tell it from what was held before. The largest process started earlier
+        stands for one that was smaller.
+    gpu_memory : the most that torch held on one GPU; None without a GPU.
     """
 
     phases: dict[str, float] = field(default_factory=dict)
@@ -45,6 +69,8 @@ class Meter:
     artefacts: dict[str, int] = field(default_factory=dict)
     notes: dict[str, object] = field(default_factory=dict)
     total: float = 0.0
+    memory: int | None = None
+    gpu_memory: int | None = None
 
 
 _METER: ContextVar[Meter | None] = ContextVar("meter", default=None)
@@ -55,12 +81,37 @@ def measuring() -> Iterator[Meter]:
     """A meter that notes what is done inside the block."""
     meter = Meter()
     token = _METER.set(meter)
+    own, children = _forget_peak(), resource.getrusage(resource.RUSAGE_CHILDREN)
     begin = time.perf_counter()
     try:
         yield meter
     finally:
         meter.total = time.perf_counter() - begin
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        meter.memory = _peak(resource.RUSAGE_SELF) if own else None
+        if own and ended != children:
+            meter.memory = max(meter.memory or 0, _peak(resource.RUSAGE_CHILDREN))
+        if (cuda := _cuda()) is not None:
+            meter.gpu_memory = max(cuda.max_memory_allocated(number) for number in range(cuda.device_count()))
         _METER.reset(token)
+
+
+def _forget_peak() -> bool:
+    """Let the peaks of memory begin here; False where the system has no way to do so for the process."""
+    if (cuda := _cuda()) is not None:
+        for number in range(cuda.device_count()):
+            cuda.reset_peak_memory_stats(number)
+    try:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # Linux: "5" resets the peak, nothing else
+    except OSError:
+        return False
+    return True
+
+
+def _cuda() -> Any | None:  # noqa: ANN401
+    """torch.cuda, if this process computes by it."""
+    torch = sys.modules.get("torch")
+    return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
 
 
 @contextmanager
@@ -103,7 +154,6 @@ def artefact(folder: Path) -> None:
         meter.artefacts[str(folder)] = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def peak_memory() -> int:
-    """The most memory that this process, or one that it started and waited for, has held so far; bytes."""
+def _peak(who: int) -> int:
     unit = 1 if sys.platform == "darwin" else 1024
-    return unit * max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return unit * resource.getrusage(who).ru_maxrss

@@ -21,8 +21,9 @@ import yaml
 from harness.errors import HarnessError
 from harness.io import config
 from harness.io.files import read_bytes
+from harness.store import cost
 from harness.store.artefacts import key
-from harness.store.cost import Meter, peak_memory
+from harness.store.cost import Meter
 from harness.store.provenance import Provenance
 
 ENDING = ".ir-metadata.yml"
@@ -43,6 +44,28 @@ class Made:
     spec: Mapping[str, Any]
     meter: Meter
     provenance: Provenance
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a side file says of how its run was made.
+
+    Attributes
+    ----------
+    sha256 : checksum of the run's bytes.
+    corpus, digest : the corpus that was searched, empty if there was none.
+    trained : whether judgments were learnt from.
+    pool : whether only given documents were ranked; None if the side file is too old to say so.
+    system : the configuration of the system, with the run's name as `name`.
+    """
+
+    sha256: str
+    collection: str
+    corpus: str
+    digest: str
+    trained: bool
+    pool: bool | None
+    system: Mapping[str, Any]
 
 
 def beside(run: Path) -> Path:
@@ -91,11 +114,13 @@ def text(made: Made, *, name: str, sha256: str, layout: str, collection: str) ->
             "key": made.key,
             "run sha256": sha256,
             "run layout": layout,
+            "pool": spec.get("pool"),
             "seeds": _seeds(system),
             "seconds": {"in all": round(meter.total, 4), **phases},
-            "latency of each query in seconds": {topic: round(value, 6) for topic, value in meter.latency.items()},
-            "bytes of indexes": sum(meter.artefacts.values()),
-            "peak memory of the process in bytes": peak_memory(),
+            cost.LATENCY: {topic: round(value, 6) for topic, value in meter.latency.items()},
+            cost.STORED: sum(meter.artefacts.values()),
+            **({} if meter.memory is None else {cost.MEMORY: meter.memory}),
+            **({} if meter.gpu_memory is None else {cost.GPU_MEMORY: meter.gpu_memory}),
             **meter.notes,
         },
     }
@@ -107,7 +132,7 @@ def text(made: Made, *, name: str, sha256: str, layout: str, collection: str) ->
 def claimed(path: Path) -> tuple[str, str, str]:
     """Key, checksum and layout of the run that a side file speaks of; empty if there is none, or it is damaged."""
     try:
-        document = _read(path)
+        document = read(path)
         part = document["harness"]
         if part["sha256"] != _checksum(document):
             return "", "", ""
@@ -116,7 +141,61 @@ def claimed(path: Path) -> tuple[str, str, str]:
         return "", "", ""
 
 
-def _read(path: Path) -> dict[str, Any]:
+def said(path: Path) -> Said | None:
+    """What a side file says; None if there is none, or it is damaged (its own checksum covers it)."""
+    try:
+        document = read(path)
+        part, data = document["harness"], document["data"]
+        if part["sha256"] != _checksum(document):
+            return None
+        corpus = data["corpus"] or {"name": "", "digest": ""}
+        return Said(
+            str(part["run sha256"]),
+            str(data["test collection"]["name"]),
+            str(corpus["name"]),
+            str(corpus["digest"]),
+            data["training data"] is not None,
+            None if "pool" not in part else part["pool"] is not None,
+            dict(document["method"]["retrieval"][0]),
+        )
+    except (HarnessError, KeyError, TypeError, ValueError, IndexError, RecursionError):
+        return None
+
+
+def costs(path: Path) -> dict[str, Any]:
+    """What a side file says of the work, by the names of `harness.store.cost`; empty if it is damaged.
+
+    `seconds` are those of the phases, `in all` among them.
+    """
+    try:
+        document = read(path)
+        part = dict(document["harness"])
+        return part if part["sha256"] == _checksum(document) else {}
+    except (HarnessError, KeyError, TypeError, ValueError, RecursionError):
+        return {}
+
+
+def recalls(path: Path) -> tuple[str, ...]:
+    """What approximate searches of a run found of what exact ones find, a sentence each; none if it is damaged."""
+    try:
+        return tuple(
+            f"{name[0].upper()}{name[1:]}: {found['mean']:.4f} of the first {found['first documents']:,} documents, "
+            f"the mean of {found['topics']} topics; {found['least']:.4f} at least."
+            for name, found in costs(path).items()
+            if name.startswith("recall of ")  # see harness.systems.dense.search.note_recall
+        )
+    except (KeyError, TypeError, ValueError):
+        return ()
+
+
+def read(path: Path) -> dict[str, Any]:
+    """What a side file says, whoever wrote it.
+
+    Raises
+    ------
+    HarnessError
+        It is missing, or is no YAML mapping.
+    """
     data = read_bytes(path, most=MOST_BYTES)
     return config.parse(data, str(path), most=len(data))  # one topic or ten thousand, but no alias that multiplies
 
@@ -138,7 +217,7 @@ def used_gpus() -> list[str]:
 def made_on(path: Path) -> str:
     """The corpus that a side file names; empty if it names none or there is no such file."""
     try:
-        return str(_read(path)["data"]["corpus"]["name"])
+        return str(read(path)["data"]["corpus"]["name"])
     except (HarnessError, KeyError, TypeError):
         return ""
 

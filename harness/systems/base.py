@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from harness.collections.corpus import Corpus
+from harness.data.columns import Bools, Ids
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
 
 Pool = Mapping[str, frozenset[str]]
 MARK = "+test-judgments"  # ends the name of a run that learnt from judgments of topics it ranks
+
+
+class Excluded(Protocol):
+    """Documents that must not be ranked for a topic, as `harness.scoring.exclusions.Exclusions` has them."""
+
+    def out(self, topics: Sequence[str], topic: npt.NDArray[np.integer[Any]], doc: Ids) -> Bools:
+        """Which (topic, document) pairs are out, shape (pairs,)."""
+
+    def among(self, docs: Ids) -> Callable[[str], Bools]:
+        """A function of a topic that says which of these documents are out, shape (documents,)."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +42,8 @@ class Request:
     training : judgments of other topics than `topics` (unless the run is to be marked); None if there are none.
     pool : topic -> the only documents that may be ranked for it, when the task is re-ranking; a topic that is not
         in it has none. None for the whole corpus.
+    excluded : documents that do not count for a topic; a system that leaves them out before it cuts its rankings
+        returns as many as it is asked for. What it leaves in is taken out of its run. None if all count.
 
     Examples
     --------
@@ -41,6 +57,7 @@ class Request:
     workspace: Path
     training: Qrels | None = None
     pool: Pool | None = None
+    excluded: Excluded | None = None
 
     def corpus_for(self, system: str) -> Corpus:
         """The corpus, for a system that needs one.
@@ -57,6 +74,13 @@ class Request:
     def allowed(self, topic: Topic) -> frozenset[str] | None:
         """The only documents that may be ranked for a topic; None if there is no pool."""
         return None if self.pool is None else self.pool.get(topic.id, frozenset())
+
+    def left(self, topic: Topic, docs: Collection[str]) -> Collection[str]:
+        """Those of some documents that are not excluded for a topic, in their order."""
+        if self.excluded is None or not docs:
+            return docs
+        out = self.excluded.among(np.array([doc.encode() for doc in docs], dtype=np.bytes_))(topic.id)
+        return [doc for doc, gone in zip(docs, out.tolist(), strict=True) if not gone]
 
 
 class System(Protocol):

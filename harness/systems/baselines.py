@@ -8,10 +8,12 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from harness.data.topics import Topic
 from harness.data.trec import Run, read_run
 from harness.errors import HarnessError
+from harness.io import checks
 from harness.io.files import read_bytes, sha256
 from harness.store.cost import queries
 from harness.systems.base import MARK, Request
@@ -47,7 +49,7 @@ class Shuffle:
         for topic in queries(request.topics):
             pool = request.allowed(topic)
             ids = everything if pool is None else sorted(pool)
-            scored = {doc: self._score(topic.id, doc) for doc in ids}
+            scored = {doc: self._score(topic.id, doc) for doc in request.left(topic, ids)}
             rankings[topic.id] = dict(sorted(scored.items(), key=lambda pair: -pair[1])[: self.depth])
         return Run.from_dict(self.name, {topic: docs for topic, docs in rankings.items() if docs})
 
@@ -59,19 +61,22 @@ class Shuffle:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Weighted overlap of distinct words: the sum of log(N / df) over words that topic and document share.
+    """Overlap of distinct words: the sum of log(N / df) over words that topic and document share, or their Jaccard.
 
     Parameters
     ----------
     title_only : use the topic's title without its body.
+    score : `weight`, the sum; `jaccard`, the share of the words of either that both have.
     """
 
     depth: int = 1000
     title_only: bool = False
     name: str = "overlap"
+    score: Literal["weight", "jaccard"] = "weight"
 
     def __post_init__(self) -> None:
         _check_depth(self.depth)
+        checks.choice("score", self.score, ("weight", "jaccard"))
 
     def __call__(self, request: Request) -> Run:
         """Rank by shared words, rare ones weighing more; documents that share none are not returned."""
@@ -82,8 +87,12 @@ class Overlap:
         for topic in queries(request.topics):
             wanted = self._words(topic)
             pool = request.allowed(topic)
-            ids = documents if pool is None else pool & documents.keys()
-            scored = {doc: math.fsum(sorted(weight[w] for w in wanted & documents[doc])) for doc in ids}
+            ids = request.left(topic, documents if pool is None else pool & documents.keys())
+            shared = {doc: wanted & documents[doc] for doc in ids}
+            if self.score == "jaccard":
+                scored = {doc: len(both) / len(wanted | documents[doc]) for doc, both in shared.items() if both}
+            else:
+                scored = {doc: math.fsum(sorted(weight[w] for w in both)) for doc, both in shared.items()}
             best = sorted(((s, doc) for doc, s in scored.items() if s > 0), reverse=True)[: self.depth]
             rankings[topic.id] = {doc: score for score, doc in best}
         return Run.from_dict(self.name, {topic: docs for topic, docs in rankings.items() if docs})

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.data.trec import TAG, TAG_RULE, Run
-from harness.errors import HarnessError, SystemRaisedError, suggestion, system_raised
+from harness.errors import HarnessError, SystemRaisedError, refuse, suggestion, system_raised
 from harness.io import config, interrupt
 from harness.io.console import NO_READER
 from harness.systems.base import Request, System
@@ -119,9 +119,9 @@ def build_system(mapping: Mapping[str, Any], where: str) -> Built:
     Raises
     ------
     HarnessError
-        A key is missing, unknown to the class or of another type than its default; the class does not exist, it
-        needs an extra that is not installed, it makes something else than a system, or the system is only registered
-        (`state`).
+        Keys are missing, unknown to the class or of another type than their defaults: all of them, a line each; the
+        class does not exist, it needs an extra that is not installed, it makes something else than a system, or the
+        system is only registered (`state`).
     SystemRaisedError
         Its module or the class itself raises something.
     """
@@ -133,34 +133,41 @@ def build_system(mapping: Mapping[str, Any], where: str) -> Built:
         known = inspect.signature(factory).parameters
     except (TypeError, ValueError):  # written in C
         raise HarnessError(f"{where}: key '_target_': {target} is no class of a system") from None
-    kinds = {parameter.kind for parameter in known.values()}
-    for key, value in parameters.items():
-        if key not in known and inspect.Parameter.VAR_KEYWORD in kinds:
-            continue
-        if key not in known:
-            raise HarnessError(f"{where}: key {key!r} is unknown to {target}; {suggestion(key, known)}")
-        kind = type(known[key].default)
-        if kind in _KINDS and type(value) is not kind:
-            raise HarnessError(f"{where}: key {key!r} is {value!r}, expected {_KINDS[kind]}")
-    name = parameters.get("name")
-    if isinstance(name, str) and not TAG.fullmatch(name):
-        raise HarnessError(f"{where}: key 'name' is {name!r}, which does not fit a file name: {TAG_RULE}")
-    for key, parameter in known.items():
-        needed = parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        if needed and parameter.default is inspect.Parameter.empty and parameters.get(key) is None:
-            if key in ("request", "topics", "corpus"):
-                what = "is what ranks; expected a class (or function) that takes the other keys and returns it"
-                raise HarnessError(f"{where}: key '_target_': {target} {what}")
-            raise HarnessError(f"{where}: key {key!r} is missing")
+    refuse([f"{where}: {fault}" for fault in _faults(target, parameters, known)])
     try:
         system: System = guarded(f"{where}: {target}", lambda: factory(**parameters))
     except SystemRaisedError:
         raise
     except HarnessError as error:
-        raise HarnessError(f"{where}: {error}") from None
+        raise HarnessError(*(f"{where}: {line}" for line in error.lines)) from None
     if fault := _uncallable(system):
         raise HarnessError(f"{where}: key '_target_': {target} gives {fault}")
     return Built(system, mapping)
+
+
+def _faults(target: str, parameters: Mapping[str, Any], known: Mapping[str, inspect.Parameter]) -> list[str]:
+    """What is wrong with the parameters that a class is given, of those that it takes."""
+    faults = []
+    kinds = {parameter.kind for parameter in known.values()}
+    for key, value in parameters.items():
+        if key not in known:
+            if inspect.Parameter.VAR_KEYWORD not in kinds:
+                faults.append(f"key {key!r} is unknown to {target}; {suggestion(key, known)}")
+            continue
+        kind = type(known[key].default)
+        if kind in _KINDS and type(value) is not kind:
+            faults.append(f"key {key!r} is {value!r}, expected {_KINDS[kind]}")
+    name = parameters.get("name")
+    if isinstance(name, str) and not TAG.fullmatch(name):
+        faults.append(f"key 'name' is {name!r}, which does not fit a file name: {TAG_RULE}")
+    for key, parameter in known.items():
+        needed = parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        if needed and parameter.default is inspect.Parameter.empty and parameters.get(key) is None:
+            if key in ("request", "topics", "corpus"):
+                what = "is what ranks; expected a class (or function) that takes the other keys and returns it"
+                return [f"key '_target_': {target} {what}"]
+            faults.append(f"key {key!r} is missing")
+    return faults
 
 
 OVERLAP = "harness.systems.baselines.Overlap"  # a class that errors name as an example

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from importlib import metadata
 
 from harness.errors import HarnessError
@@ -30,6 +31,11 @@ def device(name: str) -> str:
     return "cuda" if here and name != "cpu" else "cpu"
 
 
+def gpu() -> bool:
+    """Whether torch is installed and finds a GPU."""
+    return importlib.util.find_spec("torch") is not None and device("auto") == "cuda"
+
+
 def arithmetic(device: str, half: bool = False) -> list[str]:
     """What numbers are computed with: the type of the device, and the precision; other ones give other numbers.
 
@@ -46,3 +52,8 @@ def torch_version() -> str:
         return metadata.version("torch").partition("+")[0]
     except metadata.PackageNotFoundError:
         return ""
+
+
+def cores() -> int:
+    """How many processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.columns import Floats, Ids, Index
+from harness.data.columns import Bools, Floats, Ids, Index
 from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.store.cost import queries
+from harness.store.cost import note, queries
 
 if TYPE_CHECKING:
     from harness.data.topics import Topic
@@ -67,8 +67,8 @@ class Ranker:
     def _row(self) -> dict[str, int]:
         return {name.decode(): row for row, name in enumerate(self.ids.tolist())}
 
-    def best(self, scored: Scored, pool: frozenset[str] | None = None) -> dict[str, float]:
-        """The first documents and their scores.
+    def best(self, scored: Scored, pool: frozenset[str] | None = None, out: Bools | None = None) -> dict[str, float]:
+        """The first documents and their scores, without those that are out, shape (documents,).
 
         Without a pool, documents that no word of the query lifts above an empty document are left out; with one,
         all documents of the pool that the corpus holds are ranked, and no others.
@@ -78,6 +78,8 @@ class Ranker:
             rows = np.flatnonzero(above > 0)
         else:
             rows = np.array(sorted(self._row[doc] for doc in pool if doc in self._row), dtype=np.int64)
+        if out is not None:
+            rows = rows[~out[rows]]
         best, scores = top(rows, (above[rows] + floor).astype(np.float32), self._place, self.depth)
         docs = self.ids[best].tolist()
         return {doc.decode(): score for doc, score in zip(docs, scores.tolist(), strict=True)}
@@ -86,7 +88,15 @@ class Ranker:
 def rank(name: str, request: Request, ids: Ids, score: Callable[[Topic], Scored], depth: int) -> Run:
     """A run: the best documents of each topic by `score`."""
     ranker = Ranker(ids, depth)
-    found = {topic.id: ranker.best(score(topic), request.allowed(topic)) for topic in queries(request.topics)}
+    among = None if request.excluded is None else request.excluded.among(ids)
+    found = {}
+    left_out = 0
+    for topic in queries(request.topics):
+        scored, out = score(topic), None if among is None else among(topic.id)
+        left_out += 0 if out is None else int(np.count_nonzero(out & (scored[0] > 0)))
+        found[topic.id] = ranker.best(scored, request.allowed(topic), out)
+    if among is not None:
+        note(f"{name}: excluded documents left out before the depth cut", left_out)
     if not any(found.values()):
         raise HarnessError(f"system {name}: no topic shares a word with the corpus")
     return Run.from_dict(name, {topic: docs for topic, docs in found.items() if docs})
@@ -96,6 +106,17 @@ def within(run: Run, pool: Pool) -> Run:
     """The results of a run that are in a pool, under the same name; without a checksum, as no file holds them."""
     docs = [pool.get(topic, frozenset()) for topic in run.topics]
     pairs = zip(run.topic.tolist(), run.doc.tolist(), strict=True)
-    kept = np.array([doc.decode() in docs[topic] for topic, doc in pairs], dtype=bool)
+    return _only(run, np.array([doc.decode() in docs[topic] for topic, doc in pairs], dtype=bool))
+
+
+def permitted(run: Run, request: Request) -> Run:
+    """The results of a run that a request lets be ranked: of its pool, if there is one, and not excluded."""
+    if request.excluded is not None:
+        out = request.excluded.out(run.topics, run.topic, run.doc)
+        run = _only(run, ~out) if out.any() else run
+    return run if request.pool is None else within(run, request.pool)
+
+
+def _only(run: Run, kept: Bools) -> Run:
     context = None if run.context is None else run.context[kept]
     return replace(run, topic=run.topic[kept], doc=run.doc[kept], score=run.score[kept], context=context, sha256="")

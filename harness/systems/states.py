@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io import checks, config
 from harness.io.checks import Words
+from harness.store.llm import load_endpoint
 from harness.systems.dense import models
 
 ABOUT = ("title", "extra", "needs", "paper", "recipe")  # keys of a system's configuration that are no parameters
@@ -35,6 +38,10 @@ class _Registered:
 class Recipe:
     """How a published run is made: the words of `harness run` beside the system, by its key `recipe`.
 
+    Attributes
+    ----------
+    settings : words such as `system.mode=live`.
+
     Raises
     ------
     HarnessError
@@ -45,6 +52,7 @@ class Recipe:
     corpus: Words
     edition: Words | None = None
     rerank: bool = False
+    settings: tuple[Words, ...] = ()
 
     def __post_init__(self) -> None:
         for group in ("collection", "corpus"):
@@ -60,7 +68,7 @@ class Recipe:
         """
         words = [f"collection={self.collection}", f"corpus={self.corpus}"]
         words += [f"edition={self.edition}"] if self.edition else []
-        return [*words, *(["rerank=true"] if self.rerank else []), f"system={system}"]
+        return [*words, *(["rerank=true"] if self.rerank else []), f"system={system}", *self.settings]
 
 
 def command(words: Sequence[str]) -> str:
@@ -107,11 +115,27 @@ def missing_models(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
     return [model for model in needed_models(configurations) if models.missing(model)]
 
 
+def missing_answers(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What systems lack to ask the language models that they name by `llm`; nothing where kept answers are named."""
+    found: dict[str, None] = {}
+    for part in configurations:
+        first = part.get("llm")
+        if not isinstance(first, str) or part.get("cache"):
+            continue
+        second = part.get("augment_llm") or first
+        asked = ([first] if part.get("view") != "formal" else []) + ([second] if part.get("augment") else [])
+        for name in asked:
+            lacking = load_endpoint(name).missing()
+            found |= {f"answers of {name} ({'; '.join(lacking)})": None} if lacking else {}
+    return list(found)
+
+
 def missing_modules(configurations: Iterable[Mapping[str, Any]]) -> str:
     """What is not installed of what systems need, and the command that installs it; empty if nothing is missing.
 
     `needs` names modules and files (`config.load` has checked that). They are looked for, never imported: whoever
-    asks has not asked to run anything. Only a module of ours may say itself what it lacks, by a function `missing`.
+    asks has not asked to run anything. Only a module of ours may say itself what it lacks, by a function `missing`,
+    which may take the configuration.
     """
     lacking = []
     for part in configurations:
@@ -129,7 +153,10 @@ def _lacking(name: str, mapping: Mapping[str, Any]) -> Sequence[str]:
     if not name.startswith("harness."):
         return ()
     try:
-        return tuple(getattr(importlib.import_module(name), "missing", tuple)())
+        missing = getattr(importlib.import_module(name), "missing", None)
+        if missing is None:
+            return ()
+        return tuple(missing(mapping) if "mapping" in inspect.signature(missing).parameters else missing())
     except ImportError as error:
         return (f"{name}: {error}",)
 
@@ -148,6 +175,12 @@ def registered(configurations: Iterable[Mapping[str, Any]], where: str = "system
     return None
 
 
+def missing_collection(name: str) -> str:
+    """A collection that has to be brought by hand, and is not here, in words; else empty."""
+    collection = load_collection(name)
+    return f"the collection {name} ({collection.state()})" if collection.state().startswith("manual") else ""
+
+
 def resources(absent: Sequence[str], corpus: str = "") -> str:
     """Models and a corpus that are not here, in words; empty without any.
 
@@ -158,7 +191,10 @@ def resources(absent: Sequence[str], corpus: str = "") -> str:
     """
     places: dict[str, list[str]] = {}
     for model in absent:
-        places.setdefault(f"harness fetch {model}" if model in config.names("source") else "hub", []).append(model)
+        place = f"harness fetch {model}" if model in config.names("source") else "hub"
+        if model in config.names("llm"):
+            place = "; ".join(load_endpoint(model).missing()) or "endpoint"
+        places.setdefault(place, []).append(model)
     found = [f"{' and '.join(named)} ({place})" for place, named in places.items()]
     if not found:
         return f"the corpus {corpus}" if corpus else ""
@@ -183,11 +219,20 @@ def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
         kind, why = found
         return kind, f"needs {why}" if kind == "needs" else f"{kind}: {why}"
     modules, absent = missing_modules(configurations), missing_models(configurations)
+    answers = missing_answers(configurations)
     if made is None:
-        lines = [modules, *(line for model in absent for line in models.missing(model))]
+        lines = [
+            modules,
+            *(line for model in absent for line in models.missing(model)),
+            *(f"needs {a}" for a in answers),
+        ]
     else:
-        by_hand = load_corpus(made.corpus).state() not in ("here", "fetchable")
-        lacking = resources(absent, made.corpus if by_hand else "")
+        state = load_corpus(made.corpus).state()
+        of_hub = state.startswith("needs the data set")  # which it names
+        by_hand = not of_hub and state not in ("here", "fetchable")
+        found_by = [resources(absent, made.corpus if by_hand else ""), state.removeprefix("needs ") if of_hub else ""]
+        found_by += [*answers, missing_collection(made.collection)]
+        lacking = "; ".join(part for part in found_by if part)
         lines = [modules, f"needs {lacking}: {command(made.words(name))}" if lacking else ""]
     missing = "; ".join(line for line in lines if line)
     return ("needs", missing) if missing else ("ready", "ready")

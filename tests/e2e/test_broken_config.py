@@ -362,7 +362,7 @@ def test_nesting_without_end(place: Place, kind: str) -> None:
 def test_aliases_that_are_meant(place: Place) -> None:
     place.write("conf/system/ours.yaml", SYSTEM.replace("depth: 10", "depth: &d 10\nname: ours\nseed: *d"))
     done = place.run(*RUN[:3], "system=ours")
-    unknown = "key 'seed' is unknown to harness.systems.baselines.Overlap; known: depth, name, title_only"
+    unknown = "key 'seed' is unknown to harness.systems.baselines.Overlap; known: depth, name, score, title_only"
     assert (done.code, done.err) == (2, f"harness: run: system: {unknown}\n")
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tools import CONF, Place, run_text
 
+from harness.errors import LONGEST_LIST
+
 GOOD = run_text()
 COMPARE = ("compare", "good.run", "other.run", "-c", "mini-task1", "-o", "reports")
 TREC = "(topic Q0 document rank score tag)"
@@ -25,7 +27,9 @@ FIVE = (
 TAG = (
     "does not fit a file name: letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
 )
-COLLECTIONS = ", ".join(sorted(path.stem for path in (CONF / "collection").glob("*.yaml")))
+KNOWN = sorted(path.stem for path in (CONF / "collection").glob("*.yaml"))
+SHOWN = [name for at, name in enumerate(KNOWN) if len(", ".join(KNOWN[: at + 1])) <= LONGEST_LIST]
+COLLECTIONS = f"{', '.join(SHOWN)} and {len(KNOWN) - len(SHOWN)} more"
 DAMAGED = "compressed file is cut short or damaged"
 
 

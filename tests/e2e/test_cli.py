@@ -248,7 +248,7 @@ def test_doctor(place: Place) -> None:
     assert rows["Python"] == [sys.version.split()[0]]
     assert rows["cache"] == [str(place.cache)]
     assert rows["mirror"][0] == "none"
-    assert rows["network"] == ["does not answer", "data must come from HARNESS_MIRROR or the cache"]
+    assert rows["network"] == ["is forbidden by HARNESS_OFFLINE", "data must come from HARNESS_MIRROR or the cache"]
     assert rows["configuration"] == [str(CONF)]
     rows = {row[0]: row[1:] for row in table(place.good("doctor", environment={"HARNESS_MIRROR": "nowhere"}))}
     assert rows["mirror"][0] == "nowhere does not exist"

@@ -16,7 +16,7 @@ FILE = re.compile(r"^`(\S+)`:\n\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize(
-    "path", sorted(DOCS / f"{name}.md" for name in ("collections", "measures")), ids=lambda path: path.stem
+    "path", sorted(DOCS / f"{name}.md" for name in ("collections", "labs", "measures")), ids=lambda path: path.stem
 )
 def test_examples(tmp_path: Path, path: Path) -> None:
     place, text = Place(tmp_path), path.read_text(encoding="utf-8")
@@ -33,6 +33,14 @@ def test_examples(tmp_path: Path, path: Path) -> None:
         else:
             printed = place.good(*arguments)
         assert expected in ("", printed)
+
+
+def test_a_builder(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    commands = commands_in((DOCS / "saber.md").read_text(encoding="utf-8"))
+    assert len(commands) == 2
+    for arguments, expected in commands:
+        assert place.good(*arguments) == expected
 
 
 def test_what_the_keys_of_a_collection_are() -> None:

@@ -7,7 +7,9 @@ import json
 import signal
 import statistics
 import time
+from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from tools import Place
 
 from harness.experiments.evaluate import compare, evaluate
 from harness.experiments.task import task
+from harness.systems.hardware import gpu
 
 MINI = ("run", "experiment=mini", "formats=[json,md,csv,html,tex]")
 MINE: dict[str, Any] = {
@@ -136,25 +139,122 @@ def test_what_is_finished_is_not_run_again(place: Place) -> None:
     assert place.run(*MINI, "reuse=false").err.count("running ") == 9
 
 
-def test_an_experiment_that_was_killed_goes_on(tmp_path: Path) -> None:
-    """With the same report in the end, and without a run that was finished."""
+def test_an_experiment_that_was_killed_ends_with_the_same_tables(tmp_path: Path) -> None:
+    """Ten times, at random moments of all that it does: the same bytes of every table, and no finished run twice."""
     calm, killed = Place(tmp_path / "calm"), Place(tmp_path / "killed")
-    calm.good(*MINI)
-    runs = killed.here / "runs" / "mini-task1"
-    for finished in (2, 5):
-        process = killed.start(*MINI)
-        deadline = time.monotonic() + 60
-        while len(list(runs.glob("[!.]*.run"))) < finished and time.monotonic() < deadline:
-            assert process.poll() is None, "the experiment ended before it could be killed"
-            time.sleep(0.005)
+    tuned = {"overrides": ["system=overlap"], "tune": {"system.depth": [5, 1000]}}
+    for place in (calm, killed):
+        halves(place)
+        mine(place, conditions={**MINE["conditions"], "tuned": tuned})
+    words = ("run", "experiment=mine", "formats=[csv,md]")
+    begin = time.monotonic()
+    calm.good(*words)
+    took = time.monotonic() - begin
+    random = Random(17)
+    stopped = 0
+    for _ in range(10):
+        process = killed.start(*words)
+        time.sleep(random.uniform(0, took))
+        stopped += process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.communicate()
-    done = killed.run(*MINI)
+    assert stopped
+    done = killed.run(*words)
     assert done.code == 0, done.err
-    again = done.err.count("made before by the same configuration")
-    assert again >= 4  # the last one may have had no side file yet
-    assert again + done.err.count("running ") == 9
+    assert done.err.count("made before by the same configuration") + done.err.count("running ") == 12
     assert killed.files("reports") == calm.files("reports")
+    assert any(name.endswith("tables/settings.csv") for name in calm.files("reports"))
+    again = killed.run(*words)
+    assert again.err.count("running ") == 0
+    assert killed.files("reports") == calm.files("reports")
+
+
+def test_what_would_be_run(place: Place) -> None:
+    """`--dry-run` runs nothing, and says what is finished and how long the rest may take."""
+    place.write("conf/system/lacking.yaml", "title: L\n_target_: x.y\nneeds: no_such_module\nextra: what\n")
+    conditions = {name: {"overrides": [f"system={name}"]} for name in ("bm25", "overlap", "lacking")}
+    halves(place)
+    mine(place, conditions={**conditions, "random": MINE["conditions"]["random"]})
+    before = place.good("run", "experiment=mine", "--dry-run").splitlines()
+    assert before == [
+        "experiment mine, scale full: 4 conditions; half: 2; seeds 1, 2; 10 cells, 9 tests",
+        "  bm25: 0 of 2 cells finished",
+        "  overlap: 0 of 2 cells finished",
+        "  lacking: 0 of 2 cells finished; 2 cannot be run here: no_such_module is not installed: "
+        "pip install 'mathir-harness[what]'",
+        "  random: 0 of 4 cells finished",
+        "8 cells left to run; no cell is finished yet, by which their time could be estimated",
+    ]
+    assert not (place.here / "runs").exists()
+    assert not (place.here / "reports").exists()
+    place.good("run", "experiment=mine", "only={condition:[bm25],half:[first]}", "formats=[md]")
+    place.good("run", "experiment=mine", "only={condition:[random]}", "formats=[md]")
+    after = place.good("run", "experiment=mine", "dry=true").splitlines()
+    assert [line.partition(" finished")[0] for line in after[1:5]] == [
+        "  bm25: 2 of 2 cells",  # the other half was the baseline of the random order
+        "  overlap: 0 of 2 cells",
+        "  lacking: 0 of 2 cells",
+        "  random: 4 of 4 cells",
+    ]
+    assert after[-1].startswith("2 cells left to run: about ")
+    assert after[-1].endswith(" (2 by the mean of all finished cells)")
+    assert place.good("run", "experiment=mine", "--dry-run", "reuse=false").splitlines()[1] == before[1]
+
+
+def test_a_scale_has_runs_and_a_report_of_its_own(place: Place) -> None:
+    """What one scale has made is never taken for the other, and nothing is smaller than was asked for."""
+    halves(place)
+    here = {"says": "ten documents a topic", "changes": ["system.depth=10"]}
+    conditions = {name: {"overrides": [f"system={name}"]} for name in ("bm25", "overlap")}
+    whole: dict[str, Any] = {"conditions": conditions, "seeds": None, "costs": ["latency", "memory", "parameters"]}
+    mine(place, scale={"here": here}, **whole)
+    words = ("run", "experiment=mine", "formats=[csv,md]")
+    full = place.run(*words)
+    assert full.code == 0, full.err
+    small = place.run(*words, "scale=here")
+    assert small.code == 0, small.err
+    assert (full.err.count("running "), small.err.count("running ")) == (4, 4)
+    assert small.out.startswith("4 runs of experiment mine at scale here: best ")
+    runs = {path.name for path in (place.here / "runs/first").glob("*.run")}
+    assert runs == {"bm25.run", "overlap.run", "bm25-here.run", "overlap-here.run"}
+    lines = (place.here / "runs/first/bm25-here.run").read_text().splitlines()
+    assert max(Counter(line.split()[0] for line in lines).values()) == 10
+    page = (place.here / "reports/experiments/mine-here/report.md").read_text()
+    said = "Scale here: ten documents a topic (system.depth=10)."
+    assert page.count(said) == len(list((place.here / "reports/experiments/mine-here/tables").glob("*.csv")))
+    assert said not in (place.here / "reports/experiments/mine/report.md").read_text()
+    costs = {row["condition"]: row for row in table(place, "costs", "mine-here")}
+    assert costs["bm25"]["runs"] == "2"
+    assert float(costs["bm25"]["a query, ms"]) > 0
+    assert costs["bm25"]["parameters"] == "n/a"
+    # What full needs is not here: it stops, and says what can be said.
+    mine(place, scale={"here": here, "full": {"needs": ["gpu"]}}, **whole)
+    if not gpu():
+        done = place.run(*words)
+        assert done.code == 2
+        assert done.err.splitlines()[-2:] == [
+            "harness: experiment mine: not all is here for its full scale; say scale=full to run what can be, of all "
+            "that it has, or scale=here: ten documents a topic",
+            "harness: needs a GPU that torch finds",
+        ]
+    assert place.run(*words, "scale=full").err.count("running ") == 0
+    done = place.run(*words, "scale=hear")
+    assert (done.code, done.err) == (
+        2, "harness: run: key 'scale': the experiment has no scale 'hear'; did you mean 'here'?\n",
+    )  # fmt: skip
+
+
+def test_pages_of_topics(place: Place) -> None:
+    from harness.collections.load import load_collection
+
+    halves(place)
+    one = next(iter(load_collection("mini-task1").topics())).id
+    mine(place, pages=[one, "Q.0"], seeds=None, conditions={"bm25": MINE["conditions"]["bm25"],
+                                                            "flat": MINE["conditions"]["flat"]})  # fmt: skip
+    place.good("run", "experiment=mine", "formats=[html,md]")
+    report = place.here / "reports/experiments/mine"
+    assert "Not among the topics that are judged here: Q.0." in (report / "report.md").read_text()
+    assert "Topic by topic" in (report / "index.html").read_text()
 
 
 def test_a_part_of_it(place: Place) -> None:
@@ -299,6 +399,14 @@ CLEAR: dict[str, tuple[tuple[str, ...], str]] = {
     "no such label": (
         ("experiment=mini", "only={condition:[bm52]}"),
         "run: key 'only': condition has no 'bm52'; did you mean 'bm25'?",
+    ),
+    "nothing to scale": (
+        ("collection=mini-task1", "system=overlap", "scale=here"),
+        "run: key 'scale' is that of an experiment; name one with experiment=NAME",
+    ),
+    "nothing to foresee": (
+        ("collection=mini-task1", "system=overlap", "--dry-run"),
+        "run: key 'dry' is for an experiment; name one with experiment=NAME",
     ),
     "nothing to restrict": (
         ("collection=mini-task1", "system=overlap", "only={condition:[bm25]}"),

@@ -108,6 +108,10 @@ def test_faults_are_one_line(place: Place) -> None:
         assert (done.code, done.err) == (2, f"harness: {path}: reader own_readers:topics: {said}\n")
     (place.here / "own_readers.py").unlink()
     done = place.run("score", run, "--collection", "theirs")
-    path = place.here / "conf/collection/j.txt"
-    said = "module 'own_readers' is not installed"
-    assert (done.code, done.err) == (2, f"harness: {path}: reader own_readers:judgments: {said}\n")
+    wrong = (("j", "judgments"), ("t", "topics"))  # told together
+    lines = [
+        f"harness: {place.here}/conf/collection/{file}.txt: reader own_readers:{reader}: module 'own_readers' is not"
+        " installed\n"
+        for file, reader in wrong
+    ]
+    assert (done.code, done.err) == (2, "".join(lines))

@@ -9,9 +9,10 @@ import pytest
 from mathamr_tools import connected
 
 from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
 from harness.sources.catalogue import source_files
 from harness.sources.fetch import fetch
-from harness.systems.mathamr.graphs import amr, posts
+from harness.systems.mathamr.graphs import amr, parsers, posts
 from harness.systems.mathamr.graphs.build import build_graphs, read_graphs
 from harness.systems.mathamr.graphs.dependency import DependencyParser
 from harness.systems.mathamr.graphs.graph import Failure, Graph, check, statistics
@@ -59,3 +60,33 @@ def test_real_posts_become_dependency_graphs(mirror: Path, tmp_path: Path) -> No
         assert name == post.id
         assert connected(graph)
         assert len(graph.formulas) == len(posts.read_post(post).formulas)
+
+
+def test_graphs_of_formula_topics_are_those_of_the_posts_they_stand_in(mirror: Path) -> None:
+    """Topics A.n and B.n of all years are one post, so that the published graphs serve Task 1 as well."""
+    pytest.importorskip("penman", reason="penman is not installed")
+    (path,) = fetch(source_files("mathamr"))
+    given = parsers.penman(path)
+    assert len(given) == 2 * 284
+    shared = with_graph = 0
+    for year in (1, 2, 3):
+        answers = {topic.id[2:]: topic for topic in load_collection(f"arqmath-{year}-task1").topics()}
+        formulas = {topic.id[2:]: topic for topic in load_collection(f"arqmath-{year}-task2").topics()}
+        for number in answers.keys() & formulas.keys():
+            one, two = answers[number], formulas[number]
+            assert (one.title, one.body) == (two.title, two.body)
+            shared += 1
+            with_graph += one.id in given
+    assert (shared, with_graph) == (285, 284)  # but for B.40
+
+
+def test_corpora_to_train_on_and_to_cut(mirror: Path) -> None:
+    judged = load_collection("arqmath-3-task1").qrels("official")
+    known = {doc.decode() for doc in judged.doc.tolist()}
+    part, whole = set(load_corpus("mse-pages-judged").ids()), set(load_corpus("mse-pages").ids())
+    assert part == whole & known
+    pairs = list(load_corpus("stacks-pairs"))
+    assert [pair.id for pair in pairs] == list(load_corpus("stacks-proofs").ids())
+    assert len(pairs) == 13_182
+    assert len({pair.columns["question_id"] for pair in pairs}) == 13_131
+    assert all(pair.columns["question"] and pair.columns["chapter"] for pair in pairs)

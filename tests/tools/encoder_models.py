@@ -77,3 +77,28 @@ def save(
     (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": LENGTH, "do_lower_case": False}))
     (folder / "config_sentence_transformers.json").write_text(json.dumps({"prompts": prompts or {}}))
     return folder
+
+
+def save_decoder(folder: Path, side: str) -> Path:
+    """A Mistral of 2 layers, whose tokenizer begins texts but does not end them, and pads with its end token."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import MistralConfig, MistralModel, PreTrainedTokenizerFast
+
+    vocabulary = {word: at for at, word in enumerate(("<unk>", "<s>", "</s>", *(f"w{n}" for n in range(WORDS))))}
+    unknown = "<unk>"
+    made = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    made.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "</s>", "unk_token": unknown}
+    make: Any = PreTrainedTokenizerFast
+    make(tokenizer_object=made, model_max_length=LENGTH, padding_side=side, **names).save_pretrained(folder)
+    shape: Any = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    ends: Any = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        config = MistralConfig(
+            vocab_size=len(vocabulary), num_key_value_heads=2, max_position_embeddings=LENGTH, **shape, **ends
+        )
+        MistralModel(config).save_pretrained(folder)
+    return folder

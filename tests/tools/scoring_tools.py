@@ -39,6 +39,7 @@ def expected(results: Sequence[str], judged: Mapping[str, float], how: Protocol,
     ideal = list(judged.values()) if how.ideal == "judged" else [judged[doc] for doc in results if doc in judged]
     grades = [judged.get(doc) for doc in results if doc in judged or not how.prime]
     if name == "nDCG":
+        assert how.gains != "exponential"
         gains = dict(how.gains)
         best = _dcg(sorted((gains.get(grade, grade) for grade in ideal), reverse=True)[:k])
         mine = [0.0 if grade is None else gains.get(grade, grade) for grade in grades]

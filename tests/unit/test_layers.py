@@ -17,7 +17,7 @@ TIERS = (
     ("collections",),
     ("systems",),
     ("experiments",),
-    ("papers",),
+    ("papers", "builders", "labs"),
     ("reports",),
     ("cli",),
     ("__init__", "__main__"),
@@ -34,6 +34,8 @@ ONLY: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("systems", "scoring"): ("harness.scoring.measures", "harness.scoring.rankings"),
     ("experiments", "render"): (),
     ("papers", "render"): (),
+    ("builders", "render"): (),
+    ("labs", "render"): (),
 }
 
 

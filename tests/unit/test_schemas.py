@@ -25,7 +25,7 @@ from harness.experiments import evaluate as workflow
 from harness.experiments.evaluate import Evaluation, evaluation_to_json
 from harness.experiments.task import task
 from harness.scoring import compare as stats
-from harness.scoring import scores
+from harness.scoring import reproduction, scores
 from harness.scoring.compare import Comparison, Row, compare
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores, scores_from_json, scores_to_json
@@ -55,6 +55,12 @@ def evaluated(comparison: Comparison | None) -> Json:
     return evaluation_to_json(Evaluation(task("mini-task1"), (odd,), made, bounds), comparison)
 
 
+def reproduced() -> Json:
+    old, new = (scored(name, values, Protocol("p", ("AP",))) for name, values in (("a", VALUES), ("b", VALUES[::-1])))
+    rankings = {"A.0": ["d1", "d2"], "A.1": ["d3"]}, {"A.0": ["d2", "d1", "d4"]}
+    return reproduction.to_json(reproduction.reproduction(old, new, rankings, (new, old), measures=["AP"]))
+
+
 VALUES = [[0.1, math.nan], [1 / 3, 1.0], [0.5, 0.5]]
 MADE: dict[str, tuple[str, Json]] = {
     "run": ("run", run_to_json(parse_run(TWO, "run"))),
@@ -75,6 +81,7 @@ MADE: dict[str, tuple[str, Json]] = {
     "comparison of equal runs": ("comparison", stats.to_json(compared("t", [[0.5, 0.25], [0.5, 0.5], [0.25, 0.5]]))),
     "evaluation": ("evaluation", evaluated(None)),
     "evaluation with a comparison": ("evaluation", evaluated(compared("t", [[0.1, 0.2], [0.3, 1.0], [0.5, 0.5]]))),
+    "reproduction": ("reproduction", reproduced()),
     "comparison that is undefined": ("comparison", stats.to_json(compared("t", [[0.6, 0.5], [0.6, 0.75], [0.35, 1]]))),
 }
 
@@ -105,7 +112,7 @@ def parts(node: object) -> Iterator[Mapping[str, Any]]:
         yield from parts(inner)
 
 
-@pytest.mark.parametrize("name", ["run", "scores", "comparison", "evaluation"])
+@pytest.mark.parametrize("name", ["run", "scores", "comparison", "evaluation", "reproduction"])
 def test_schemas_are_valid_closed_and_described(name: str) -> None:
     loaded = schema(name)
     jsonschema.Draft202012Validator.check_schema(loaded)
@@ -120,7 +127,7 @@ def test_schemas_are_valid_closed_and_described(name: str) -> None:
 
 
 def test_there_is_a_schema_for_everything_that_is_written() -> None:
-    kinds = {module.SCHEMA: module.VERSION for module in (written, scores, stats, workflow)}
+    kinds = {module.SCHEMA: module.VERSION for module in (written, scores, stats, workflow, reproduction)}
     loaded = [schema(path.stem)["properties"] for path in FOLDER.glob("*.json")]
     assert {each["schema"]["const"]: each["version"]["const"] for each in loaded} == kinds
 
@@ -133,11 +140,15 @@ def test_what_is_written_fits_its_schema(name: str, document: Json) -> None:
 def test_the_schemas_have_the_fields_of_the_values() -> None:
     about = {"schema", "version"}
     run, scores, comparison = (schema(name) for name in ("run", "scores", "comparison"))
+    again = schema("reproduction")
     assert run["properties"].keys() == about | {"name", "sha256", "topic", "doc", "score", "context"}
     for properties, made, more in (
         (scores["properties"], Scores, about),
         (scores["$defs"]["protocol"]["properties"], Protocol, set()),
         (comparison["properties"], Comparison, about),
+        (again["properties"], reproduction.Reproduction, about | {"rankings"}),
+        (again["$defs"]["order"]["properties"], reproduction.TopicOrder, set()),
+        (again["$defs"]["effect"]["properties"], reproduction.Effect, set()),
         (comparison["$defs"]["row"]["properties"], Row, set()),
     ):
         assert properties.keys() == more | {field.name for field in fields(made)}

@@ -6,6 +6,7 @@
 
 Documents are the answers, with the title and tags of their question. The file is read twice: first for the titles,
 which wait in a temporary file, then for the answers. What stays in memory is 8 bytes a post and 24 a question.
+The reader `arqmath-unanswered` has the other posts: the questions that nobody answered.
 
 A corpus may `keep` more: the answer's HTML as it stands, `html`, and its votes, `score` (empty where the file does not
 say); and of the question its text `question`, its id `question_id`, and `accepted`, which is `yes` for the answer that
@@ -181,6 +182,27 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
         yield (path, line), _document(attributes, parent, found or Question("", ""), corpus.keep, remarks)
 
 
+def unanswered(corpus: Corpus, remarks: Remarks) -> Documents:
+    """The questions without an answer, in the order of the file; errors are those of `read`, and any `keep`."""
+    if corpus.keep:
+        raise HarnessError(f"corpus {corpus.name}: keep: questions have no further columns; leave the key out")
+    path = corpus.path
+    _questions(path, remarks, ())  # which checks the posts
+    answered = array("q")
+    for line, row in rows(path, lambda row: row.get("PostTypeId") == ANSWER):
+        answered.append(number(row, "ParentId", path, line))
+    known = np.unique(np.frombuffer(answered, np.int64)) if answered else np.zeros(0, np.int64)
+    for line, row in rows(path, lambda row: row.get("PostTypeId") == QUESTION):
+        post = number(row, "Id", path, line)
+        at = int(np.searchsorted(known, post))
+        if at < known.size and known[at] == post:
+            continue
+        head, body = read_markup(row["Title"]), read_markup(row.get("Body", ""))
+        remarks["questions without an answer"] += 1
+        words = tuple(row.get("Tags", "").replace("<", " ").replace(">", " ").replace("|", " ").split())
+        yield (path, line), Document(str(post), head.text, body.text, words, head.formulas + body.formulas)
+
+
 def _document(
     attributes: dict[str, str], parent: int, question: Question, keep: tuple[str, ...], remarks: Remarks
 ) -> Document:
@@ -253,3 +275,5 @@ def check(path: Path) -> None:
 
 
 POSTS = Reader("arqmath-posts", read, VERSION, unique=True)
+UNANSWERED = Reader("arqmath-unanswered", unanswered, 1, unique=True)
+READERS = (POSTS, UNANSWERED)

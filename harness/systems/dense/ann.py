@@ -19,6 +19,7 @@ import numpy as np
 from harness.errors import HarnessError
 from harness.io.checks import choice, whole
 from harness.store import artefacts
+from harness.systems.dense import chroma
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 from harness.systems.dense.ragged import queries_of
 from harness.systems.dense.search import SEARCHES, STRATEGIES, Hits, Query, first_stage, singles_of
@@ -110,6 +111,8 @@ def check(precision: str) -> None:
         _library("faiss", "faiss-cpu")
     elif precision == "qdrant":
         _library("qdrant_client", "qdrant-client")
+    elif precision == "chroma":
+        chroma.library()
 
 
 def version() -> str:

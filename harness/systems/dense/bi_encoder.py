@@ -3,30 +3,47 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.collections.corpus import Corpus
+import numpy as np
+
+from harness.collections.corpus import Corpus, Document
 from harness.data.topics import Topic
 from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.io import checks
+from harness.io import checks, config
 from harness.io.console import say
 from harness.store.cost import answered, note, phase, queries
 from harness.systems import hardware
-from harness.systems.base import Request
-from harness.systems.dense import ann, documents, encoder, search, texts, topic_vectors, vectors
+from harness.systems.base import MARK, Request
+from harness.systems.build import Built
+from harness.systems.dense import (
+    ann,
+    chroma,
+    documents,
+    encoder,
+    endpoints,
+    heads,
+    search,
+    texts,
+    topic_vectors,
+    vectors,
+)
 from harness.systems.dense.documents import Source
 from harness.systems.dense.engines import Encoder, Matrix, Settings
 from harness.systems.dense.maxsim import Rows
 from harness.systems.dense.search import Hits
 from harness.systems.dense.training import tuned
 from harness.systems.dense.training.settings import tuning
+from harness.systems.rerank import another, reads_of
 
 _SETTINGS = ("pooling", "prefixes", "normalise", "length", "eos", "precision")
+SEARCHES = (*search.SEARCHES, "chroma")
 _MOST = 1e6  # a weight
 
 
@@ -43,12 +60,19 @@ class BiEncoder:
     weights : part -> factor of its similarity; those not named count once.
     combine : of a document's similarities: their weighted `sum`, in which a part without text counts 0, or `max`.
     query : fields of a topic (title, body, tags), joined.
+    join : what stands between the fields of a document's part.
     view : `latex` or `text`: see `harness.systems.dense.texts.of_document`.
     pooling, prefixes, normalise, length, eos, precision : see `harness.systems.dense.engines.Settings`.
+    characters : that are read of an input, what `prefixes` puts before a text included; None for all.
     storage : numbers that are kept: `float32`, or `float16`, half as large, whose cosines err by at most .0005.
-    search : `exact`, or `approximate`: over a graph of neighbours by FAISS; its recall is measured in each run.
+    search : `exact`; or over a graph of neighbours, by FAISS (`approximate`) or Chroma (`chroma`), whose recall is
+        measured in each run.
+    first, k : a ranking (the name of a system, the configuration of one, or a run file) of whose documents the first
+        k of each topic are put in a new order, 100 by default; only these are encoded, and the others keep their
+        order behind them. None ranks the whole corpus.
     training : how the model is fine-tuned first: see `harness.systems.dense.training.settings.Tuning`.
     tokens : word pieces that go through the model at one time; 0 leaves it to the device.
+    calls : `mode`, `budget` and `cache` where the model is an endpoint: see `harness.systems.dense.endpoints.Calls`.
     """
 
     name: str
@@ -57,6 +81,7 @@ class BiEncoder:
     weights: Mapping[str, float] = field(default_factory=dict)
     combine: str = "sum"
     query: Sequence[str] = ("title", "body")
+    join: str = " "
     view: str = "latex"
     pooling: str | None = None
     prefixes: Mapping[str, str] | None = None
@@ -64,12 +89,16 @@ class BiEncoder:
     length: int | None = None
     eos: bool = False
     precision: str = "float32"
+    characters: int | None = None
     storage: str = "float32"
     search: str = "exact"
     depth: int = 1000
+    first: str | Mapping[str, Any] | None = None
+    k: int | None = None
     training: Mapping[str, Any] | None = None
     device: str = "auto"
     tokens: int = 0
+    calls: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         checks.text("model", self.model)
@@ -89,28 +118,46 @@ class BiEncoder:
         texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
         checks.choice("combine", self.combine, search.COMBINATIONS)
         checks.choice("storage", self.storage, vectors.STORAGES)
-        checks.choice("search", self.search, search.SEARCHES)
+        checks.choice("search", self.search, SEARCHES)
         checks.whole("depth", self.depth, low=1)
         checks.whole("tokens", self.tokens)
         checks.choice("device", self.device, hardware.DEVICES)
+        if not isinstance(self.join, str) or not self.join:
+            raise HarnessError(f"key 'join' is {self.join!r}, expected what stands between fields, such as a blank")
+        if self.characters is not None:
+            checks.whole("characters", self.characters, low=1)
+        if self.k is not None:
+            checks.whole("k", self.k, low=1)
+            if self.first is None:
+                raise HarnessError("key 'k' cuts a first ranking; give the key 'first' as well")
+        if self.first is not None and self.search != "exact":
+            raise HarnessError(f"key 'search' is {self.search!r}, and the first of another ranking are all looked at")
         if self.training is not None:
             tuning("bi", self.training)
-        self._settings  # noqa: B018  (a fault in it is found at once)
+        self._settings, self._first, self._calls  # noqa: B018  (a fault in them is found at once)
+        longest = max(map(len, (self.prefixes or {}).values()), default=0)
+        if self.characters is not None and self.characters <= longest:
+            raise HarnessError(f"key 'characters' is {self.characters}, and a prefix has {longest} of its own")
 
     def reads(self) -> dict[str, Any]:
         """What decides vectors besides the corpus and the code: the model's files, and the device."""
-        source = Source(self.model, self._settings, hardware.device(self.device))
-        model = encoder.identity(self.model, self._settings)
+        source = self._source(self.model, hardware.device(self.device))
         training = None if self.training is None else tuned.reads("bi", self.model, self.training)
-        return {"model": model, "arithmetic": source.arithmetic(), "training": training}
+        own = {"model": source.identity(), "arithmetic": source.arithmetic(), "training": training}
+        if self.first is None or self._first is None:
+            return own
+        return {**own, "first": reads_of(self.first, self._first)}
 
     def trains_without(self) -> frozenset[str] | None:
-        """The collections that its model has seen nothing of; None if it was not fine-tuned here."""
-        return tuned.trains_without("bi", self.model, self.training)
+        """The collections that neither its model nor the first system has seen; None if both are untuned."""
+        own = tuned.trains_without("bi", self.model, self.training)
+        first = None if self._first is None else self._first.trains_without()
+        return own if first is None else first if own is None else own & first
 
     def notes(self) -> tuple[str, ...]:
-        """How its model was fine-tuned."""
-        return () if self.training is None else tuning("bi", self.training).notes()
+        """How its model was fine-tuned, and what the first system says."""
+        own = () if self.training is None else tuning("bi", self.training).notes()
+        return own + (() if self._first is None else self._first.notes())
 
     def __call__(self, request: Request) -> Run:
         """Rank the corpus, or each topic's pool; topics without text are left out.
@@ -122,68 +169,171 @@ class BiEncoder:
         """
         corpus = request.corpus_for(self.name)
         ann.check(self.search)  # rather than after the documents have been encoded
+        if self._calls.mode == "dry" and (counted := self.dry(request)):
+            raise HarnessError(f"system {self.name}: dry run, nothing is searched: {counted}; run it with mode live")
         request.workspace.mkdir(parents=True, exist_ok=True)
         on = hardware.device(self.device)
         model = tuned.loaded("bi", self.model, self.training, corpus, request.workspace, on)
-        source = Source(model, self._settings, on, self.tokens)
+        source = self._source(model, on)
         loaded = source.load()
+        if self._first is not None:
+            return self._reranked(heads.first(self._first, request), request, source, loaded)
         with phase("index"):
             parts = [self._vectors(corpus, name, source, loaded, request.workspace) for name in self.parts]
-        worded = self._worded(request)
-        with phase("encoding topics"):  # whose vectors may be in the store, so that it says nothing of the search
-            asked = topic_vectors.vectors_of([text for _, text in worded], source, loaded, request.workspace)
-            self._note_cut("topics", asked.cut, len(worded), loaded)
+        worded = self._worded(request.topics)
+        asked = self._asked_vectors(worded, source, loaded, request.workspace)
         with phase("search"):
-            found = self._search(request, [topic for topic, _ in worded], asked.values, parts)
+            found = self._search(request, [topic for topic, _ in worded], asked, parts)
         return search.as_run(self.name, [topic.id for topic, _ in worded], found, parts[0].vectors)
+
+    def dry(self, request: Request) -> str:
+        """What an endpoint's vectors of all documents and topics would take that are not kept; empty without one."""
+        if self.model not in config.names("llm"):
+            return ""
+        corpus = request.corpus_for(self.name)
+        read = [("document", text) for document in corpus for text in self._texts(document) if text.strip()]
+        read += [("query", text) for topic in request.topics if (text := self._asked(topic))]
+        sent = ((role, encoder.utf8(text)) for role, text in read)
+        found = endpoints.estimate(self.model, self._settings, self._calls, self.characters or 0, sent)
+        return f"vectors of {self.model} {found}"
+
+    def topic_vectors(self, topics: Iterable[Topic], workspace: Path) -> tuple[list[str], Matrix]:
+        """The ids of those topics that have a text, and their vectors, shape (topics, dimensions).
+
+        Raises
+        ------
+        HarnessError
+            The model is fine-tuned, which needs a corpus, or is missing; no topic has a text.
+        """
+        if self.training is not None:
+            raise HarnessError(f"system {self.name}: its model is fine-tuned first; name the folder of the tuned one")
+        source = self._source(self.model, hardware.device(self.device))
+        worded = self._worded(list(topics))
+        return [topic.id for topic, _ in worded], self._asked_vectors(worded, source, source.load(), workspace)
 
     def _vectors(self, corpus: Corpus, part: str, source: Source, loaded: Encoder, workspace: Path) -> vectors.Made:
         """The vectors of one part of the documents, from the store or made now."""
 
         fields = self.parts[part]
-        kept = documents.vectors_of(corpus, fields, self.view, source, lambda: loaded, workspace, storage=self.storage)
+        kept = documents.vectors_of(
+            corpus, fields, self.view, source, lambda: loaded, workspace, storage=self.storage, join=self.join
+        )
         self._note_cut(f"documents, {part}", kept.cut, len(kept.vectors), loaded)
         return kept
+
+    def _asked_vectors(
+        self, worded: Sequence[tuple[Topic, str]], source: Source, loaded: Encoder, workspace: Path
+    ) -> Matrix:
+        """The vectors of topics, shape (topics, dimensions)."""
+        with phase("encoding topics"):  # whose vectors may be in the store, so that it says nothing of the search
+            asked = topic_vectors.vectors_of([text for _, text in worded], source, loaded, workspace)
+            self._note_cut("topics", asked.cut, len(worded), loaded)
+        return asked.values
+
+    def _reranked(self, run: Run, request: Request, source: Source, loaded: Encoder) -> Run:
+        """The first documents of another ranking in a new order; topics without text keep theirs."""
+        with phase("read documents"):
+            run, found = heads.read(self.name, run, request.corpus_for(self.name), self._k, self._texts)
+        names = sorted(found)
+        with phase("index"):
+            parts = []
+            for number, part in enumerate(self.parts):
+                named = [(name.decode(), found[name][number]) for name in names]
+                kept = documents.vectors_of_texts(named, source, loaded, request.workspace, storage=self.storage)
+                self._note_cut(f"documents, {part}", kept.cut, len(named), loaded)
+                parts.append(kept.vectors)
+        worded = self._worded(request.topics)
+        asked = self._asked_vectors(worded, source, loaded, request.workspace)
+        row_of = {topic.id: row for row, (topic, _) in enumerate(worded)}
+        rows_of, weights = heads.ranked(run), [float(self.weights.get(name, 1.0)) for name in self.parts]
+        score = np.full(len(run), np.nan)
+        with phase("search"):
+            for topic in queries([topic for topic in request.topics if topic.id in rows_of]):
+                lines = rows_of[topic.id]
+                new = np.full(lines.size, np.nan)
+                if topic.id in row_of:
+                    docs = run.doc[lines[: self._k]].tolist()
+                    rows = parts[0].rows(doc.decode() for doc in docs)
+                    row = asked[[row_of[topic.id]]]
+                    (hits,) = search.nearest(row, parts, weights, self.combine, k=len(docs), rows=rows)
+                    of = dict(zip(parts[0].ids[hits.rows].tolist(), hits.scores.tolist(), strict=True))
+                    new[: len(docs)] = [of.get(doc, np.nan) for doc in docs]
+                score[lines] = heads.filled(new)
+        run = replace(run, score=score, name=self.name + MARK * run.name.endswith(MARK), sha256="")
+        return heads.only(run, ~np.isnan(score))
 
     def _search(
         self, request: Request, topics: Sequence[Topic], rows: Matrix, parts: Sequence[vectors.Made]
     ) -> list[Hits]:
         made = [part.vectors for part in parts]
+        out = None if request.excluded is None else request.excluded.among(made[0].ids)
         weights = [float(self.weights.get(name, 1.0)) for name in self.parts]
 
-        def hits(row: Matrix, among: Rows | None, indexes: Sequence[search.Index] | None) -> list[Hits]:
-            return search.nearest(row, made, weights, self.combine, k=self.depth, rows=among, indexes=indexes)
+        def hits(asked: Rows, among: Rows | None, indexes: Sequence[search.Index] | None) -> list[Hits]:
+            gone = None if out is None else lambda number: out(topics[int(asked[number])].id)
+            return search.nearest(
+                rows[asked], made, weights, self.combine, k=self.depth, rows=among, indexes=indexes, out=gone
+            )
 
         if request.pool is not None:
             pools = ((topic, request.allowed(topic) or frozenset()) for topic in queries(topics))
-            return [hits(rows[[at]], made[0].rows(pool), None)[0] for at, (_, pool) in enumerate(pools)]
-        indexes = None if self.search == "exact" else [ann.kept_index(part.vectors, part.folder) for part in parts]
-        begin = time.perf_counter()
-        found = hits(rows, None, indexes)
+            return [hits(np.array([at]), made[0].rows(pool), None)[0] for at, (_, pool) in enumerate(pools)]
+        with ExitStack() as stack:
+            indexes: Sequence[search.Index] | None = None
+            if self.search == "approximate":
+                indexes = [ann.kept_index(part.vectors, part.folder) for part in parts]
+            elif self.search == "chroma":
+                indexes = [stack.enter_context(chroma.kept(part.vectors, part.folder)) for part in parts]
+            begin = time.perf_counter()
+            found = hits(np.arange(len(topics)), None, indexes)
         answered(dict.fromkeys((topic.id for topic in topics), (time.perf_counter() - begin) / len(topics)))
         if indexes is not None:
-            search.note_recall(self.name, self.search, found, lambda sample: hits(rows[sample], None, None), self.depth)
+            search.note_recall(
+                self.name, self.search, found, lambda sample: hits(np.array(sample), None, None), self.depth
+            )
         return found
 
     def _asked(self, topic: Topic) -> str:
         return texts.of_topic(topic, self.query, self.view).strip()
 
-    def _worded(self, request: Request) -> list[tuple[Topic, str]]:
+    def _worded(self, topics: Iterable[Topic]) -> list[tuple[Topic, str]]:
         """The topics with their texts; those without are named, and have no ranking."""
-        worded = [(topic, text) for topic in request.topics if (text := self._asked(topic))]
-        if without := [topic.id for topic in request.topics if not self._asked(topic)]:
-            say(f"{self.name}: {len(without)} topics have no text and are left out, such as {without[0]}")
+        worded = [(topic, text) for topic in topics if (text := self._asked(topic))]
+        if without := [topic.id for topic in topics if not self._asked(topic)]:
+            fate = "are left out" if self.first is None else "keep the order of the first ranking"
+            say(f"{self.name}: {len(without)} topics have no text and {fate}, such as {without[0]}")
         if not worded:
             raise HarnessError(f"system {self.name}: no topic has a text in the fields {', '.join(self.query)}")
         return worded
 
     def _note_cut(self, what: str, cut: int, count: int, loaded: Encoder) -> None:
-        """Say and note how many texts are longer than the model reads."""
-        note(f"{self.name}: texts cut, {what}", {"cut": cut, "texts": count, "word pieces": loaded.length or "all"})
+        """Say and note how many texts are longer than what is read."""
+        limits = {"word pieces": loaded.length, "characters": self.characters}
+        said = {"word pieces": loaded.length or "all"} | {key: value for key, value in limits.items() if value}
+        note(f"{self.name}: texts cut, {what}", {"cut": cut, "texts": count} | said)
         if cut:
-            say(
-                f"{self.name}: {cut:,} of {count:,} texts ({what}) are longer than the {loaded.length} word pieces read"
-            )
+            read = " and ".join(f"{value:,} {key}" for key, value in limits.items() if value)
+            say(f"{self.name}: {cut:,} of {count:,} texts ({what}) are longer than the {read} read")
+
+    def _source(self, model: str, device: str) -> Source:
+        return Source(model, self._settings, device, self.tokens, self.characters or 0, self._calls)
+
+    def _texts(self, document: Document) -> tuple[str, ...]:
+        """The texts of a document's parts."""
+        parts = self.parts.values()
+        return tuple(documents.text_of(document, fields, self.view, self.join) for fields in parts)
+
+    @property
+    def _k(self) -> int:
+        return self.k or heads.K
+
+    @cached_property
+    def _first(self) -> Built | None:
+        return None if self.first is None else another("first", self.first, files=True)
+
+    @cached_property
+    def _calls(self) -> endpoints.Calls:
+        return checks.typed(endpoints.Calls, self.calls or {}, "key 'calls'")
 
     @cached_property
     def _settings(self) -> Settings:

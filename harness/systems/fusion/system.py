@@ -19,7 +19,7 @@ from harness.systems.base import MARK, Request
 from harness.systems.build import Built, check_cycle, load_system
 from harness.systems.fusion.candidates import DEPTH, fuse
 from harness.systems.fusion.methods import METHODS, Learn, files_of, given, texts
-from harness.systems.ranking import within
+from harness.systems.ranking import permitted
 
 
 class Fusion:
@@ -103,14 +103,14 @@ class Fusion:
         lacks training judgments or training runs, or the judgments hold a topic that is to be ranked.
         """
         method = METHODS[self.method]
-        values = {key: value for key, value in self.parameters.items() if key in method.parameters}
+        training: tuple[Sequence[Run], Qrels] | None = None
         leaked: frozenset[str] = frozenset()
-        if method.learn is not None and "weights" not in values:
+        if self.learns:
             if request.training is None or not self._training:
                 lacking = "training judgments" if request.training is None else "the key 'training_runs'"
                 instead = " (or the key 'weights')" if "weights" in method.parameters else ""
                 raise HarnessError(f"system {self.name}: {self.method} needs {lacking}{instead}")
-            values |= self._learned(method.learn, request.training)
+            training = (self._training_runs(), request.training)
             leaked = request.topics.ids() & set(request.training.topics)
         for run in self.runs:
             check_cycle(run)
@@ -120,18 +120,51 @@ class Fusion:
             if run in systems:
                 runs.append(load_system(run)(replace(request, workspace=request.workspace / run)))
             elif (path := Path(run).expanduser()).exists():
-                read = read_run(path, known_topics=request.topics.ids())
-                runs.append(read if request.pool is None else within(read, request.pool))
+                runs.append(permitted(read_run(path, known_topics=request.topics.ids()), request))
             else:
                 raise HarnessError(f"system {self.name}: {run}: no such file or system; {suggestion(run, systems)}")
         marked = leaked or any(run.name.endswith(MARK) for run in runs)
-        fused = fuse(runs, partial(method.score, **values), self.name + (MARK if marked else ""), self.depth)
+        return self.fused(runs, training, self.name + (MARK if marked else ""))
+
+    @property
+    def learns(self) -> bool:
+        """Whether it has to learn from training judgments before it can fuse."""
+        return METHODS[self.method].learn is not None and "weights" not in self.parameters
+
+    def fused(self, runs: Sequence[Run], training: tuple[Sequence[Run], Qrels] | None = None, name: str = "") -> Run:
+        """Runs fused, whatever made them.
+
+        Parameters
+        ----------
+        runs : as many as its key `runs` names, in that order.
+        training : if it learns, runs of the same systems on other topics, in the same order, and the judgments there.
+
+        Raises
+        ------
+        HarnessError
+            The runs hold no results; or it learns, and there is nothing that it can learn from.
+
+        Examples
+        --------
+        >>> a, b = (Run.from_dict(name, {"T1": {name: 1.0, "both": 0.5}}) for name in ("a", "b"))
+        >>> list(Fusion(["a", "b"]).fused([a, b]).to_dict()["T1"])
+        ['both', 'b', 'a']
+        """
+        method = METHODS[self.method]
+        values = {key: value for key, value in self.parameters.items() if key in method.parameters}
+        if method.learn is not None and self.learns:
+            if training is None:
+                raise HarnessError(f"system {self.name}: {self.method} needs training runs and their judgments")
+            values |= self._learned(method.learn, *training)
+        fused = fuse(runs, partial(method.score, **values), name or self.name, self.depth)
         return Run.from_dict(fused.name, fused.to_dict())  # checked as a file is
 
-    def _learned(self, learn: Learn, training: Qrels) -> dict[str, Any]:
-        """What the method lacks, learned from training judgments."""
+    def _training_runs(self) -> list[Run]:
         files = [[Path(file).expanduser() for file in entry] for entry in self._training]
-        runs = [_joined([read_run(file, name="training") for file in entry]) for entry in files]
+        return [_joined([read_run(file, name="training") for file in entry]) for entry in files]
+
+    def _learned(self, learn: Learn, runs: Sequence[Run], training: Qrels) -> dict[str, Any]:
+        """What the method lacks, learned from training judgments."""
         how = {key: value for key, value in self.parameters.items() if key in METHODS[self.method].learning}
         learned = learn(runs, training, self.depth, **how)
         if not any(learned.get("weights", [1])):

@@ -6,7 +6,7 @@ The thesis' most important comparison: the same graphs, read by an encoder of te
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -34,9 +34,9 @@ from harness.systems.mathamr.graphs.data import Parser
 from harness.systems.mathamr.graphs.graph import FORMULA, MODES, ROOT, TEXT, Graph, restrict
 
 
-def missing() -> list[str]:
-    """What is not installed, one line each; for the key `needs` of a configuration."""
-    return [*encoder.missing(), *parsers.missing()]
+def missing(mapping: Mapping[str, Any] | None = None) -> list[str]:
+    """What is not installed, one line each; for the key `needs` of a configuration, which `mapping` is."""
+    return [*encoder.missing(), *parsers.missing(mapping)]
 
 
 def linearise(graph: Graph) -> str:
@@ -103,7 +103,8 @@ class Linearised:
     name : of the run.
     task : `posts`: rank the documents of the corpus. `formulas`: rank the formulas that it consists of, each in its
         sentence of the corpus `posts`.
-    column : of the questions in `posts`.
+    column : of the questions in `posts`, or in a corpus of answers.
+    of : whose graph stands for a document that is an answer: its own (`answers`), or its question's (`questions`).
     parser : of sentences: see `parsers.load`.
     formulas : which trees are in the graphs: see `graph.MODES`; DPRL had operator trees.
     model : of sentences: see `harness.systems.dense.models.find`. Texts longer than it reads are cut, and counted.
@@ -114,6 +115,7 @@ class Linearised:
     formulas: str = "opt"
     model: str = "all-minilm-l6-v2"
     task: str = "posts"
+    of: str = "answers"
     posts: str = ""
     column: str = "question"
     depth: int = 1000
@@ -125,12 +127,16 @@ class Linearised:
         data.check_task(self.task, self.posts, self.formulas)
         checks.choice("device", self.device, hardware.DEVICES)
         checks.whole("depth", self.depth, low=1)
-        checks.whole("workers", self.workers, low=1)
+        checks.choice("of", self.of, ("answers", "questions"))
+        checks.whole("workers", self.workers)
+        if self.of == "questions" and self.task == "formulas":
+            raise HarnessError("key 'of' is 'questions', and task 'formulas' ranks formulas; say answers")
 
     def reads(self) -> dict[str, Any]:
         """What decides vectors besides the corpus and the code: parser, weights, device, and the posts of formulas."""
+        parser = parsers.load(self.parser)
         return {
-            "parser": dict(parsers.load(self.parser).identity),
+            "parser": [dict(parser.identity), dict(parser.given_by)],
             "model": encoder.identity(self.model, Settings()),
             "arithmetic": hardware.arithmetic(hardware.device(self.device)),
             "posts": load_corpus(self.posts).identity() if self.task == "formulas" else None,
@@ -146,7 +152,7 @@ class Linearised:
         Raises HarnessError if there is no corpus, or a package, weights or a GPU are missing.
         """
         corpus = request.corpus_for(self.name)
-        if lines := missing():  # rather than after the graphs have been made
+        if lines := missing({"parser": self.parser}):  # rather than after the graphs have been made
             raise HarnessError("; ".join(lines))
         hardware.device(self.device)
         parser = parsers.load(self.parser)
@@ -174,7 +180,7 @@ class Linearised:
             "corpus": corpus.identity(),
             "parser": dict(parser.identity),
             "formulas": self.formulas,
-            "task": self.task,
+            "task": [self.task, *([self.column] if self.of == "questions" else [])],
             "posts": [load_corpus(self.posts).identity(), self.column] if self.task == "formulas" else None,
             "model": encoder.identity(self.model, Settings()),
             "versions": [code.of(__name__), data.made_by(parser), hardware.torch_version()],
@@ -199,12 +205,19 @@ class Linearised:
 
     def _documents(self, corpus: Corpus, parser: Parser, workspace: Path) -> tuple[dict[str, str], dict[str, str]]:
         """The text of each document, and the post that it stands in if it is a formula."""
+        workers = self.workers or hardware.cores()
         if self.task == "posts":
-            found = read_graphs(data.graphs(corpus, "answers", parser, workspace, workers=self.workers))
-            return _worded((name, linearise(restrict(graph, self.formulas))) for name, graph in found), {}
+            of = (self.of, parser, workspace, self.column, workers)
+            found = {
+                name: linearise(restrict(graph, self.formulas)) for name, graph in read_graphs(data.graphs(corpus, *of))
+            }
+            if self.of == "questions":
+                asked = ((document.id, data.question_id(document)) for document in corpus)
+                found = {name: found[question] for name, question in asked if question in found}
+            return _worded(found.items()), {}
         wanted = {document.id: document.columns.get("post", "") for document in corpus}
         texts: dict[str, str] = {}
-        whole = data.post_graphs(load_corpus(self.posts), parser, workspace, self.column, self.workers)
+        whole = data.post_graphs(load_corpus(self.posts), parser, workspace, self.column, workers)
         for post, graph in whole:
             cut = restrict(graph, self.formulas)
             for number, formula in enumerate(cut.formulas):

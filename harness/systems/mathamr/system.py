@@ -7,45 +7,54 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from time import perf_counter as clock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
-from harness.collections.judged import Judged, judged
-from harness.data.topics import Topics
+from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
-from harness.errors import HarnessError, suggestion
-from harness.io import checks, config
-from harness.io.console import say
-from harness.store import artefacts, code
-from harness.store.cost import phase, queries
+from harness.errors import HarnessError
+from harness.io.console import progress, say
+from harness.io.files import write_atomic
+from harness.store import artefacts, code, cost
+from harness.store.cost import note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
 from harness.systems.dense import ann as adapters
-from harness.systems.dense import maxsim, search
+from harness.systems.dense import encoder, maxsim, search
+from harness.systems.dense.engines import Settings as Plain
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.dense.search import Query
+from harness.systems.mathamr.configured import Configured
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write
-from harness.systems.mathamr.encoder.settings import Settings
-from harness.systems.mathamr.encoder.virtual import AUXILIARY, STRUCTURES, check_options
-from harness.systems.mathamr.encoder.vocabulary import LEAST_NUMBER, SIZE, Vocabulary
+from harness.systems.mathamr.encoder.virtual import TYPES as TYPE_NAMES
+from harness.systems.mathamr.encoder.vocabulary import MOST_RELATIONS, Vocabulary
 from harness.systems.mathamr.graphs import build, data, parsers
 from harness.systems.mathamr.graphs.data import PairGraphs
-from harness.systems.mathamr.graphs.graph import MODES, Graph, restrict
-from harness.systems.mathamr.training.schedule import Schedule
+from harness.systems.mathamr.graphs.graph import Graph, restrict
 
 if TYPE_CHECKING:
     from harness.systems.mathamr.encoder.model import Encoder
     from harness.systems.mathamr.encoder.virtual import Encoded
     from harness.systems.mathamr.training.trainer import Pairs
 
-PRECISIONS = (*search.SEARCHES, "qdrant")
+
+PACK, TYPES = "graphs.pack", "types.npy"  # of documents' vectors: the graphs while they are made, the types of each
+
+
+@dataclass(frozen=True, eq=False)
+class Asked(Query):
+    """The vectors of a topic, with the type of each (index into TYPE_NAMES)."""
+
+    types: Sequence[int] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,114 +74,19 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class MathAMR:
-    """Posts by the MaxSim of the vectors of their graphs' virtual nodes.
-
-    Parameters
-    ----------
-    name : of the run.
-    pairs : corpora of answers to train on -> the column that holds the question; null takes a corpus out again.
-    leave_out : collections whose judged posts are not trained on; the collection that is run must be among them.
-    parser : of sentences: `dependency`, `transition-amr` or `amrlib`, the latter two with `:MODEL`.
-    formulas, structure, auxiliary : what graphs are made of: see `graph.MODES`, `virtual.STRUCTURES`, `.AUXILIARY`.
-    vocabulary : node types, the special ones among them; a number needs `least_number` occurrences for one of its own.
-    model : hyperparameters: see `settings.Settings`.
-    training : see `training.Schedule`; null takes the untrained model.
-    task : `posts`: rank the documents of the corpus. `formulas`: rank the formulas that it consists of, by the posts of
-        the corpus `posts`, which has them with their text, and its questions in the column that `pairs` says.
-    strategy, candidates, ef : see `harness.systems.dense.search.search`, where `candidates` is called `depth`.
-    precision : `exact`; `approximate`: over an index by FAISS; `qdrant`: by Qdrant's embedded client, which looks at
-        every vector.
-    device : `auto` takes a GPU if there is one.
-    """
-
-    name: str
-    pairs: Mapping[str, str | None]
-    leave_out: Sequence[str]
-    parser: str = "dependency"
-    formulas: str = "both"
-    structure: str = "hierarchy"
-    auxiliary: str = "none"
-    vocabulary: int = SIZE
-    least_number: int = LEAST_NUMBER
-    model: Mapping[str, Any] = field(default_factory=dict)
-    training: Mapping[str, Any] | None = field(default_factory=dict)
-    task: str = "posts"
-    posts: str = ""
-    strategy: str = "colbert"
-    precision: str = "exact"
-    candidates: int | None = None
-    ef: int | None = None
-    depth: int = 1000
-    device: str = "auto"
-    workers: int = 1
-
-    def __post_init__(self) -> None:
-        checks.choice("formulas", self.formulas, MODES)
-        checks.choice("structure", self.structure, STRUCTURES)
-        checks.choice("auxiliary", self.auxiliary, AUXILIARY)
-        data.check_task(self.task, self.posts, self.formulas)
-        checks.choice("strategy", self.strategy, search.STRATEGIES)
-        checks.choice("precision", self.precision, PRECISIONS)
-        checks.choice("device", self.device, hardware.DEVICES)
-        for key in ("candidates", "ef", "depth", "workers", "least_number", "vocabulary"):
-            if key not in ("candidates", "ef") or getattr(self, key) is not None:
-                checks.whole(key, getattr(self, key), low=1)
-        check_options(self.structure, self.auxiliary)
-        self._check_vectors()
-        self._check_names()
-        self._settings(self.vocabulary)
-        beta = self._schedule().beta
-        if self.structure == "none" and beta < 1:
-            raise HarnessError(
-                f"key 'training.beta' is {beta:g}, which trains a vector of the whole post, and structure 'none' has "
-                "none; say 1, or take another structure"
-            )
-
-    def _check_vectors(self) -> None:
-        """Raise HarnessError if the keys ask for vectors that no graph will have."""
-        if self.task == "posts" and self.structure == "none" and self.strategy != "colbert":
-            raise HarnessError(
-                f"key 'strategy' is {self.strategy!r}, which needs a vector of the whole post, and structure 'none' "
-                "has none; take colbert, or another structure"
-            )
-
-    def _check_names(self) -> None:
-        """Raise HarnessError unless the corpora and collections that are named exist."""
-        given = isinstance(self.pairs, Mapping) and all(isinstance(name, str | None) for name in self.pairs.values())
-        if not given or not self._sources:
-            raise HarnessError(f"key 'pairs' is {self.pairs!r}, expected corpora such as {{mse-pages: question}}")
-        if not isinstance(self.leave_out, list | tuple):
-            raise HarnessError(f"key 'leave_out' is {self.leave_out!r}, expected a list of collections")
-        for name in self._sources:
-            config.load("corpus", name, "key 'pairs'")
-        for name in self.leave_out:
-            config.load("collection", name, "key 'leave_out'")
-
-    def trains_without(self) -> frozenset[str]:
-        """The collections whose judged posts it has not seen; what is run must be one of them."""
-        return frozenset(self.leave_out)
-
-    def notes(self) -> tuple[str, ...]:
-        """What a reader of its numbers must know: which graphs they are, and what was trained on."""
-        said = []
-        if self.parser == "dependency":
-            said.append("Graphs are of a dependency parser, not of AMR.")
-        if self.training is None:
-            return (*said, "The model is untrained.")
-        said.append(
-            f"Trained on the pairs of {', '.join(self._sources)}; left out were posts that "
-            f"{', '.join(self.leave_out) or 'no collection'} judges."
-        )
-        unsaid = [name for name in self._sources if not data.says_accepted(load_corpus(name))]
-        if unsaid:
-            said.append(f"{', '.join(unsaid)}: which answer was accepted is not known, so every answer counts as one.")
-        return tuple(said)
+class MathAMR(Configured):
+    """Posts by the MaxSim of the vectors of their graphs' virtual nodes; the keys are those of `Configured`."""
 
     def reads(self) -> dict[str, Any]:
         """What decides the model, and the posts of formulas."""
-        posts = load_corpus(self.posts).identity() if self.task == "formulas" else None
-        return {"model": artefacts.key(self._model_spec()), "posts": posts}
+        read = {"model": artefacts.key(self._model_spec()), "posts": self._posts_read()}
+        return {**read, "topics": dict(self._parser.given_by)} if self._parser.given_by else read
+
+    def _posts_read(self) -> list[dict[str, Any]] | None:
+        """What decides the posts that formulas stand in."""
+        if self.task != "formulas":
+            return None
+        return [load_corpus(name).identity() for name in (self.posts, self.unanswered) if name]
 
     def __call__(self, request: Request) -> Run:
         """Rank the corpus; topics without a graph are left out.
@@ -195,17 +109,18 @@ class MathAMR:
             index = self._index(vectors, folder)
         with phase("search"):
             asked, ids = self._queries(request.topics, trained)
-            found = []
-            for topic in queries([topic for topic in request.topics if topic.id in asked]):
-                pool = request.allowed(topic)
-                among = None if pool is None else vectors.rows(pool)
-                found.append(self._search(asked[topic.id], vectors, index, among))
+            found = self._found(
+                request, [topic for topic in request.topics if topic.id in asked], asked, vectors, index
+            )
+        self._picture(asked, vectors, folder)
+        note(cost.VECTORS, len(vectors.values))
+        note(cost.INDEX, sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()))
         if index is not None and request.pool is None:
             search.note_recall(
                 self.name,
                 self.precision,
                 found,
-                lambda sample: [self._search(asked[ids[number]], vectors, None) for number in sample],
+                lambda sample: self._search([asked[ids[number]] for number in sample], vectors, None),
                 self.depth,
             )
         return search.as_run(self.name, ids, found, vectors)
@@ -215,7 +130,7 @@ class MathAMR:
     def trained(self, workspace: Path) -> Trained:
         """The model, trained if the store has none; a training that was stopped goes on."""
         from harness.systems.dense.training.checkpoint import whole
-        from harness.systems.dense.training.loop import BEST, LAST, LOG
+        from harness.systems.dense.training.loop import BEST, COST, LAST, LOG
         from harness.systems.mathamr.training import checkpoint
         from harness.systems.mathamr.training import trainer as training
 
@@ -224,11 +139,13 @@ class MathAMR:
         work = workspace / f"training-{key[:16]}"
 
         def make(folder: Path) -> None:
-            found = data.pair_graphs(self._sources, self._judged, self._parser, workspace, self.workers)
+            found = data.pair_graphs(self._sources, self._judged, self._parser, workspace, self._workers)
+            if self.sample is not None:
+                found = found.sampled(self.sample, self.sample_seed)
             trainer, vocabulary = self._trainer(found, work)
             vocabulary.save(folder / "vocabulary.json")
             if self.training is None:
-                model = training.initial(trainer.settings, trainer.schedule.seed)
+                model = training.initial(trainer.settings, trainer.schedule.seed, trainer.embedding)
                 checkpoint.save_model(folder / BEST, model, trainer.identity)
                 return
             if damaged := [name for name in (LAST, BEST) if not whole(work / name)]:
@@ -236,8 +153,10 @@ class MathAMR:
                 for name in (LAST, BEST):
                     (work / name).unlink(missing_ok=True)
             trainer.run(say)
-            for name in (BEST, LOG):
+            for name in (BEST, LOG, COST):
                 shutil.copy(work / name, folder / name)
+            spent = json.loads((folder / COST).read_text(encoding="utf-8"))
+            write_atomic(folder / COST, json.dumps({**spent, cost.PAIRS: len(trainer.train)}) + "\n")
 
         folder = artefacts.get_or_build("mathamr-model", spec, make)
         shutil.rmtree(work, ignore_errors=True)
@@ -245,20 +164,28 @@ class MathAMR:
         model = checkpoint.load_model(folder / BEST, {"vocabulary": vocabulary.digest})
         log = folder / LOG
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-        return Trained(vocabulary, model.to(self._device), key, tuple(map(json.loads, lines)))
+        entries = tuple(map(json.loads, lines))
+        note(cost.PARAMETERS, sum(each.numel() for each in model.parameters()))
+        if entries:
+            note(cost.LOG, list(entries))
+            for name, value in json.loads((folder / COST).read_text(encoding="utf-8")).items():
+                note(name, value)
+        return Trained(vocabulary, model.to(self._device), key, entries)
 
     def _trainer(self, found: PairGraphs, work: Path) -> tuple[Any, Vocabulary]:
         """A training of the pairs, and the vocabulary of those that are trained on."""
+        from harness.systems.mathamr.training import options
         from harness.systems.mathamr.training import trainer as training
 
         schedule = self._schedule()
-        pairs = training.Pairs(found.query, found.document, found.group)
+        pairs = training.Pairs(found.query, found.document, found.group, found.block)
         train, held = training.split(pairs, schedule.validation, schedule.seed)
         if self.training is not None:
             _enough(train, held)
         seen = set(train.query.tolist()) | set(train.document.tolist())
         learnt = (restrict(graph, self.formulas) for i, graph in found.graphs() if i in seen)
-        vocabulary = Vocabulary.learn(learnt, self.vocabulary, self.least_number)
+        most = self.model.get("relations") or MOST_RELATIONS
+        vocabulary = Vocabulary.learn(learnt, self.vocabulary, self.least_number, most)
         posts = ((found.ids[i], restrict(graph, self.formulas)) for i, graph in found.graphs())
         items = encode_posts(posts, vocabulary, self.structure, self.auxiliary)
         work.mkdir(parents=True, exist_ok=True)
@@ -275,13 +202,26 @@ class MathAMR:
         )
         identity = {"vocabulary": vocabulary.digest, "graphs": pack.digest}
         settings = self._settings(vocabulary.size, vocabulary.count)
-        return training.Trainer(pack, train, held, settings, schedule, work, identity, self._device), vocabulary
+        more: dict[str, Any] = {"relations": vocabulary.count}
+        if self.training is not None and schedule.hard:
+            given = (train.query, train.document, train.group, schedule.hard, vocabulary.size)
+            train = replace(train, hard=options.hard_negatives(pack, *given))
+        if self.tokens is not None:
+            more["embedding"] = options.token_embeddings(vocabulary, self.tokens, settings.dim)
+        if self.training is not None and self.teacher is not None:
+            texts = data.texts(pack.ids, self._sources)
+            more["teacher"] = options.teacher_vectors(texts, self.teacher, self._device)
+        return training.Trainer(pack, train, held, settings, schedule, work, identity, self._device, **more), vocabulary
 
     def _model_spec(self) -> dict[str, Any]:
         return {
             "pairs": [[column, load_corpus(name).identity()] for name, column in self._sources.items()],
             "leave out": self._judged.digest(),
-            "parser": dict(self._parser.identity),
+            "parser": [dict(self._parser.identity), self._parser.keep],
+            "sample": None if self.sample is None else [self.sample, self.sample_seed],
+            "begun by": [
+                None if name is None else encoder.identity(name, Plain()) for name in (self.tokens, self.teacher)
+            ],
             "graphs": [self.formulas, self.structure, self.auxiliary, self.vocabulary, self.least_number],
             "model": dict(self.model),
             "training": None if self.training is None else dict(self.training),
@@ -289,26 +229,13 @@ class MathAMR:
             "arithmetic": hardware.arithmetic(self._device, self.training is not None and self._schedule().autocast),
         }
 
-    def _settings(self, nodes: int, relations: int = 1) -> Settings:
-        _known("model", self.model, {entry.name for entry in fields(Settings)} - {"nodes", "relations"})
-        return Settings(nodes=nodes, relations=relations, **self.model)
-
-    def _schedule(self) -> Schedule:
-        given = {} if self.training is None else self.training
-        _known("training", given, {entry.name for entry in fields(Schedule)})
-        return Schedule(**given)
-
-    @cached_property
-    def _sources(self) -> dict[str, str]:
-        return {name: column for name, column in self.pairs.items() if column is not None}
-
-    @cached_property
-    def _judged(self) -> Judged:
-        return judged(self.leave_out)
-
     @cached_property
     def _parser(self) -> data.Parser:
-        return parsers.load(self.parser)
+        return replace(parsers.load(self.parser), keep=self.disconnected == "keep")
+
+    @property
+    def _workers(self) -> int:
+        return self.workers or hardware.cores()
 
     @cached_property
     def _device(self) -> str:
@@ -321,7 +248,7 @@ class MathAMR:
         spec = {
             "model": trained.digest,
             "corpus": corpus.identity(),
-            "posts": load_corpus(self.posts).identity() if self.task == "formulas" else None,
+            "posts": self._posts_read(),
             "task": self.task,
             "code": code.of(__name__),
             "arithmetic": hardware.arithmetic(self._device),
@@ -329,17 +256,21 @@ class MathAMR:
 
         def make(folder: Path) -> None:
             if self.task == "posts":
-                found = data.graphs(corpus, "answers", self._parser, workspace, workers=self.workers)
+                found = data.graphs(corpus, "answers", self._parser, workspace, workers=self._workers)
                 items = build.read_graphs(found)
                 maxsim.stack(self._of_posts(items, trained, folder)).save(folder)
+                pack = Pack(folder / PACK)
+                np.save(folder / TYPES, np.concatenate([item.types for item in pack]))
             else:
                 column = self._sources.get(self.posts, "question")
-                items = data.post_graphs(load_corpus(self.posts), self._parser, workspace, column, self.workers)
+                others = None if self.unanswered is None else load_corpus(self.unanswered)
+                of = (load_corpus(self.posts), self._parser, workspace, column, self._workers, others)
+                items = data.post_graphs(*of)
                 wanted = {document.id: document.columns.get("post", "") for document in corpus}
                 rows = list(self._of_formulas(items, trained, folder, wanted))
                 say(f"corpus {corpus.name}: {len(rows):,} of {len(wanted):,} formulas found in graphs")
                 maxsim.stack(((name, row, 0) for name, row, _ in rows), [post for _, _, post in rows]).save(folder)
-            (folder / "graphs.pack").unlink()
+            (folder / PACK).unlink()
 
         return artefacts.get_or_build("mathamr-vectors", spec, make)
 
@@ -349,10 +280,10 @@ class MathAMR:
 
         restricted = ((name, restrict(graph, self.formulas)) for name, graph in items)
         encoded = encode_posts(restricted, trained.vocabulary, self.structure, self.auxiliary)
-        written = write(folder / "graphs.pack", encoded, keep_going=True)
+        written = write(folder / PACK, encoded, keep_going=True)
         for name, reason in written.refused:
             say(f"left out: {name}: {reason}")
-        pack = Pack(folder / "graphs.pack")
+        pack = Pack(folder / PACK)
         tensors = training.encode(trained.model, pack, list(range(len(pack))), trained.model.settings, self._device)
         return pack, [tensor.numpy() for tensor in tensors]
 
@@ -378,7 +309,7 @@ class MathAMR:
 
     # ---- search -------------------------------------------------------------------------------------------------
 
-    def _queries(self, topics: Topics, trained: Trained) -> tuple[dict[str, Query], list[str]]:
+    def _queries(self, topics: Topics, trained: Trained) -> tuple[dict[str, Asked], list[str]]:
         """The vectors of each topic that has any, and their ids in order."""
         from harness.systems.mathamr.training import trainer as training
 
@@ -389,16 +320,16 @@ class MathAMR:
         pack = Pack.memory(item for item in encoded if not _refused(*item))
         tensors = training.encode(trained.model, pack, list(range(len(pack))), trained.model.settings, self._device)
         by_id = topics.by_id()
-        out: dict[str, Query] = {}
+        out: dict[str, Asked] = {}
         for number, (name, tensor) in enumerate(zip(pack.ids, tensors, strict=True)):
             rows = tensor.numpy()
             if self.task == "posts":
-                out[name] = Query(rows, len(rows) - 1 if self.structure != "none" else -1)
+                out[name] = Asked(rows, len(rows) - 1 if self.structure != "none" else -1, pack[number].types.tolist())
                 continue
             wanted = by_id[name].formulas[0].id
             places = [place for place, known in enumerate(pack.formula_ids(number)) if known == wanted]
             if places:
-                out[name] = Query(rows[places[0] : places[0] + 1], 0)
+                out[name] = Asked(rows[places[0] : places[0] + 1], 0)
         without = [topic.id for topic in topics if topic.id not in out]
         if without:
             say(f"{len(without)} of {len(topics)} topics have no vectors, such as {without[0]}")
@@ -412,31 +343,81 @@ class MathAMR:
             return adapters.upload(adapters.connect(), "documents", vectors, formulas=self.task == "formulas")
         return adapters.kept_index(vectors, folder)
 
-    def _search(
+    def _picture(self, asked: Mapping[str, Asked], vectors: Vectors, folder: Path) -> None:
+        """Note the similarities of the pairs that are to be pictured; those that are not here are named."""
+        noted = []
+        for topic, document in (self.pictured or {}).items():
+            rows = vectors.rows([document])
+            if topic not in asked or not rows.size or self.task != "posts":
+                say(
+                    f"{self.name}: topic {topic} and document {document} cannot be pictured: one of them has no vectors"
+                )
+                continue
+            own = np.arange(*vectors.start[rows[0] : rows[0] + 2].tolist())
+            types, query = np.load(folder / TYPES)[own], asked[topic]
+            noted.append(
+                {
+                    "topic": topic,
+                    "document": document,
+                    "rows": _named(query.types),
+                    "columns": _named(types.tolist()),
+                    "values": [[round(float(each), 4) for each in row] for row in query.values @ vectors.take(own).T],
+                }
+            )
+        if noted:
+            note(cost.SIMILARITIES, noted)
+
+    def _found(
         self,
-        query: Query,
+        request: Request,
+        topics: Sequence[Topic],
+        asked: Mapping[str, Query],
         vectors: Vectors,
         index: search.Index | adapters.Qdrant | None,
-        among: maxsim.Rows | None = None,
-    ) -> search.Hits:
+    ) -> list[search.Hits]:
+        """The hits of each topic. A pool is small: all of it is scored, topic by topic."""
+        if request.pool is not None:
+            mean = bool(self.model.get("normalise", True))
+            pooled = ((topic, vectors.rows(request.pool.get(topic.id, frozenset()))) for topic in queries(topics))
+            among = (self.depth, self.strategy)
+            return [search.best_among(asked[topic.id], vectors, rows, *among, mean=mean) for topic, rows in pooled]
+        out: list[search.Hits] = []
+        begun = clock()
+        with progress("searching, topics", len(topics)) as told:
+            for at in range(0, len(topics), self.together):
+                part = topics[at : at + self.together]
+                begin = clock()
+                out += self._search([asked[topic.id] for topic in part], vectors, index)
+                share = (clock() - begin) / len(part)
+                cost.answered({topic.id: share for topic in part})
+                told.add(len(part))
+        if out:
+            note(cost.TOGETHER, self.together)
+            note(cost.RATE, round(len(out) / max(clock() - begun, 1e-9), 2))
+        return out
+
+    def _search(
+        self, asked: Sequence[Query], vectors: Vectors, index: search.Index | adapters.Qdrant | None
+    ) -> list[search.Hits]:
         mean = bool(self.model.get("normalise", True))
-        if among is not None:  # a pool is small: all of it is scored
-            return search.best_among(query, vectors, among, self.depth, self.strategy, mean=mean)
         # A formula has one vector, so that all strategies are one; only by it an index can be asked for documents.
         strategy = "single" if self.task == "formulas" and index is not None else self.strategy
         more: dict[str, Any] = {"k": self.depth, "depth": self.candidates, "ef": self.ef, "mean": mean}
         if isinstance(index, adapters.Qdrant):
-            return adapters.qdrant_search([query], index, strategy, **more)[0]
+            return adapters.qdrant_search(asked, index, strategy, **more)
         precision = "exact" if index is None else "approximate"
-        return search.search([query], vectors, strategy, precision, index=index, **more)[0]
+        return search.search(asked, vectors, strategy, precision, index=index, **more)
 
 
-def _known(what: str, given: object, known: Iterable[str]) -> None:
-    if not isinstance(given, Mapping):
-        raise HarnessError(f"key {what!r} is {given!r}, expected keys and values")
-    for key in given:
-        if key not in known:
-            raise HarnessError(f"key '{what}.{key}' is unknown; {suggestion(str(key), known)}")
+def _named(types: Sequence[int]) -> list[str]:
+    """Vectors by their types, numbered: F1, F2, S1, D."""
+    seen: Counter[str] = Counter()
+    out = []
+    for kind in types:
+        letter = TYPE_NAMES[kind][0].upper()
+        seen[letter] += 1
+        out.append(letter if letter == "D" else f"{letter}{seen[letter]}")
+    return out
 
 
 def _enough(train: Pairs, held: Pairs) -> None:
@@ -461,4 +442,4 @@ def _renumbered(pairs: Pairs, ids: Sequence[str], pack: Pack) -> Pairs:
     number = np.array([pack.number(name) if name in pack else -1 for name in ids])
     known = np.flatnonzero((number[pairs.query] >= 0) & (number[pairs.document] >= 0))
     kept = pairs.take(known)
-    return type(pairs)(number[kept.query], number[kept.document], kept.group)
+    return replace(kept, query=number[kept.query], document=number[kept.document])

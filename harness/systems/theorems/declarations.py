@@ -61,6 +61,25 @@ def mentions(declarations: Sequence[tuple[str, str]]) -> Offsets:
     return found
 
 
+def referenced(number: int, name: str, signature: str, row: Mapping[str, int]) -> list[int]:
+    """The declarations that a signature names, by their numbers in its order; looked up as in `mentions`.
+
+    Parameters
+    ----------
+    number, name : of the signature's own declaration, which is left out.
+    row : full name of each declaration -> its number.
+
+    Examples
+    --------
+    >>> row = {"Set.Finite": 0, "Nat": 1, "Set.Finite.union": 2}
+    >>> referenced(2, "Set.Finite.union", "theorem union (hs : Finite s) : Finite s ∪ Nat", row)
+    [0, 1]
+    """
+    namespace = name.rpartition(".")[0]
+    numbers = (_resolved(identifier, namespace, row) for identifier in text.identifiers(signature))
+    return list(dict.fromkeys(found for found in numbers if found not in (_NONE, number)))
+
+
 def _resolved(identifier: str, namespace: str, row: Mapping[str, int]) -> int:
     """The number of the declaration that an identifier means inside a namespace, or `_NONE`."""
     if len(identifier) == 1:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.collections.corpora import load_corpus
@@ -101,14 +101,18 @@ def test_all_faults_of_a_corpus_come_together(conf: Conf) -> None:
     ]
 
 
+INNER = ("file", "source", "reader", "qrels", "exclusions", "order", "folder", "hub", "revision", "split")
+CHANGED = ("keys", "attributes", "notes", "corpus", "cluster", "beir")
+CORPUS: dict[str, object] = {"name": "mine", "title": "Mine", "licence": "CC0", "file": {"file": "c.jsonl"}}
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-1, 3) | st.sampled_from(["", "x", "jsonl", "trec_eval", "mine"]),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from([*BASE, "file", "reader"]), inner),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from([*BASE, *INNER]), inner),
     max_leaves=4,
 )
 
 
-@given(st.dictionaries(st.sampled_from([*BASE, "keys", "attributes", "notes", "corpus", "cluster"]), VALUES))
+@example({"topics": [{"file": None}]})
+@given(st.dictionaries(st.sampled_from([*BASE, *CHANGED]), VALUES))
 def test_any_values_end_in_a_collection_or_in_lines(changed: Mapping[str, object]) -> None:
     """Each fault is a line of its own that begins with the file."""
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
@@ -116,12 +120,27 @@ def test_any_values_end_in_a_collection_or_in_lines(changed: Mapping[str, object
         path.parent.mkdir()
         path.write_text(json.dumps({**BASE, **changed}))
         patch.setenv("HARNESS_CONF", name)
-        try:
-            load_collection("mine")
-        except HarnessError as error:
-            lines = str(error).splitlines()
-            assert len(lines) == len(set(lines)) > 0
-            assert all(line.startswith(f"{path}: ") for line in lines)
+        loaded_or_told(path, lambda: load_collection("mine"))
+
+
+@example({"reader": ["stacks"]})
+@given(st.dictionaries(st.sampled_from([*CORPUS, "files", "reader", "fields", "keep", "beir", "notes"]), VALUES))
+def test_any_values_end_in_a_corpus_or_in_lines(changed: Mapping[str, object]) -> None:
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        path = Path(name) / "corpus" / "mine.yaml"
+        path.parent.mkdir()
+        path.write_text(json.dumps({**CORPUS, **changed}))
+        patch.setenv("HARNESS_CONF", name)
+        loaded_or_told(path, lambda: load_corpus("mine"))
+
+
+def loaded_or_told(path: Path, call: Callable[[], object]) -> None:
+    try:
+        call()
+    except HarnessError as error:
+        lines = str(error).splitlines()
+        assert len(lines) == len(set(lines)) > 0
+        assert all(line.startswith(f"{path}: ") for line in lines)
 
 
 @pytest.mark.parametrize("folder", ["plain", "linked"])

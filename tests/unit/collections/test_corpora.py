@@ -204,11 +204,11 @@ FOLDER = f"{{repository: a/b, commit: '{'0' * 40}', path: p, files: 2, sha256: '
     [
         (
             "reader: jsonl\nfields: {i: id}\n",
-            "expected one of the keys 'file', 'files' and 'folder', found none of them",
+            "expected one of the keys 'file', 'files', 'folder' and 'checkout', found none of them",
         ),
         (
             "file: {file: x}\nfiles: [{file: y}]\nfields: {i: id}\n",
-            "expected one of the keys 'file', 'files' and 'folder', found file and files",
+            "expected one of the keys 'file', 'files', 'folder' and 'checkout', found file and files",
         ),
         ("file: {file: x}\nreader: mse-page\n", "reader 'mse-page' is unknown; did you mean 'mse-pages'?"),
         (
@@ -305,3 +305,32 @@ def test_the_digest_depends_on_source_and_reader(tmp_path: Path) -> None:
     path.write_text("A:1 y\n")
     assert corpus(path, "ntcir-12").digest() != one
     assert corpus((path, path), "tangent").digest() != corpus(path, "tangent").digest()
+
+
+def test_questions_without_an_answer(tmp_path: Path) -> None:
+    path = tmp_path / "posts.xml"
+    formula = "&lt;span class=&quot;math-container&quot; id=&quot;{}&quot;&gt;$x_{}$&lt;/span&gt;"
+    path.write_text(
+        "<posts>\n"
+        f'<row Id="7" PostTypeId="1" Title="Late" Tags="&lt;b&gt;" Body="none {formula.format(5, 5)}" />\n'
+        '<row Id="1" PostTypeId="1" Title="Asked" Tags="&lt;a&gt;" Body="first" />\n'
+        '<row Id="2" PostTypeId="2" ParentId="1" Body="an answer" />\n'
+        '<row Id="3" PostTypeId="2" ParentId="99" Body="an answer without its question" />\n'
+        '<row Id="9" PostTypeId="5" Body="something else" />\n'
+        f'<row Id="8" PostTypeId="1" Title="With {formula.format(6, 6)}" Tags="" Body="" />\n'
+        "</posts>\n",
+        encoding="utf-8",
+    )
+    corpus = Corpus("questions", "", "", path, reader=posts.UNANSWERED)
+    found = list(corpus)
+    assert [document.id for document in found] == ["7", "8"]
+    assert found[0].title == "Late" and "$x_5$" in found[0].body and found[0].tags == ("b",)
+    assert [[formula.id for formula in document.formulas] for document in found] == [["5"], ["6"]]
+    assert corpus.remarks()["questions without an answer"] == 2
+    answered = {
+        document.columns["question_id"]
+        for document in Corpus("a", "", "", path, keep=("question_id",), reader=posts.POSTS)
+    }
+    assert not answered & {document.id for document in found}
+    said = message(lambda: list(Corpus("questions", "", "", path, keep=("score",), reader=posts.UNANSWERED)))
+    assert said == "corpus questions: keep: questions have no further columns; leave the key out"

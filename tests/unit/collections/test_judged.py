@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from mathamr_tools import message
-from mathamr_world import World, world
+from mathamr_world import World, row, world
 
+from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Document
-from harness.collections.judged import Judged, judged
+from harness.collections.judged import Judged, JudgedBy, judged
 from harness.collections.load import load_collection
 from harness.data.topics import Formula
 from harness.errors import HarnessError
@@ -59,3 +62,38 @@ def test_an_unknown_collection_is_one_line() -> None:
     with pytest.raises(HarnessError) as error:
         judged(["mini-task1", "mini-tusk2"])
     assert message(error) == "collection 'mini-tusk2' is unknown; did you mean 'mini-task2'?"
+
+
+# ---- corpora that are cut to what is judged -------------------------------------------------------------------------
+
+
+def test_a_corpus_is_cut_to_the_judged_documents(world: World) -> None:
+    world.collection("asked", ["A1", "A9", "A3"])
+    documents = [row(f"A{number}", number) for number in range(5)]
+    whole = world.corpus("whole", documents)
+    part = replace(whole, part=JudgedBy(("asked",)))
+    assert list(part.ids()) == ["A1", "A3"]
+    assert list(replace(whole, part=JudgedBy(("asked/e0",))).ids()) == ["A1"]  # of one edition
+    digests = {each.digest() for each in (whole, part, replace(whole, part=JudgedBy(("asked/e0",))))}
+    assert len(digests) == 3
+    before = part.digest()
+    world.collection("asked", ["A1", "A9", "A4"])
+    assert part.digest() != before  # what is judged is part of what the corpus is
+    assert list(part.ids()) == ["A1", "A4"]
+
+
+def test_the_key_of_a_corpus(world: World) -> None:
+    world.collection("asked", ["A1", "A9"])
+    world.corpus("cut", [row(f"A{number}", number) for number in range(5)], keep="[question]\njudged: [asked]")
+    assert list(load_corpus("cut").ids()) == ["A1"]
+    with pytest.raises(HarnessError) as error:
+        world.corpus("wrong", [row("A1", 1)], keep="[question]\njudged: [askde]")
+    assert "key 'judged': collection 'askde' is unknown; did you mean 'asked'?" in message(error)
+
+
+def test_the_corpora_of_the_judged_are_those_of_the_whole() -> None:
+    for name in ("arqmath-posts", "mse-pages"):
+        whole, part = load_corpus(name), load_corpus(f"{name}-judged")
+        assert (part.sources, part.reader, part.keep) == (whole.sources, whole.reader, whole.keep)
+        assert part.part == JudgedBy(("arqmath-3-task1",))
+        assert whole.part is None

@@ -90,9 +90,13 @@ def test_written_judgments_read_back(judgments: dict[str, dict[str, int]]) -> No
 
 def test_grades_may_be_fractions_but_not_in_a_trec_file() -> None:
     qrels = Qrels.from_dict("e", {"1": {"a": 0.5, "b": 2.0}})
-    write_qrels(qrels, Path("qrels.txt"))
-    assert Path("qrels.txt").read_text() == "1\t0\ta\t0.5\n1\t0\tb\t2\n"
-    assert message(lambda: read_qrels("qrels.txt")) == "qrels.txt:1: grade 0.5 is not a whole number"
+    said = "qrels.txt: document 'a' of topic '1' has grade 0.5, and TREC files hold whole numbers; --round rounds them"
+    assert message(lambda: write_qrels(qrels, Path("qrels.txt"))) == said
+    assert not Path("qrels.txt").exists()
+    write_qrels(qrels, Path("qrels.txt"), rounded=True)
+    assert read_qrels("qrels.txt").to_dict() == {"1": {"a": 1, "b": 2}}
+    Path("real.txt").write_text("1\t0\ta\t0.5\n")
+    assert message(lambda: read_qrels("real.txt")) == "real.txt:1: grade 0.5 is not a whole number"
 
 
 def test_what_cannot_be_written() -> None:

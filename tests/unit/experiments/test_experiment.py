@@ -75,7 +75,7 @@ def test_the_family_is_that_of_the_whole(conf: Conf) -> None:
     assert found.of_tests == ("nDCG", "AP")
     assert found.tests == (4 + 1) * (2 + 1) * 2
     assert loaded(conf, without(tested=["AP"])).tests == 15
-    assert loaded(conf, without(family=30)).family == 30
+    assert loaded(conf, without(family=30)).tests == 30
     assert loaded(conf, without("pool")).tests == 5 * 2 * 2  # each year's rows by themselves
     assert loaded(conf, without("baseline")).tests == 0
     only = {
@@ -177,7 +177,57 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         without(conditions={"human": WHOLE["conditions"]["human"]}, seeds=None),
         "key 'baseline': there is nothing to test against it",
     ),
-    "small family": (without(family=29), "key 'family' is 29, less than the 30 tests that are made"),
+    "small family": (without(family=29), "key 'family' is 29, and the experiment makes 30 tests"),
+    "large family": (without(family=31), "key 'family' is 31, and the experiment makes 30 tests"),
+    "unknown cost": (without(costs=["latency", "money"]), "key 'costs' is 'money', expected one of epoch, training, "),
+    "scale without words": (
+        without(scale={"here": {"changes": ["corpus=d"]}}),
+        "key 'scale': here: 'says' in words what 'changes' or 'seeds' change; give both",
+    ),
+    "scale without a change": (
+        without(scale={"here": {"says": "nothing"}}),
+        "key 'scale': here: 'says' in words what 'changes' or 'seeds' change; give both",
+    ),
+    "full scale that changes": (
+        without(scale={"full": {"says": "x", "changes": ["corpus=d"]}}),
+        "key 'scale': full is the experiment as it stands, and cannot change it",
+    ),
+    "scale of a strange name": (
+        without(scale={"../x": {"says": "x", "changes": ["corpus=d"]}}),
+        "key 'scale': ../x: expected a name of small letters, digits and '-', such as here",
+    ),
+    "scale of what varies": (
+        without(scale={"here": {"says": "x", "changes": ["edition=d"]}}),
+        "key 'edition' is set by scale 'here' and by axis 'year'",
+    ),
+    "best seed by no others": (
+        without("pool", seeds={**WHOLE["seeds"], "best": "others"}),
+        "key 'seeds': best: others: there is no 'pool'",
+    ),
+    "tuned on nothing": (
+        without("pool", conditions={**WHOLE["conditions"], "t": {"tune": {"system.k1": [1, 2]}}}, baseline=None),
+        "key 'conditions': t: tune chooses on the other sets of topics; name an axis of several in 'pool', or say "
+        "'tune_on: halves'",
+    ),
+    "tuned twice": (
+        without(
+            conditions={**WHOLE["conditions"], "t": {"tune": {"system.k1": [1, 1]}, "only": {"language": ["Czech"]}}},
+            baseline=None,
+        ),
+        "key 'conditions': t: tune: a key has no value, or one twice",
+    ),
+    "tuned with seeds": (
+        without(
+            conditions={"t": {"tune": {"system.k1": [1, 2]}}},
+            seeds={"key": "system.seed", "values": [1]},
+            baseline=None,
+        ),
+        "key 'conditions': t: tune: a condition that is tuned has no seeds; name the others in 'only' of 'seeds'",
+    ),
+    "axis of no numbers": (
+        without(axes={**WHOLE["axes"], "masking": {"numeric": True, **WHOLE["axes"]["masking"]}}),
+        "key 'axes': masking: the label 'off' is no number; take out 'numeric'",
+    ),
     "no family": (without(family=0), "key 'family' is 0, expected a whole number from 1 up"),
     "idle family": (without("baseline", family=40), "key 'family' has no use without a baseline"),
 }
@@ -198,6 +248,57 @@ def test_faults_are_told_together(conf: Conf) -> None:
         loaded(conf, without(pool="years", tested=["P@5"], measures=["nDCG", "APP"]))
     said = [line.partition(".yaml: ")[2].partition(";")[0] for line in caught.value.lines]
     assert [line.split("'")[1] for line in said] == ["APP", "pool", "tested"]
+
+
+def test_a_condition_that_is_tuned_has_a_cell_for_each_combination(conf: Conf) -> None:
+    tuned = {"overrides": ["system=bm25"], "tune": {"system.k1": [0.5, 1], "system.b": [0, 1]}, "only": {
+        "language": ["Czech"], "masking": ["off"]}}  # fmt: skip
+    found = loaded(conf, without(conditions={**WHOLE["conditions"], "tuned": tuned}))
+    cells = [cell for cell in found.cells() if cell.labels[0] == "tuned"]
+    assert [(cell.labels[-1], cell.point) for cell in cells] == [
+        (year, f"k1={k1}, b={b}") for year in ("2021", "2022") for k1 in ("0.5", "1") for b in ("0", "1")
+    ]
+    assert cells[1].overrides[-2:] == ("system.k1=0.5", "system.b=1")
+    assert found.tests == loaded(conf, WHOLE).tests + 3 * 2  # one row more, however many are tried
+
+
+def test_a_scale_changes_what_has_its_keys(conf: Conf) -> None:
+    """Of systems those that have the key, and whose words do not leave it out; all words of a run in any case."""
+    conf("system", "trained", "title: T\n_target_: x.y\ntraining: {epochs: 9}\n")
+    conf("system", "plain", "title: P\n_target_: x.y\n")
+    conditions = {
+        "trained": {"overrides": ["system=trained"]},
+        "untrained": {"overrides": ["system=trained", "system.training=null"]},
+        "plain": {"overrides": ["system=plain"]},
+    }
+    here = {"says": "small", "changes": ["system.training.epochs=1", "corpus=few"], "seeds": [1]}
+    mapping = {
+        "title": "t", "shared": ["corpus=all"], "conditions": conditions, "measures": ["AP"],
+        "seeds": {"key": "system.seed", "values": [1, 2]}, "scale": {"here": here, "full": {"needs": ["gpu"]}},
+    }  # fmt: skip
+    found = loaded(conf, mapping)
+    assert [cell.seed for cell in found.cells()] == ["1", "2"] * 3
+    assert {cell.overrides[0] for cell in found.cells()} == {"corpus=all"}
+    assert [cell.overrides for cell in found.cells(scale="here")] == [
+        ("corpus=few", "system=trained", "system.seed=1", "system.training.epochs=1"),
+        ("corpus=few", "system=trained", "system.training=null", "system.seed=1"),
+        ("corpus=few", "system=plain", "system.seed=1"),
+    ]
+    for scale, said in (("hear", "the experiment has no scale 'hear'; did you mean 'here'?"),):
+        with pytest.raises(HarnessError, match=said):
+            found.cells(scale=scale)
+    lost = loaded(conf, {**mapping, "scale": {"here": {**here, "changes": ["system.trainin.epochs=1"]}}})
+    with pytest.raises(HarnessError) as caught:
+        lost.cells(scale="here")
+    assert caught.value.lines == ("key 'scale': here: system.trainin.epochs=1: no system has this key",)
+
+
+def test_an_axis_of_numbers(conf: Conf) -> None:
+    pairs = {"numeric": True, 1000: ["system.k1=1"], 2500: ["system.k1=2"]}
+    found = loaded(conf, without(axes={**WHOLE["axes"], "masking": pairs}, baseline=None,
+                                 conditions={"a": {"overrides": ["system=bm25"]}}, seeds=None))  # fmt: skip
+    assert found.numeric == ("masking",)
+    assert found.labels("masking") == ("1000", "2500")
 
 
 def test_the_embedded_experiment_is_what_it_seems() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -172,7 +173,8 @@ def test_the_side_file_says_what_was_made_and_what_it_cost(tmp_path: Path, mini:
     assert seconds["in all"] >= seconds["index"] + seconds["search"] - 0.001
     assert seconds["search"] == pytest.approx(sum(ours["latency of each query in seconds"].values()), abs=1e-3)
     assert ours["bytes of indexes"] > 1000
-    assert ours["peak memory of the process in bytes"] > 10_000_000
+    if sys.platform == "linux":
+        assert ours["peak memory of the run in bytes"] > 10_000_000
     assert yaml.safe_load(beside(again("shuffle", tmp_path).path).read_text())["harness"]["seeds"] == {"seed": 0}
 
 

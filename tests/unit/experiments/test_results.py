@@ -178,11 +178,109 @@ def test_rows_of_other_judgments_are_not_tested(mini: Task) -> None:
     assert all("qrels_sha256" in line for line in found.refused)
 
 
-def test_a_declared_family_is_what_is_corrected_for(mini: Task) -> None:
-    found = results(mini, experiment=replace(EXPERIMENT, family=60))
-    for test in found.tests:
-        assert test.result.p is not None
-        assert test.result.p_bonferroni == pytest.approx(min(1.0, 60 * test.result.p))
+def three_seeds() -> tuple[Experiment, dict[tuple[str, str, str | None], Scores]]:
+    """The experiment with a third seed, which is best on the old year, and the second on the new."""
+    plan = replace(EXPERIMENT, seeds=Seeds("system.seed", ("1", "2", "3"), {"condition": ("trained",)}))
+    third = {"old": [1.0, 0.75, 1.0], "new": [0.25, 0.25, 0.0, 0.5]}
+    return plan, {("trained", year, "3"): scored("trained-3", year, values) for year, values in third.items()}
+
+
+def test_best_seed_mean_and_deviation_by_hand(mini: Task) -> None:
+    """Means of the old year: 2/3, 2/3, 11/12; of the new: .625, .625, .25; pooled: 4.5/7, 4.5/7, 3.75/7."""
+    plan, third = three_seeds()
+    found = results(mini, changed=third, experiment=plan)
+    chosen = {part: found.best_seed(("trained",), part) for part in found.parts}
+    assert [(part, best.name, best.tried, best.on) for part, best in chosen.items() if best is not None] == [
+        ("old", "3", 3, ()),
+        ("new", "1", 3, ()),  # the first of equals
+        (POOLED, "1", 3, ()),
+    ]
+    assert [best.value for best in chosen.values() if best is not None] == pytest.approx([11 / 12, 0.625, 4.5 / 7])
+    old = chosen["old"]
+    assert old is not None
+    assert old.scores.mean("nDCG") == pytest.approx(1 - 11 / 24)
+    assert found.best_seed(("base",), "old") is None  # of one seed nothing is chosen
+    mean = (2 / 3 + 2 / 3 + 11 / 12) / 3  # 3/4
+    sd = math.sqrt((2 * (2 / 3 - mean) ** 2 + (11 / 12 - mean) ** 2) / 2)
+    scores = found.scores(("trained",), "old")
+    assert scores is not None
+    assert [mean, scores.mean("AP")] == pytest.approx([0.75, 0.75])
+    assert found.deviation(("trained",), "old", "AP") == pytest.approx(sd)
+
+
+def test_the_other_sets_choose_the_seed_if_the_experiment_says_so(mini: Task) -> None:
+    plan, third = three_seeds()
+    seeds = plan.seeds
+    assert seeds is not None
+    found = results(mini, changed=third, experiment=replace(plan, seeds=replace(seeds, best="others")))
+    old, new = (found.best_seed(("trained",), part) for part in ("old", "new"))
+    assert old is not None
+    assert new is not None
+    assert [(old.name, old.on), (new.name, new.on)] == [("1", ("new",)), ("3", ("old",))]
+    assert [old.value, new.scores.mean("AP")] == pytest.approx([0.625, 0.25])
+
+
+def test_settings_are_chosen_on_the_other_sets(mini: Task) -> None:
+    """Each year has the values of the setting that is best on the other one, in means and in tests."""
+    conditions = {
+        "base": EXPERIMENT.conditions["base"],
+        "tuned": Condition(("system=tuned",), tune={"system.k1": ("1", "2", "3")}),
+    }
+    plan = replace(EXPERIMENT, conditions=conditions, seeds=None)
+    _, third = three_seeds()
+    values: dict[tuple[str, str, str | None], Scores] = {
+        ("trained", year, seed): scored("x", year, VALUES["trained", year, seed]) for year in YEARS for seed in "12"
+    }
+    known: dict[tuple[str, str, str | None], Scores] = values | third
+    outcomes = []
+    for cell in plan.cells():
+        name, year = cell.labels
+        at = ("trained", year, cell.point.removeprefix("k1="))
+        scores = known[at] if name == "tuned" else scored("base", year, VALUES["base", year, None])
+        outcomes.append(Outcome(cell, {}, task=mini, scores=scores))
+    found = Results("t", plan, tuple(outcomes))
+    chosen = {year: found.setting(("tuned",), year) for year in YEARS}
+    assert {year: best and (best.name, best.tried, best.on) for year, best in chosen.items()} == {
+        "old": ("k1=1", 3, ("new",)),
+        "new": ("k1=3", 3, ("old",)),
+    }
+    old, new = found.scores(("tuned",), "old"), found.scores(("tuned",), "new")
+    assert old is not None
+    assert new is not None
+    assert old.column("AP").tolist() == VALUES["trained", "old", "1"]
+    assert new.column("AP").tolist() == [0.25, 0.25, 0.0, 0.5]
+    assert found.deviation(("tuned",), "old", "AP") is None
+    test = next(test for test in found.tests if test.part == "new" and test.result.measure == "AP")
+    assert test.result.difference == pytest.approx((0.25 + 0.25 + 0 + 0.5 - 2.25) / 4)
+    # Without one of the runs that choose, nothing is chosen.
+    lost = [replace(o, scores=None, reason="x") if o.cell.labels == ("tuned", "new") and o.cell.point == "k1=2" else o
+            for o in outcomes]  # fmt: skip
+    part = Results("t", plan, tuple(lost))
+    assert part.scores(("tuned",), "old") is None
+    assert {test.part for test in part.tests} == {"new"}
+
+
+def test_settings_are_chosen_on_the_other_half(mini: Task) -> None:
+    """Topics 1 and 3 have the settings that are best on 2, and topic 2 those that are best on 1 and 3."""
+    plan = Experiment(
+        "t",
+        {"base": Condition(("system=base",)), "tuned": Condition(("system=t",), tune={"system.k": ("1", "2")})},
+        ("AP", "nDCG"),
+        baseline={"condition": "base"},
+        tune_on="halves",
+    )
+    values = {"": [0.5, 0.5, 0.25], "k=1": [0.25, 1.0, 0.25], "k=2": [0.5, 0.25, 1.0]}
+    outcomes = [
+        Outcome(cell, {}, task=mini, scores=scored(cell.point, "old", values[cell.point])) for cell in plan.cells()
+    ]
+    found = Results("t", plan, tuple(outcomes))
+    chosen, scores = found.setting(("tuned",), ""), found.scores(("tuned",), "")
+    assert chosen is not None
+    assert scores is not None
+    assert (chosen.name, chosen.tried) == ("k=1 (odd topics); k=2 (even)", 2)
+    assert scores.column("AP").tolist() == [0.25, 0.25, 0.25]
+    assert scores.column("nDCG").tolist() == [0.875, 0.875, 0.875]
+    assert [test.result.difference for test in found.tests if test.result.measure == "AP"] == pytest.approx([-1 / 6])
 
 
 def test_pooled_scores_are_those_of_pooled_runs(mini: Task) -> None:

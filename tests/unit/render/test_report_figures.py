@@ -31,6 +31,7 @@ DRAWINGS: dict[str, Draw] = {
     "grouped_bars": lambda label, x: figures.grouped_bars([label, "g"], [label, "s"], [[x, 0.2], [0.1, -0.4]], label),
     "p_value_matrix": lambda label, x: figures.p_value_matrix([label, "b"], [[NAN, x], [x, NAN]], label),
     "scatter": lambda label, x: figures.scatter([(label, x, 0.5), ("b", 1, 0.7)], label, label),
+    "stars": lambda label, x: figures.stars([(label, label, "k", x, 0.5), ("b", label, label, 1, x)], label),
     "curves": lambda label, x: figures.curves([(label, [(x, 0.5), (1, x)]), ("b", [(1, 0.7)])], label, label),
 }
 EMPTY = {
@@ -40,6 +41,7 @@ EMPTY = {
     "grouped_bars": figures.grouped_bars([], [], [], "y"),
     "p_value_matrix": figures.p_value_matrix([], []),
     "scatter": figures.scatter([], "x", "y"),
+    "stars": figures.stars([], "x"),
     "curves": figures.curves([], "x", "y"),
 }
 
@@ -160,6 +162,27 @@ def test_curves_that_could_not_be_told_apart_are_refused() -> None:
     for series in "012345":  # in the legend and at the point
         assert len([shape for shape in shapes if shape[2] == series]) == 2
     assert len({shape[:2] for shape in shapes}) == 6
+
+
+def test_stars_join_points_to_the_middle_of_their_group() -> None:
+    points = [
+        ("a", "1", "x", 0.0, 0.0),
+        ("b", "1", "y", 2.0, 4.0),
+        ("c", "2", "x", 1.0, 8.0),
+        ("d", "2", "x", NAN, 0.0),
+    ]
+    root = parse(figures.stars(points, "queries"))
+    assert {"x", "y", "1", "2", "n/a: 1"} <= set(texts(root))
+    assert tips(root, "circle") == ["a: x, group 1", "c: x, group 2"]
+    assert tips(root, "path") == ["b: y, group 1"]
+    ends = [{key: float(node.attrib[key]) for key in ("x1", "y1", "x2", "y2")} for node in root.iter(f"{SPACE}line")]
+    first, second, alone = ends
+    assert (first["x2"], first["y2"]) == (second["x2"], second["y2"])
+    assert first["x2"] == pytest.approx((first["x1"] + second["x1"]) / 2, abs=0.02)
+    assert (alone["x1"], alone["y1"]) == (alone["x2"], alone["y2"])
+    assert first["y1"] > second["y1"] > alone["y1"]  # y grows upwards
+    with pytest.raises(HarnessError, match="7 kinds, at most 6"):
+        figures.stars([("", "", str(n), 0, 0) for n in range(7)], "x")
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.1, 0.3), (-0.3, -0.1), (-0.1, 0.2)])

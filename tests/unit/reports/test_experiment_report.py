@@ -1,17 +1,27 @@
-"""The report of an experiment where its sets of topics differ in what is known of them."""
+"""The report of an experiment: sets of topics that differ in what is known of them, marks, seeds, costs, curves."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats as reference
 
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run
-from harness.experiments.experiment import Condition, Experiment
+from harness.experiments.experiment import Condition, Experiment, Scale, Seeds
 from harness.experiments.results import Outcome, Results
 from harness.experiments.task import task
-from harness.render.model import Table
+from harness.render.model import Figure, Table
+from harness.render.write import Report
 from harness.reports.experiment import experiment_report
 from harness.scoring.scorer import Scorer
+from harness.scoring.scores import Scores
+from harness.store import cost
 
 
 def test_the_breakdown_is_over_the_sets_whose_judged_topics_have_the_attribute() -> None:
@@ -42,9 +52,141 @@ def test_the_breakdown_is_over_the_sets_whose_judged_topics_have_the_attribute()
         of_year = replace(mini, topics=known, scorer=scorer)
         outcomes.append(Outcome(cell, {}, task=of_year, scores=scorer(run)))
     report = experiment_report(Results("t", plan, tuple(outcomes)))
-    (table,) = (block for block in report.blocks() if isinstance(block, Table) and block.id == "by-difficulty")
-    assert table.caption == "nDCG′ by difficulty (new)"
-    assert [column.full_title for column in table.columns][1:] == [
+    by = table(report, "by-difficulty")
+    assert by.caption == "nDCG′ by difficulty (new)"
+    assert [column.full_title for column in by.columns][1:] == [
         "High / n", "High / nDCG′", "Low / n", "Low / nDCG′",
     ]  # fmt: skip
-    assert [[cell.value for cell in row[1:]] for row in table.rows] == [[1, 1.0, 3, 1.0]] * 2
+    assert [[cell.value for cell in row[1:]] for row in by.rows] == [[1, 1.0, 3, 1.0]] * 2
+
+
+TOPICS = tuple("abcdefgh")
+# Of topics a to h; the differences from the first are .25 on all but one, .05 or less, and mixed.
+VALUES = {
+    "base": [0.5, 0.25, 0.5, 0.25, 0.5, 0.25, 0.5, 0.25],
+    "far": [0.75, 0.5, 0.75, 0.5, 0.75, 0.5, 0.75, 0.375],
+    "near": [0.75, 0.5, 0.625, 0.25, 0.5, 0.25, 0.625, 0.375],
+    "same": [0.25, 0.5, 0.5, 0.25, 0.5, 0.375, 0.375, 0.25],
+}
+SIDES: dict[tuple[str, str], dict[str, Any]] = {
+    ("far", "1"): {
+        cost.LATENCY: {"a": 0.01, "b": 0.03},
+        cost.EPOCHS: [2.0, 4.0],
+        cost.PARAMETERS: 1000,
+        cost.MEMORY: 100 << 20,
+        cost.TRAINING_MEMORY: 300 << 20,
+        cost.STORED: 2 << 20,
+        cost.LOG: [
+            {"epoch": 0, "training loss": None, "validation loss": 2.0, "MRR": 0.5},
+            {"epoch": 1, "training loss": 1.5, "validation loss": 1.0, "MRR": 0.75},
+        ],
+        cost.STEPS: [[0, 3.0], [10, 1.5]],
+    },
+    ("far", "2"): {
+        cost.LATENCY: {"a": 0.02, "b": 0.05},
+        cost.EPOCHS: [6.0],
+        cost.MEMORY: 200 << 20,
+        cost.VECTORS: True,
+    },
+    ("near", "1"): {cost.LATENCY: {"a": 0.25}, cost.RATE: 114.0, cost.INDEX: 1 << 20, cost.STORED: 9 << 20},
+}
+
+
+def four(**changes: Any) -> Results:  # noqa: ANN401
+    """A baseline and three others with two seeds each, whose values are shifted by the seed."""
+    mini = task("mini-task1", measures=["AP"])
+    plan = Experiment(
+        "Four",
+        {name: Condition((f"system={name}",)) for name in VALUES},
+        ("AP",),
+        axes={"pairs": {"10": ("edition=a",)}},
+        seeds=Seeds("system.seed", ("1", "2")),
+        baseline={"condition": "base"},
+        **changes,
+    )
+    outcomes = []
+    for cell in plan.cells():
+        name, seed = cell.labels[0], cell.seed or ""
+        shift = 0.0625 if seed == "2" else 0.0
+        values = np.array(VALUES[name])[:, None] + (shift if name == "far" else 0)
+        scores = Scores(f"{name}-{seed}", "c", "e", mini.scorer.protocol, ("AP",), TOPICS, values, "q", f"{name}{seed}")
+        run, sides = Path(f"{name}-{seed}.run"), SIDES.get((name, seed), {})
+        outcomes.append(Outcome(cell, {}, run=run, task=mini, scores=scores, costs=sides))
+    return Results("four", plan, tuple(outcomes), scale="here" if plan.scale else "full")
+
+
+def table(report: Report, name: str) -> Table:
+    """A table, alone or of a figure."""
+    blocks = [block.table if isinstance(block, Figure) else block for block in report.blocks()]
+    return next(block for block in blocks if isinstance(block, Table) and block.id == name)
+
+
+def test_marks_are_those_of_bonferroni_by_hand() -> None:
+    """Three tests: p is multiplied by 3; what that takes above .05 is marked as significant without correction only."""
+    report = experiment_report(four())
+    rows = table(report, "means").rows
+    for row, (name, values) in zip(rows, VALUES.items(), strict=True):
+        differences = np.array(values) - np.array(VALUES["base"]) + (0.03125 if name == "far" else 0)
+        cell = row[-1]
+        assert cell.value == pytest.approx(np.mean(values) + (0.03125 if name == "far" else 0))
+        marks = set(cell.marks) - {"best"}
+        if name == "base":
+            assert (row[0].marks, marks) == (("baseline",), set())
+            continue
+        p = reference.ttest_1samp(differences, 0).pvalue
+        assert marks == ({"significant"} if 3 * p < 0.05 else {"nominal"} if p < 0.05 else set())
+    assert [[*row[-1].marks] for row in rows] == [[], ["significant", "best"], ["nominal"], []]
+    # Seeds: .5625 and .625 (far; values / 8 by hand), which differ by .0625: sd .0625 / sqrt(2).
+    assert rows[1][-1].text == f"{(sum(VALUES['far']) / 8 + 0.03125):.3f} ± {0.0625 / math.sqrt(2):.3f}"
+
+
+def test_the_best_seed_is_marked_as_chosen_on_the_evaluation_data() -> None:
+    far = table(experiment_report(four()), "best-seed").rows[1]
+    assert [cell.text for cell in far] == ["far", "10", "2", f"{sum(VALUES['far']) / 8 + 0.0625:.3f}"]
+    assert far[-1].marks == ("chosen",)
+
+
+def test_costs_are_of_side_files_and_never_zero() -> None:
+    every = ("epoch", "training", "parameters", "memory", "gpu_memory", "index", "vectors", "latency", "rate")
+    report = experiment_report(four(costs=every))
+    rows = {row[0].text: [cell.text for cell in row[2:]] for row in table(report, "costs").rows}
+    assert rows == {
+        "base": ["2", *["n/a"] * 9],
+        # Epochs 2, 4, 6; trainings of 6 and 6 s; queries of 10, 20, 30, 50 ms, whose sum is 110.
+        "far": ["2", "4.0", "6.0", "1000", "300", "n/a", "2.00", "n/a", "25.00", f"{4 / 0.11:.1f}"],
+        "near": ["2", "n/a", "n/a", "n/a", "n/a", "n/a", "1.00", "n/a", "250.00", "114.0"],
+        "same": ["2", *["n/a"] * 9],
+    }
+    known = {(row[0], row[2]): row[3] for row in report.records["costs"].rows}
+    assert known["far", "memory"] == 300 << 20
+    assert known["far", "latency"] == pytest.approx(0.025)
+    assert known["same", "rate"] is None
+
+
+def test_curves_are_drawn_over_steps_epochs_and_numbers() -> None:
+    report = experiment_report(four(curves=True, numeric=("pairs",)))
+    values = {name: [[cell.value for cell in row[1:]] for row in table(report, f"{name}-values").rows]
+              for name in ("training-loss-by-step", "training-loss-by-epoch", "validation-loss-by-epoch")}  # fmt: skip
+    assert values == {
+        "training-loss-by-step": [[0, 3.0], [10, 1.5]],
+        "training-loss-by-epoch": [[1, 1.5]],
+        "validation-loss-by-epoch": [[0, 2.0], [1, 1.0]],
+    }
+    over = table(report, "over-pairs").rows
+    assert [row[0].text for row in over] == list(VALUES)
+    assert [cell.value for cell in over[1][1:]] == pytest.approx(
+        [10, 2, sum(VALUES["far"]) / 8 + 0.03125, 0.0625 / math.sqrt(2)]
+    )
+
+
+def test_what_a_scale_changes_stands_below_every_table() -> None:
+    here = Scale("half of the pairs", ("corpus=few",), ("1", "2"))
+    report = experiment_report(four(scale={"here": here}, costs=("latency",), curves=True, numeric=("pairs",)))
+    line = "Scale here: half of the pairs (corpus=few; seeds 1, 2)."
+    tables = [block.table if isinstance(block, Figure) else block for block in report.blocks()]
+    found = [each for each in tables if isinstance(each, Table)]
+    assert len(found) > 5
+    assert all(each.notes[-1] == line for each in found)
+    assert " at scale here" in report.headline
+    assert not any("Scale" in note for block in experiment_report(four()).blocks() if isinstance(block, Table)
+                   for note in block.notes)  # fmt: skip

@@ -12,7 +12,7 @@ from harness.experiments.results import Outcome, Results
 from harness.experiments.task import Task, task
 from harness.papers.paper import load_paper
 from harness.render.model import Table
-from harness.reports.published import crossmath
+from harness.reports.published import crossmath, mirmu
 from harness.scoring.coverage import Coverage
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
@@ -75,3 +75,28 @@ def test_another_setting_gets_no_verdict(mini: Task) -> None:
     assert {row[-1] for row in rows(found)} == {"another setting"}
     (section,) = crossmath(found)
     assert "one with rerank=false" in str(section.blocks[0])
+
+
+def test_rows_of_mirmu_are_those_that_are_called_as_in_print(mini: Task) -> None:
+    """Each condition is a row of Table 2 or 3; at a smaller scale there are no verdicts."""
+    plan = load_experiment("mirmu")
+    protocol = Protocol("p", plan.measures)
+    outcomes = []
+    for cell in plan.cells():
+        name = f"{cell.labels[1].lower()}-task1"
+        scores = Scores("r", name, "official", protocol, plan.measures, ("1",), np.array([[0.25] * 4]), "x", "y")
+        outcomes.append(Outcome(cell, {}, task=replace(mini, coverage=None), scores=scores))
+    found = Results("mirmu", plan, tuple(outcomes))
+    printed = {(c.system, c.collection, c.value) for c in load_paper("mirmu-msm").cells if c.table in "23"}
+
+    def rows_of(results: Results) -> list[tuple[str, ...]]:
+        (section,) = mirmu(results)
+        (table,) = (block for block in section.blocks if isinstance(block, Table))
+        return [tuple(cell.text for cell in row) for row in table.rows]
+
+    rows = rows_of(found)
+    # Three measures of each cell; the fine and ensemble rows of ARQMath-3 that the paper leaves out have none.
+    assert {(row[1].partition(", ")[2], row[2], row[5]) for row in rows} <= printed
+    assert {row[1].partition(", ")[2] for row in rows} == {cell.labels[0] for cell in plan.cells()}
+    assert {row[7] for row in rows} <= {"exact", "close", "differs"}
+    assert {row[7] for row in rows_of(replace(found, scale="here"))} == {"another setting"}

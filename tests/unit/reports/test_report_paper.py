@@ -288,7 +288,7 @@ def test_a_paper_of_which_nothing_can_be_recomputed() -> None:
 @pytest.mark.parametrize("key", ["mathamr-plus", "mathlib4", "mirmu-msm", "saber-math"])
 def test_what_blocks_a_paper_is_a_short_list(key: str) -> None:
     table = tables(report_of(key))["not-recomputed"]
-    assert len(table.rows) <= 10
+    assert len(table.rows) <= 13  # of the 16 runs of one, each lacks a model and may lack the answers of others
     assert sum(row[1].value or 0 for row in table.rows) == len(load_paper(key).cells)
 
 

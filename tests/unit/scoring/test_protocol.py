@@ -29,6 +29,8 @@ FULL = {
     "ties_deduplicate": "reference",
     "topics": "answered",
     "no_relevant": "skip",
+    "exclude": [],
+    "candidates": "any",
 }
 ALL_NAMES = "known: AP, Bpref, Judged, P, R, RR, RelRet, nDCG"
 SCORES = Scores(
@@ -169,7 +171,7 @@ def test_every_setting_of_a_protocol_shows_in_its_words() -> None:
         "A topic without relevant documents is left out of a measure's mean.",
     )
     full = replace(Protocol.from_config(FULL, "where"), ties_deduplicate="file")
-    for name, value in asdict(full).items():
+    for name, value in (asdict(full) | {"exclude": ("own",), "candidates": "judged"}).items():
         base = replace(plain, deduplicate=name == "ties_deduplicate")
         said = replace(base, **{name: value}).in_words()
         assert (said == base.in_words()) == (name in ("name", "title", "measures")), name

@@ -31,6 +31,7 @@ def test_scores_are_those_of_the_definitions_under_any_protocol() -> None:
             if how.topics == "answered" and topic not in rankings:
                 wanted = math.nan
             if how.no_relevant == "skip" and not measure.startswith(("Judged", "RelRet")):
+                assert how.gains != "exponential"
                 gains = [dict(how.gains).get(grade, grade) for grade in judged[topic].values()]
                 good = max(gains) > 0 if "nDCG" in measure else max(judged[topic].values()) >= how.relevant_from
                 wanted = wanted if good else math.nan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -49,7 +50,7 @@ ROWS = {
     ("mathlib4", "4", "OpenAI v2"): "mathlib4-openai-v2",
     ("mathlib4", "4", "OpenAI v3"): "mathlib4-openai-v3",
     ("mathlib4", "4", "UAE-Large-V1"): "mathlib4-uae-large",
-    ("mathlib4", "4", "E5_mistral-7b"): "mathlib4-e5-mistral",
+    ("mathlib4", "4", "E5_mistral-7b"): "mathlib4-e5-mistral-f",
     ("crossmath", "1", "Bi-encoder"): "crossmath-bi",
     ("crossmath", "1", "Cross-encoder"): "crossmath-cross",
     ("crossmath", "2", "mBART + Bi-encoder"): "crossmath-mbart-bi",
@@ -78,18 +79,35 @@ def test_the_systems_of_the_papers_tables_are_registered() -> None:
 
 def test_there_are_systems_of_each_state() -> None:
     kinds = {name: checks.state(config.load("system", name)[0]["state"], name)[0] for name in REGISTERED}
-    assert len(kinds) == 15
-    assert set(kinds.values()) == {"needs", "not implemented", "blocked"}
+    assert len(kinds) == 8
+    assert set(kinds.values()) == {"not implemented", "blocked"}
     # Only what nobody can have: commercial services, and a model that was never published.
     assert {name for name, kind in kinds.items() if kind == "blocked"} == {
         "compubert",
-        "mathlib4-openai-v2",
-        "mathlib4-openai-v3",
         "moogle",
         "satpute-gpt4-dpr",
     }
-    # Their code is here; weights and data are not.
-    assert {name for name, kind in kinds.items() if kind == "needs"} == {"mathamr", "mathamr-plus"}
+    assert {"mathdowers-latex", "tancft-mathamr"} <= {name for name, kind in kinds.items() if kind == "not implemented"}
+
+
+@pytest.mark.parametrize(
+    "name", ["mathamr-plus", "mathamr-plus-experiments", "mathamr", "qq-amr", "qa-amr", "qq-qa-amr"]
+)
+def test_systems_on_amr_say_what_must_be_brought(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their code is here; the parser, its weights and the posts are not."""
+    monkeypatch.setitem(sys.modules, "transition_amr_parser", None)
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda module, *rest: None if "transition_amr" in module else find(module, *rest)
+    )
+    mapping, _ = config.load("system", name)
+    kind, state = system_state(mapping, name)
+    assert kind == "needs"
+    assert "parser transition-amr is not installed: pip install 'mathir-harness[amr]', and bring its weights" in state
+    assert ("corpus arqmath-posts" in state) == (name != "mathamr")  # which has no corpus of all formulas to name
+    build_system(mapping, name)  # all of its keys are known
+    if mapping["_target_"].endswith("MathAMR"):
+        assert "transition" not in system_state({**mapping, "parser": "dependency"}, name)[1]
 
 
 @pytest.mark.parametrize("name", REGISTERED)

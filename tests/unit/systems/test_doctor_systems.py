@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from harness.cli import doctor
@@ -11,12 +13,28 @@ from harness.systems.mathamr.graphs import parsers
 
 
 def test_systems_that_tell_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parsers, "missing", lambda: ["torch not installed: pip install x"])
+    monkeypatch.setattr(parsers, "missing", lambda mapping=None: ["torch not installed: pip install x"])
     monkeypatch.setattr(anserini, "missing", lambda: ["Java is not there: make anserini"])
     monkeypatch.setattr(latexml, "missing", lambda: ["Perl is not there: install it"])
     monkeypatch.setattr(doctor, "reachable", lambda: False)
     rows = doctor.findings()
-    assert ["system mathamr-dependency", "torch not installed", "pip install x"] in rows
+    (of_parsers,) = [row for row in rows if row[1:] == ["torch not installed", "pip install x"]]  # one for all systems
+    assert re.fullmatch(r"system \S+ and \d+ more", of_parsers[0])
     assert not [row for row in rows if row[0].startswith("system anserini")]
-    monkeypatch.setattr(parsers, "missing", list)
-    assert "system mathamr-dependency" not in {row[0] for row in doctor.findings()}
+    monkeypatch.setattr(parsers, "missing", lambda mapping=None: [])
+    assert "torch not installed" not in {row[1] for row in doctor.findings()}
+
+
+@pytest.mark.parametrize(
+    ("base", "said"),
+    [
+        ("http://[::1]:1", "[::1]:1 does not answer"),
+        ("http://name:secret@127.0.0.1:none", "127.0.0.1:none does not answer"),
+        ("", "is forbidden by HARNESS_OFFLINE"),
+    ],
+)
+def test_the_network_is_named(base: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_RAW_BASE", base)
+    monkeypatch.setenv("HARNESS_OFFLINE", "" if base else "1")
+    monkeypatch.setenv("no_proxy", "*")
+    assert ["network", said] in [row[:2] for row in doctor.findings()]

@@ -99,6 +99,14 @@ def test_overlap_by_hand(corpus: Corpus) -> None:
     assert found["T3"] == pytest.approx({"d3": common, "d1": common})
 
 
+def test_jaccard_by_hand(corpus: Corpus) -> None:
+    found = ranking(load_system("jaccard"), corpus)
+    # T1: is, the, even, number, \\sqrt, of, 2, primes. d3: the, odd, number, theory, parity, primes.
+    assert found["T1"] == pytest.approx({"d2": 4 / 8, "d1": 3 / 9, "d3": 3 / 11})
+    assert found["T3"] == pytest.approx({"d1": 1 / 4, "d3": 1 / 6})
+    assert "key 'score' is 'dice'" in message(lambda: Overlap(score="dice"))  # type: ignore[arg-type]
+
+
 def test_overlap_of_titles_alone(corpus: Corpus) -> None:
     found = ranking(Overlap(title_only=True), corpus)
     common = math.log(3 / 2)

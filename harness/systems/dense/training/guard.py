@@ -60,11 +60,20 @@ class Guard:
 
 
 def guard(names: Iterable[str]) -> Guard:
-    """What the collections of these names ask and judge, in all of their editions."""
+    """What the collections of these names ask and judge in all of their editions; `COLLECTION/EDITION`: in that one."""
     kept = list(names)
-    topics = [topic for name in kept for topic in load_collection(name).topics()]
+    topics = [topic for name in kept for topic in _asked(name)]
     texts = frozenset(form for topic in topics for form in _forms(topic.title, topic.body))
     return Guard(frozenset(topic.id for topic in topics), texts, judged(kept))
+
+
+def _asked(name: str) -> Iterable[Topic]:
+    called, _, edition = name.partition("/")
+    collection = load_collection(called)
+    if not edition:
+        return collection.topics()
+    of_edition = frozenset(collection.qrels(edition).topics)
+    return (topic for topic in collection.topics() if topic.id in of_edition)
 
 
 def forms(text: str) -> Iterator[str]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import math
+import resource
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,13 @@ import numpy.typing as npt
 import torch
 
 from harness.errors import HarnessError
-from harness.io.console import track
+from harness.io.console import clock, in_time, progress
 from harness.io.files import write_atomic
+from harness.store import cost
 from harness.systems.dense.training import checkpoint
 
 LAST, BEST, LOG = "last.pt", "best.pt", "log.jsonl"
+COST = "cost.json"  # what differs from one training to the next of the same thing
 VALIDATION = "validation loss"
 Numbers = npt.NDArray[np.int64]
 Log = list[dict[str, Any]]
@@ -112,6 +116,10 @@ class _State:
     best: float = math.inf
     best_epoch: int = 0
     total: float = 0.0  # of the losses of the epoch so far
+    losses: list[list[float]] = field(default_factory=list)  # [step over all epochs, mean loss since the last one]
+    since: float = 0.0  # `total` when the last of these was noted
+    spent: float = 0.0  # seconds of the epoch so far
+    seconds: list[float] = field(default_factory=list)  # of each finished epoch, without validation
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +159,8 @@ class Loop:
     def run(self, say: Callable[[str], None]) -> Log:
         """Train to the end, from the last checkpoint if there is one; the log, one entry an epoch, `epoch` 0 first.
 
+        What it cost is written beside the log (`COST`), under the names of `harness.store.cost`.
+
         Raises
         ------
         HarnessError
@@ -168,21 +178,56 @@ class Loop:
         while state.epoch < self.epochs and state.epoch - state.best_epoch < self.patience:
             with self._memory(lambda: f"epoch {state.epoch + 1}, step {state.step + 1}"):
                 self._epoch(state, log)
-            say(self.line(log[-1]))
+            say(self._said(log[-1], state))
         write_atomic(self.folder / LOG, "".join(json.dumps(entry) + "\n" for entry in log))
+        write_atomic(self.folder / COST, json.dumps(self._cost(state)) + "\n")
         return log
+
+    def _said(self, entry: Mapping[str, Any], state: _State) -> str:
+        """An epoch's line: what the log says, the learning rate at its end, its time, and the time that is left."""
+        rate = self.optimizer.param_groups[0]["lr"]
+        ended = state.epoch == self.epochs or state.epoch - state.best_epoch >= self.patience
+        left = 0.0 if ended else sum(state.seconds) / len(state.seconds) * (self.epochs - state.epoch)
+        after = "the last" if ended else f"at most {in_time(left)} left"
+        return f"{self.line(entry)}; learning rate {rate:.1e}, {in_time(state.seconds[-1])}, {after}"
+
+    def _cost(self, state: _State) -> dict[str, Any]:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        said: dict[str, Any] = {
+            cost.PARAMETERS: sum(each.numel() for each in self.model.parameters() if each.requires_grad),
+            cost.EPOCHS: [round(seconds, 3) for seconds in state.seconds],
+            cost.STEPS: [[int(step), round(loss, 6)] for step, loss in state.losses],
+            cost.TRAINING_MEMORY: peak,
+        }
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            said[cost.TRAINING_GPU_MEMORY] = torch.cuda.max_memory_allocated()
+        return said
 
     def _epoch(self, state: _State, log: Log) -> None:
         order = self.batches(state.epoch)
         steps = self.epochs * len(order)
-        for _ in track(range(state.step, len(order)), f"epoch {state.epoch + 1} of {self.epochs}, steps"):
-            rate = self.rate(state.epoch * len(order) + state.step, steps)
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
-            state.total += self.step(order[state.step], state.epoch, state.step)
-            state.step += 1
-            if state.step % self.every == 0 and state.step < len(order):
-                self._save(state, log)
+        first, begin = state.step, clock()
+        mark = begin
+        with progress(f"epoch {state.epoch + 1} of {self.epochs}, steps", len(order) - first) as told:
+            while state.step < len(order):
+                place = state.epoch * len(order) + state.step
+                rate = self.rate(place, steps)
+                for group in self.optimizer.param_groups:
+                    group["lr"] = rate
+                state.total += self.step(order[state.step], state.epoch, state.step)
+                state.step += 1
+                pace = (clock() - begin) / (state.step - first)
+                left = in_time(pace * (steps - place - 1))
+                told.detail = f"; loss {state.total / state.step:.4f}, rate {rate:.1e}, training at most {left} left"
+                told.add()
+                if state.step % self.every == 0 or state.step == len(order):
+                    count = (state.step - 1) % self.every + 1
+                    state.losses.append([place + 1, (state.total - state.since) / count])
+                    state.spent, mark, state.since = state.spent + clock() - mark, clock(), state.total
+                if state.step % self.every == 0 and state.step < len(order):
+                    self._save(state, log)
+        state.seconds.append(state.spent)
+        state.spent = state.since = 0.0
         mean = state.total / max(len(order), 1)
         state.epoch, state.step, state.total = state.epoch + 1, 0, 0.0
         log.append(self._entry(state.epoch, mean))

@@ -25,8 +25,8 @@ class Tuning:
     Attributes
     ----------
     collections : whose judgments are trained on, each as `COLLECTION` or `COLLECTION/EDITION`.
-    leave_out : collections that are evaluated: nothing of their topics or judged posts is trained on. The collection
-        that is run must be among them.
+    leave_out : collections that are evaluated, or editions of them as `COLLECTION/EDITION`: nothing of their topics or
+        judged posts is trained on. What is run must be among them; of an edition, only its topics are then ranked.
     query, document : fields of questions (title, body, tags) and of documents that are read; `view`: `latex` or `text`.
     length : word pieces that are read of a text, or of question and document together by a cross-encoder.
     prefixes : role (`query`, `document`) -> what stands before its texts (bi-encoders); null: the model's own.
@@ -99,7 +99,7 @@ class Tuning:
         for key, names in (("collections", self.collections), ("leave_out", self.leave_out)):
             for name in names:
                 config.load("collection", name.partition("/")[0], f"key {key!r}")
-        if both := [name for name in self.collections if name.partition("/")[0] in self.leave_out]:
+        if both := [name for name in self.collections if _within(name, self.leave_out)]:
             raise HarnessError(f"key 'leave_out': {both[0]} is trained on as well; name it in one of the two keys")
         if strange := [name for name in self.validate_on if name not in self.collections]:
             raise HarnessError(f"key 'validate_on': {strange[0]} is not among 'collections', whose topics it holds out")
@@ -123,6 +123,13 @@ class Tuning:
         left = ", ".join(self.leave_out) or "no collection"
         said = f"Fine-tuned on the judgments of {', '.join(self.collections)}{more}"
         return (f"{said}; left out were the topics and judged posts of {left}.",)
+
+
+def _within(name: str, left_out: tuple[str, ...]) -> bool:
+    """Whether a collection or edition is left out; a collection named without one may mean any of its editions."""
+    called, _, edition = name.partition("/")
+    of_it = [other for other in left_out if other.partition("/")[0] == called]
+    return called in of_it or name in of_it or (bool(of_it) and not edition)
 
 
 def tuning(kind: str, settings: object) -> Tuning:

@@ -9,6 +9,7 @@ from torch.nn import functional
 from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.batch import Batch
 
+TEACHER = 0.05  # temperature of a teacher's similarities, that of the untrained model
 LEAST = -1.0  # similarity to a document without vectors: the least that a cosine can be
 
 
@@ -40,14 +41,14 @@ def info_nce(scores: Tensor, temperature: Tensor | float, excluded: Tensor | Non
 
     Parameters
     ----------
-    scores : shape (b, b). The i-th document is the i-th query's.
-    excluded : bool, shape (b, b). Documents that are no negatives of a query, such as other answers of its question;
+    scores : shape (b, d), d >= b. The i-th document is the i-th query's; those after the b-th are nobody's.
+    excluded : bool, shape (b, d). Documents that are no negatives of a query, such as other answers of its question;
         its own document counts whatever the diagonal says.
     """
     logits = scores / temperature
     own = torch.arange(len(scores), device=scores.device)
     if excluded is not None:
-        others = excluded & (own[:, None] != own[None, :])
+        others = excluded & (own[:, None] != torch.arange(scores.shape[1], device=scores.device)[None, :])
         logits = logits.masked_fill(others, -torch.inf)
     return functional.cross_entropy(logits, own)
 
@@ -73,6 +74,7 @@ def objective(
     beta: float = 1.0,
     normalise: bool = True,
     excluded: Tensor | None = None,
+    extra: int = 0,
 ) -> Tensor:
     """beta times the loss of MaxSim plus 1 - beta times that of the document vectors (equation 4.2).
 
@@ -80,7 +82,8 @@ def objective(
 
     Parameters
     ----------
-    vectors : shape (2b, k, p). What the model gives for the batch: b queries, then their b documents.
+    vectors : shape (2b + extra, k, p). What the model gives for the batch: b queries, their b documents, then documents
+        that are nobody's.
     queries : b.
     excluded : as of `info_nce`.
 
@@ -91,7 +94,7 @@ def objective(
     """
     if not 0 <= beta <= 1:
         raise HarnessError(f"key 'beta' is {beta!r}, expected a number from 0 to 1")
-    if len(vectors) != 2 * queries:
+    if len(vectors) != 2 * queries + extra:
         raise HarnessError(f"{len(vectors)} graphs are not {queries} queries and as many documents")
     parts = []
     if beta > 0:
@@ -104,3 +107,40 @@ def objective(
     if len(parts) == 1:
         return parts[0][1]
     return parts[0][0] * parts[0][1] + parts[1][0] * parts[1][1]
+
+
+def formula_loss(vectors: Tensor, keys: Tensor, queries: int, temperature: Tensor | float) -> Tensor | None:
+    """How far formulas of queries are from formulas of documents that look like them, among all of the documents'.
+
+    The mean over formulas of queries that have a like in some document: minus the logarithm of the share that the likes
+    have of the softmax over all formulas of documents. None if there is no such formula, or nothing to tell it from.
+
+    Parameters
+    ----------
+    vectors : shape (g, k, p). What the model gives for the batch: queries, then documents.
+    keys : int64, shape (g, k). Equal for formulas that look alike; -1 for what is no formula.
+    """
+    asked, found = keys[:queries], keys[queries:]
+    left, right = asked[asked >= 0], found[found >= 0]
+    alike = left[:, None] == right[None, :]
+    some = alike.any(dim=1) & ~alike.all(dim=1)
+    if not bool(some.any()):
+        return None
+    scores = vectors[:queries][asked >= 0][some] @ vectors[queries:][found >= 0].T / temperature
+    likes = scores.masked_fill(~alike[some], -torch.inf)
+    return (scores.logsumexp(dim=1) - likes.logsumexp(dim=1)).mean()
+
+
+def divergence(scores: Tensor, temperature: Tensor | float, teacher: Tensor, excluded: Tensor | None = None) -> Tensor:
+    """Mean Kullback-Leibler divergence of a query's distribution over documents from a teacher's.
+
+    Parameters
+    ----------
+    scores, teacher : shape (b, d). Similarities; the teacher's have the temperature TEACHER.
+    excluded : as of `info_nce`; what is excluded has no share in either distribution.
+    """
+    ours, theirs = scores / temperature, teacher / TEACHER
+    if excluded is not None:
+        ours, theirs = (each.masked_fill(excluded, -1e9) for each in (ours, theirs))
+    target = theirs.log_softmax(dim=1)
+    return (target.exp() * (target - ours.log_softmax(dim=1))).sum(dim=1).mean()

@@ -164,6 +164,23 @@ def _representatives(graph: Graph, virtual: _Virtual) -> None:
     virtual.vector_types = [FORMULA] * len(graph.formulas) + [SENTENCE] * sentences
 
 
+def formula_keys(item: Encoded, vocabulary_relations: int) -> list[bytes]:
+    """What each formula of a hierarchy looks like: the types of its trees' nodes; empty for one without trees.
+
+    Parameters
+    ----------
+    vocabulary_relations : forward relations of the vocabulary, the virtual ones among them.
+    """
+    virtual = slice(item.content_edges, None)
+    own = item.relation[virtual] == vocabulary_relations - len(VIRTUAL) + FORMULA
+    source, target = item.source[virtual][own], item.target[virtual][own]
+    out = []
+    for node in item.vectors[: len(item.formulas)]:
+        members = target[source == node]
+        out.append(item.nodes[members].tobytes() if members.size > 1 else b"")
+    return out
+
+
 def document_order(graph: Graph) -> list[int]:
     """Formulas and sentences in the order of the document: each sentence, then its formulas.
 

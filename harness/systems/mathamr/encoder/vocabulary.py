@@ -143,8 +143,13 @@ class Vocabulary:
         return Vocabulary, (self.nodes, self.relations, self.size)
 
     @staticmethod
-    def learn(graphs: Iterable[Graph], size: int = SIZE, least_number: int = LEAST_NUMBER) -> Vocabulary:
-        """The most frequent types, and all relations; ties by name, so that the order of the graphs does not matter.
+    def learn(
+        graphs: Iterable[Graph],
+        size: int = SIZE,
+        least_number: int = LEAST_NUMBER,
+        most_relations: int = MOST_RELATIONS,
+    ) -> Vocabulary:
+        """The most frequent types and relations; ties by name, so that the order of the graphs does not matter.
 
         Parameters
         ----------
@@ -152,6 +157,7 @@ class Vocabulary:
             of held-out posts would tell the model which of them it will meet.
         size : node types with the specials among them.
         least_number : a number seen more rarely than this has no type of its own.
+        most_relations : forward relations, the virtual ones among them; rarer ones are unknown.
 
         Raises
         ------
@@ -176,9 +182,9 @@ class Vocabulary:
             for name, count in types.items()
             if name not in SPECIALS and (count >= least_number or number_class(name) is None)
         }
-        return Vocabulary(
-            (*SPECIALS, *_frequent(known)[: max(0, size - len(SPECIALS))]), (*_frequent(relations), *VIRTUAL), size
-        )
+        names = _frequent(known)[: max(0, size - len(SPECIALS))]
+        most = max(0, most_relations - len(VIRTUAL))
+        return Vocabulary((*SPECIALS, *names), (*_frequent(relations)[:most], *VIRTUAL), size)
 
     @property
     def count(self) -> int:

@@ -36,7 +36,7 @@ from harness.systems.mathamr.graphs.graph import (
     Sentence,
     is_inverse,
 )
-from harness.systems.mathamr.graphs.posts import LIMIT, chunks
+from harness.systems.mathamr.graphs.posts import LIMIT, chunks, merge
 
 DOCUMENT_MODEL = "doc-sen-conll-amr-seed42"
 UNDECODED = "Penman decode error"
@@ -190,12 +190,13 @@ class AMRParser:
 
 
 def _decoded(written: Sequence[str]) -> tuple[list[Sentence], list[str]]:
-    """The graphs of a text's chunks, and why others cannot be read."""
+    """The graphs of a text's chunks, one each (several of a chunk below one root), and why others cannot be read."""
     graphs: list[Sentence] = []
     reasons: list[str] = []
     for each in written:
         try:
-            graphs += read_sentences(each)
+            found = read_sentences(each)
+            graphs += [merge(found)] if len(found) > 1 and len(written) > 1 else found
         except HarnessError as error:
             reasons.append(str(error))
     return graphs, reasons

@@ -27,12 +27,13 @@ from typing import Any
 from harness.errors import HarnessError, format_error
 from harness.io.console import Progress, progress, say, track
 from harness.io.files import sha256, write_atomic
-from harness.systems.mathamr.graphs.graph import Failure, Graph, Sentence, as_json, check, from_mapping
+from harness.systems.mathamr.graphs.graph import Failure, Graph, Sentence, as_json, check, connected, from_mapping
 from harness.systems.mathamr.graphs.posts import Post, PostText, assemble, read_post
 
-VERSION = 2  # raised whenever the same posts and parser give other lines
+VERSION = 3  # raised whenever the same posts and parser give other lines
 NO_TEXT = "no text"
 UNPARSED = "nothing parsed"
+DISCONNECTED = "disconnected graph"
 CRASHED = "parser crashed"
 
 Parse = Callable[[Sequence[str]], Sequence[Sequence[Sentence] | Failure]]
@@ -68,11 +69,13 @@ class Built:
         return "\n".join(f"{name:<{width}}  {n:>9,}  {n / max(self.posts, 1):>6.1%}" for name, n in rows)
 
 
-def graphs(posts: Iterable[Post], parse: Parse, batch: int = 64) -> Iterator[tuple[str, Graph | Failure]]:
-    """The graph of each post, in order, made here and now; for topics and other small sets."""
+def graphs(
+    posts: Iterable[Post], parse: Parse, batch: int = 64, keep: bool = True
+) -> Iterator[tuple[str, Graph | Failure]]:
+    """The graph of each post, in order, made here and now; for topics and other small sets; `keep` as below."""
     waiting = iter(posts)
     while part := tuple(islice(waiting, batch)):
-        for post, (graph, _) in zip(part, _parsed(part, parse), strict=True):
+        for post, (graph, _) in zip(part, _parsed(part, parse, keep), strict=True):
             yield post.id, graph
 
 
@@ -83,6 +86,7 @@ def build_graphs(
     workers: int = 1,
     batch: int = 256,
     total: int | None = None,
+    keep: bool = True,
 ) -> Built:
     """Make the graphs of all posts in a folder; what is there already is kept.
 
@@ -90,7 +94,8 @@ def build_graphs(
     ----------
     workers : processes; 1 works in this one.
     batch : posts of a shard; part of what decides whether shards are kept.
-    total : how many posts there are, if that is known; only for who waits.
+    total : how many posts there are, if that is known; only for who waits, and to start no more processes than work.
+    keep : graphs that are not connected; otherwise they are failures, as in the thesis (its table 4.2).
 
     Raises
     ------
@@ -103,14 +108,16 @@ def build_graphs(
     folder.mkdir(parents=True, exist_ok=True)
     for left in folder.glob(".*.jsonl.*"):
         left.unlink(missing_ok=True)
-    pool = _Pool(parse, workers)
+    if total is not None:
+        workers = min(workers, -(-total // batch) or 1)
+    pool = _Pool(parse, workers, keep)
     reused = count = 0
     waiting: deque[tuple[int, str, tuple[Post, ...], Future[str] | None]] = deque()
     stream = iter(posts)
     with progress("making graphs, posts", total) as told:
         try:
             while part := tuple(islice(stream, batch)):
-                header = _header(count, part, parse)
+                header = _header(count, part, parse, keep)
                 if _is_there(_shard(folder, count), header):
                     reused += 1
                     told.total = None if told.total is None else told.total - len(part)
@@ -151,8 +158,8 @@ def read_failures(folder: Path) -> Iterator[Failure]:
 class _Pool:
     """Processes that make shards; one that dies is replaced, and the post that it died of is found."""
 
-    def __init__(self, parse: Parse, workers: int) -> None:
-        self.parse, self.workers = parse, workers
+    def __init__(self, parse: Parse, workers: int, keep: bool) -> None:
+        self.parse, self.workers, self.keep = parse, workers, keep
         self._executor: ProcessPoolExecutor | None = None
         self._loaded = False
 
@@ -170,7 +177,7 @@ class _Pool:
     def lines(self, posts: tuple[Post, ...], future: Future[str] | None) -> str:
         """A shard's lines."""
         if future is None:
-            return _lines(posts, self.parse)
+            return _lines(posts, self.parse, self.keep)
         try:
             return future.result()
         except (BrokenProcessPool, CancelledError):
@@ -197,12 +204,12 @@ class _Pool:
     def _processes(self) -> ProcessPoolExecutor:
         if self._executor is None:
             context = get_context("spawn")
-            self._executor = ProcessPoolExecutor(self.workers, context, _start, (self.parse,))
+            self._executor = ProcessPoolExecutor(self.workers, context, _start, (self.parse, self.keep))
         return self._executor
 
     def _one_by_one(self, posts: tuple[Post, ...]) -> str:
         """The lines of posts of which one may end the process that reads it."""
-        with ProcessPoolExecutor(1, get_context("spawn"), _start, (self.parse,)) as alone:
+        with ProcessPoolExecutor(1, get_context("spawn"), _start, (self.parse, self.keep)) as alone:
             try:
                 return alone.submit(_lines_there, posts).result()
             except BrokenProcessPool:
@@ -213,24 +220,24 @@ class _Pool:
         return self._one_by_one(posts[:middle]) + self._one_by_one(posts[middle:])
 
 
-_PARSE: list[Parse] = []  # in a worker: its parser
+_PARSE: list[tuple[Parse, bool]] = []  # in a worker: its parser, and whether all graphs are kept
 
 
-def _start(parse: Parse) -> None:
-    _PARSE[:] = [parse]
+def _start(parse: Parse, keep: bool) -> None:
+    _PARSE[:] = [(parse, keep)]
 
 
 def _probe() -> None:
-    _PARSE[0]([])
+    _PARSE[0][0]([])
 
 
 def _lines_there(posts: tuple[Post, ...]) -> str:
-    return _lines(posts, _PARSE[0])
+    return _lines(posts, *_PARSE[0])
 
 
-def _lines(posts: tuple[Post, ...], parse: Parse) -> str:
+def _lines(posts: tuple[Post, ...], parse: Parse, keep: bool) -> str:
     return "".join(
-        _line(post, graph, unknown) for post, (graph, unknown) in zip(posts, _parsed(posts, parse), strict=True)
+        _line(post, graph, unknown) for post, (graph, unknown) in zip(posts, _parsed(posts, parse, keep), strict=True)
     )
 
 
@@ -242,7 +249,7 @@ def _line(post: Post, graph: Graph | Failure, unknown: int) -> str:
     return f'{{"id":{name},"unknown":{unknown},"graph":{as_json(graph)}}}\n'
 
 
-def _parsed(posts: Sequence[Post], parse: Parse) -> list[tuple[Graph | Failure, int]]:
+def _parsed(posts: Sequence[Post], parse: Parse, keep: bool) -> list[tuple[Graph | Failure, int]]:
     """For each post its graph or why it has none, and how many of its formulas the collection does not have."""
     texts = [_read(post) for post in posts]
     asked = [(post, text) for post, text in zip(posts, texts, strict=True) if isinstance(text, PostText) and text.text]
@@ -254,7 +261,7 @@ def _parsed(posts: Sequence[Post], parse: Parse) -> list[tuple[Graph | Failure, 
         elif not text.text:
             out.append((Failure(post.id, NO_TEXT, "the post has no text"), 0))
         else:
-            out.append((_assembled(post, text, next(answers)), text.unknown))
+            out.append((_assembled(post, text, next(answers), keep), text.unknown))
     return out
 
 
@@ -265,7 +272,7 @@ def _read(post: Post) -> PostText | Failure:
         return _failed(error, post.id)
 
 
-def _assembled(post: Post, text: PostText, found: Sequence[Sentence] | Failure) -> Graph | Failure:
+def _assembled(post: Post, text: PostText, found: Sequence[Sentence] | Failure, keep: bool) -> Graph | Failure:
     if isinstance(found, Failure):
         return Failure(post.id, found.kind, found.reason)
     if not found:
@@ -275,6 +282,8 @@ def _assembled(post: Post, text: PostText, found: Sequence[Sentence] | Failure) 
         as_json(graph).encode()  # a label that is no text must not spoil the shard
     except Exception as error:  # as above
         return _failed(error, post.id)
+    if not keep and not connected(graph):
+        return Failure(post.id, DISCONNECTED, f"not all of its {len(graph):,} nodes are joined to the root")
     return graph
 
 
@@ -317,12 +326,12 @@ def _shard(folder: Path, number: int) -> Path:
     return folder / f"graphs-{number:06}.jsonl"
 
 
-def _header(number: int, posts: Sequence[Post], parse: Parse) -> str:
+def _header(number: int, posts: Sequence[Post], parse: Parse, keep: bool) -> str:
     """What decides a shard's lines, as JSON: the posts, the parser, and the version of this code."""
     rows = [[p.id, p.text, p.at_end, [[f.id, f.latex] for f in p.formulas]] for p in posts]
     name = repr(parse) if not hasattr(parse, "__qualname__") else f"{parse.__module__}.{parse.__qualname__}"
     made = {"shard": number, "posts": sha256(json.dumps(rows).encode()), "parser": name, "version": VERSION}
-    return json.dumps(made)
+    return json.dumps(made | {"disconnected": keep})
 
 
 def _checked(header: str, lines: str) -> str:

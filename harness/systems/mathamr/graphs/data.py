@@ -7,9 +7,9 @@ What is made of them, a vocabulary, packs, a model, vectors, is kept under the d
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import compress, islice
 from pathlib import Path
 
 import numpy as np
@@ -42,10 +42,15 @@ class Parser:
     ----------
     parse : texts with placeholders -> the graphs of their sentences.
     identity : its name, and the versions of what it runs on.
+    keep : graphs that are not connected; otherwise they are failures, as in the thesis.
+    given : graphs of topics that need not be parsed, by their ids; `given_by` says which these are.
     """
 
     parse: Parse
     identity: Mapping[str, str]
+    keep: bool = False
+    given: Callable[[], Mapping[str, Graph]] = dict
+    given_by: Mapping[str, str] = field(default_factory=dict)
 
 
 def check_task(task: str, posts: str, formulas: str) -> None:
@@ -65,7 +70,8 @@ def posts(corpus: Corpus, part: str, column: str = "question") -> Iterator[Post]
     Parameters
     ----------
     part : `answers`: the documents' bodies. `questions`: their titles and `column`, each question once, under the id
-        of `question_id` (where the corpus has none, the first answer's with `q` before it).
+        of `question_id` (where the corpus has none, the first answer's with `q` before it). `posts`: of a corpus of
+        questions: titles and bodies.
     """
     seen: set[str] = set()
     for document in corpus:
@@ -74,6 +80,8 @@ def posts(corpus: Corpus, part: str, column: str = "question") -> Iterator[Post]
             if name not in seen:
                 seen.add(name)
                 yield replace(question_of(document, column), id=name)
+        elif part == "posts":
+            yield Post(document.id, f"{document.title} {document.body}".strip(), document.formulas)
         else:
             yield answer(document)
 
@@ -100,6 +108,7 @@ def graphs(
         "part": part,
         "column": column,
         "parser": dict(parser.identity),
+        "disconnected": parser.keep,
         "versions": [made_by(parser)],
     }
     making = workspace / f"graphs-{artefacts.key(spec)[:16]}"
@@ -107,7 +116,9 @@ def graphs(
     def make(folder: Path) -> None:
         say(f"corpus {corpus.name}: making graphs of its {part} ({parser.identity['parser']})")
         count = sum(1 for _ in posts(corpus, part, column))
-        built = build.build_graphs(posts(corpus, part, column), parser.parse, making, workers, total=count)
+        built = build.build_graphs(
+            posts(corpus, part, column), parser.parse, making, workers, total=count, keep=parser.keep
+        )
         tell(built.table())
         shutil.copytree(making, folder, dirs_exist_ok=True)
 
@@ -130,6 +141,8 @@ class PairGraphs:
     ids : of posts, with the corpus before them; graphs that differ at most in their formulas' ids are one post.
     query, document : int64, shape (pairs,). Indices into `ids`.
     group : int64, shape (pairs,). Pairs that share a question or an answer, directly or through others, are one group.
+    block : int64, shape (pairs,). Pairs that are held out together: those of a group, and of a chapter where documents
+        have a column of that name.
     left_out : pairs that were left out since their posts are judged; `without` those without a graph.
     not_accepted : pairs, of those that are not judged, whose answer was not accepted.
     folders : where the graphs are, with what their posts' ids begin with.
@@ -139,6 +152,7 @@ class PairGraphs:
     query: Ints
     document: Ints
     group: Ints
+    block: Ints
     left_out: int
     without: int
     not_accepted: int
@@ -151,6 +165,28 @@ class PairGraphs:
             for name, graph in read_graphs(folder):
                 if (found := number.get(begin + name)) is not None:
                     yield found, graph
+
+    def sampled(self, pairs: int, seed: int) -> PairGraphs:
+        """So many of the pairs, drawn at random; a smaller number of the same seed draws a part of these.
+
+        Raises
+        ------
+        HarnessError
+            There are not so many.
+        """
+        if pairs > len(self.query):
+            raise HarnessError(f"key 'sample' is {pairs:,}, and there are {len(self.query):,} pairs; lower it")
+        which = np.sort(np.random.default_rng([seed, 0x5A]).permutation(len(self.query))[:pairs])
+        query, document = self.query[which], self.document[which]
+        used, numbers = np.unique(np.concatenate((query, document)), return_inverse=True)
+        return replace(
+            self,
+            ids=[self.ids[i] for i in used.tolist()],
+            query=numbers[:pairs],
+            document=numbers[pairs:],
+            group=self.group[which],
+            block=self.block[which],
+        )
 
 
 def pair_graphs(
@@ -171,18 +207,21 @@ def pair_graphs(
         No pair is left, or a corpus does not have the column, or `accepted` is neither "yes" nor "no".
     """
     wanted: list[tuple[str, str]] = []
+    chapters: list[str] = []
     folders: list[tuple[str, Path]] = []
     left_out = not_accepted = 0
     for name, column in sources.items():
         corpus = load_corpus(name)
         taken, judged_here, refused = _pairs(corpus, column, judged)
-        wanted += taken
+        wanted += [(question, found) for question, found, _ in taken]
+        chapters += [chapter for _, _, chapter in taken]
         left_out += judged_here
         not_accepted += refused
         folders.append((f"{name}/questions/", graphs(corpus, "questions", parser, workspace, column, workers)))
         folders.append((f"{name}/answers/", graphs(corpus, "answers", parser, workspace, workers=workers)))
     first = _firsts(folders, {post for pair in wanted for post in pair})
-    found = [(first[a], first[b]) for a, b in wanted if a in first and b in first]
+    both = [a in first and b in first for a, b in wanted]
+    found = [(first[a], first[b]) for a, b in compress(wanted, both)]
     if not found:
         others = f", {not_accepted} not accepted" if not_accepted else ""
         raise HarnessError(f"key 'pairs': no pair of {', '.join(sources)} is left ({left_out} are judged{others})")
@@ -194,13 +233,16 @@ def pair_graphs(
     number = {post: i for i, post in enumerate(ids)}
     query, document = np.array([(number[a], number[b]) for a, b in found], np.int64).T
     group = _groups(query, document, len(ids))
-    return PairGraphs(ids, query, document, group, left_out, without, not_accepted, tuple(folders))
+    block = _blocks(group, list(compress(chapters, both)))
+    return PairGraphs(ids, query, document, group, block, left_out, without, not_accepted, tuple(folders))
 
 
-def _pairs(corpus: Corpus, column: str, judged: Judged) -> tuple[list[tuple[str, str]], int, int]:
-    """The pairs of a corpus, and how many were left out since they are judged or, of the others, not accepted."""
-    taken: list[tuple[str, str]] = []
-    silent: list[tuple[str, str]] = []  # which do not say whether the answer was accepted
+def _pairs(corpus: Corpus, column: str, judged: Judged) -> tuple[list[tuple[str, str, str]], int, int]:
+    """The pairs of a corpus, each with its chapter (or ""), and how many were left out since they are judged or, of the
+    others, not accepted.
+    """
+    taken: list[tuple[str, str, str]] = []
+    silent: list[tuple[str, str, str]] = []  # which do not say whether the answer was accepted
     left_out = refused = 0
     named = says = False
     for document in corpus:
@@ -216,7 +258,8 @@ def _pairs(corpus: Corpus, column: str, judged: Judged) -> tuple[list[tuple[str,
             refused += 1
         else:
             pair = f"{corpus.name}/questions/{question_id(document)}", f"{corpus.name}/answers/{document.id}"
-            (taken if accepted else silent).append(pair)
+            chapter = document.columns.get("chapter", "")
+            (taken if accepted else silent).append((*pair, f"{corpus.name}/{chapter}" if chapter else ""))
     if not named:
         raise HarnessError(f"key 'pairs': no document of corpus {corpus.name} has the column {column!r} of questions")
     if says:  # a document that does not say it is not known to be accepted
@@ -252,12 +295,40 @@ def _groups(query: Ints, document: Ints, posts: int) -> Ints:
     return np.asarray(np.argsort(np.argsort(at))[inverse], np.int64)
 
 
+def _blocks(group: Ints, chapters: Sequence[str]) -> Ints:
+    """The block of each pair, numbered by first appearance: groups that share a chapter are one block."""
+    number = {name: at for at, name in enumerate(dict.fromkeys(filter(None, chapters)))}
+    if not number:
+        return group
+    groups = int(group.max()) + 1
+    chapter = np.array([groups + number[name] if name else group[at] for at, name in enumerate(chapters)], np.int64)
+    return _groups(group, chapter, groups + len(number))
+
+
+def texts(ids: Sequence[str], sources: Mapping[str, str]) -> list[str]:
+    """The texts of posts of `PairGraphs`, with LaTeX in place, in the order asked for."""
+    wanted = dict.fromkeys(ids, "")
+    for name, column in sources.items():
+        for part in ("questions", "answers"):
+            for post in posts(load_corpus(name), part, column):
+                if (known := f"{name}/{part}/{post.id}") in wanted:
+                    wanted[known] = post.text
+    return list(wanted.values())
+
+
 def post_graphs(
-    corpus: Corpus, parser: Parser, workspace: Path, column: str = "question", workers: int = 1
+    corpus: Corpus,
+    parser: Parser,
+    workspace: Path,
+    column: str = "question",
+    workers: int = 1,
+    unanswered: Corpus | None = None,
 ) -> Iterator[tuple[str, Graph]]:
-    """The graphs of a corpus's questions, then of its answers, by their ids."""
+    """The graphs of a corpus's questions, then of its answers, then of questions without an answer, by their ids."""
     yield from read_graphs(graphs(corpus, "questions", parser, workspace, column, workers))
     yield from read_graphs(graphs(corpus, "answers", parser, workspace, workers=workers))
+    if unanswered is not None:
+        yield from read_graphs(graphs(unanswered, "posts", parser, workspace, workers=workers))
 
 
 def asked(topic: Topic, task: str) -> Post:
@@ -273,9 +344,18 @@ def asked(topic: Topic, task: str) -> Post:
 
 
 def graphs_of(items: Sequence[Post], parser: Parser) -> dict[str, Graph]:
-    """The graphs of some posts, such as topics, made here and now; those without one are named and not there."""
+    """The graphs of some posts, such as topics, given or made here and now; those without one are named and not there.
+
+    Where graphs of topics are given, no other topic has one.
+    """
+    if parser.given_by:
+        given = parser.given()
+        without = [post.id for post in items if post.id not in given]
+        if without:
+            say(f"{parser.given_by['graphs of topics']}: none of {len(without)} topics, such as {without[0]}")
+        return {post.id: given[post.id] for post in items if post.id in given}
     out: dict[str, Graph] = {}
-    for name, graph in build.graphs(items, parser.parse):
+    for name, graph in build.graphs(items, parser.parse, keep=parser.keep):
         if isinstance(graph, Graph):
             out[name] = graph
         else:

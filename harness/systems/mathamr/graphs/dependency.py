@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError
 from harness.systems.mathamr.graphs.graph import Edge, Sentence
+from harness.systems.mathamr.graphs.posts import by_chunks
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -67,8 +68,8 @@ class DependencyParser:
     model: str = MODEL
 
     def __call__(self, texts: Sequence[str]) -> list[list[Sentence]]:
-        """The sentences of each text; errors are those of `dependency_graphs`."""
-        return list(dependency_graphs(texts, self.batch, self.model))
+        """The sentences of each text, or its chunks if it is long; errors are those of `dependency_graphs`."""
+        return [by_chunks(found) for found in dependency_graphs(texts, self.batch, self.model)]
 
 
 def sentences(texts: Iterable[str], batch: int = 64, model: str = MODEL) -> Iterator[list[str]]:

@@ -174,6 +174,24 @@ def _moved(span: tuple[int, int], number: Mapping[int, int]) -> tuple[int, int]:
     return (number[first], number[first] + end - first)
 
 
+def connected(graph: Graph) -> bool:
+    """Whether edges, followed in either direction, lead from the root to every node.
+
+    >>> connected(Graph(("a", "b", "c"), bytes(3), ((0, ":r", 1),), 0, (), ()))
+    False
+    """
+    near: list[list[int]] = [[] for _ in graph.labels]
+    for source, _, target in graph.edges:
+        near[source].append(target)
+        near[target].append(source)
+    seen, waiting = {graph.root}, [graph.root]
+    while waiting:
+        found = [node for node in near[waiting.pop()] if node not in seen]
+        seen.update(found)
+        waiting += found
+    return len(seen) == len(graph)
+
+
 def check(graph: Graph, where: str = "graph") -> Graph:
     """The graph itself, after a check that it is one.
 

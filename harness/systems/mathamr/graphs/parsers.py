@@ -3,24 +3,51 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
+from functools import lru_cache
 from importlib import metadata
+from pathlib import Path
+from typing import Any
 
 from harness.errors import HarnessError, suggestion
+from harness.io.files import sha256_file
+from harness.sources.catalogue import resource
+from harness.sources.fetch import fetch
+from harness.sources.resource import Resource
 from harness.systems.mathamr.graphs import amr, dependency
 from harness.systems.mathamr.graphs.data import Parser
+from harness.systems.mathamr.graphs.graph import Graph
 
-NAMES = ("dependency", "transition-amr", "amrlib")
+NAMES = ("dependency", "transition-amr", "amrlib", "penman-file")
+PUBLISHED = {"source": "mathamr", "path": "results/mathamr_topics.tsv"}  # AMR graphs of ARQMath's topics of Task 2
+_OF_AMR = {  # parser -> its module, and its weights
+    "transition-amr": ("transition_amr_parser", f"its weights, {amr.DOCUMENT_MODEL}"),
+    "amrlib": ("amrlib", "a folder with the weights of a model"),
+}
 _NEEDS = ("torch", "spacy", dependency.MODEL)
 
 
-def missing() -> list[str]:
-    """What is not installed, one line each; for the key `needs` of a configuration."""
+def missing(mapping: Mapping[str, Any] | None = None) -> list[str]:
+    """What is not installed, one line each; for the key `needs` of a configuration.
+
+    Parameters
+    ----------
+    mapping : the configuration; what its key `parser` names is asked for as well.
+    """
     lacking = [module for module in _NEEDS if importlib.util.find_spec(module) is None]
-    return [f"{', '.join(lacking)} not installed: pip install 'mathir-harness[graphs]'"] if lacking else []
+    lines = [f"{', '.join(lacking)} not installed: pip install 'mathir-harness[graphs]'"] if lacking else []
+    package = str((mapping or {}).get("parser", "")).partition(":")[0]
+    module, weights = _OF_AMR.get(package, ("", ""))
+    if module and importlib.util.find_spec(module) is None:
+        lines.append(f"parser {package} is not installed: pip install 'mathir-harness[amr]', and bring {weights}")
+    return lines
 
 
 def load(name: str) -> Parser:
-    """A parser: `dependency`, `transition-amr` or `amrlib`, the latter two with `:MODEL` behind them.
+    """A parser: `dependency`, `transition-amr` or `amrlib`, the latter two with `:MODEL` behind them; or `penman-file`.
+
+    `penman-file` takes the graphs of topics from a file (`penman-file:PATH`; without a path the published ones), as
+    `amr.read_topics` does, and those of all other posts from the dependency parser.
 
     Raises
     ------
@@ -30,12 +57,30 @@ def load(name: str) -> Parser:
     package, _, model = name.partition(":")
     if package not in NAMES:
         raise HarnessError(f"key 'parser' is {name!r}; {suggestion(package, NAMES)}")
-    if package == "dependency":
+    if package in ("dependency", "penman-file"):
         if lines := missing():
             raise HarnessError(lines[0])
         versions = {library: metadata.version(library) for library in ("spacy", dependency.MODEL)}
-        return Parser(dependency.DependencyParser(), {"parser": "dependency graphs", **versions})
+        parse, identity = dependency.DependencyParser(), {"parser": "dependency graphs", **versions}
+        if package == "dependency":
+            return Parser(parse, identity)
+        found = Path(model).expanduser() if model else resource(PUBLISHED, "parser penman-file")
+        path = fetch([found])[0] if isinstance(found, Resource) else found
+        if not path.is_file():
+            raise HarnessError(f"key 'parser': {path}: no such file; expected topics' graphs, an id and Penman a line")
+        given_by = {"graphs of topics": path.name, "sha256": sha256_file(path)}
+        return Parser(parse, identity, given=lambda: penman(path), given_by=given_by)
     if package == "amrlib" and not model:
         raise HarnessError("key 'parser' is 'amrlib', expected amrlib:FOLDER with the folder of a model")
-    parse = amr.AMRParser(package, model) if model else amr.AMRParser(package)
-    return Parser(parse, {"parser": f"{package} {parse.model}"})
+    parser = amr.AMRParser(package, model) if model else amr.AMRParser(package)
+    return Parser(parser, {"parser": f"{package} {parser.model}"})
+
+
+@lru_cache(1)
+def penman(path: Path) -> Mapping[str, Graph]:
+    """The graphs of a file by the ids of their topics; those that cannot be read are left out.
+
+    Topic B.n of ARQMath's Task 2 asks for a formula in the post of topic A.n of Task 1, so its graph is that of both.
+    """
+    found = {name: graph for name, graph in amr.read_topics(path) if isinstance(graph, Graph)}
+    return {**{f"A.{name[2:]}": graph for name, graph in found.items() if name.startswith("B.")}, **found}

@@ -8,9 +8,10 @@ Placeholders stand between blanks, so that tokenisers leave them whole. Source: 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 from harness.collections.corpus import Document
 from harness.data.topics import Formula, Topic
@@ -21,6 +22,7 @@ from harness.formulas.trees.reading import ERROR, Reading
 from harness.formulas.trees.tree import Tree
 from harness.systems.mathamr.graphs.graph import FORMULA, OPT, ROOT, SLT, TEXT, Edge, FormulaNodes, Graph, Sentence
 
+T = TypeVar("T")
 LIMIT = 500  # tokens of a chunk
 _PLACEHOLDER = re.compile(r"FORMULA_(\d{1,9})", re.IGNORECASE)
 _WRITTEN = re.compile(r"(formula)_(?=\d)", re.IGNORECASE)
@@ -152,12 +154,32 @@ def _common(here: list[str], known: list[str], first: int) -> list[int]:
     return out
 
 
+def _words(sentence: str) -> int:
+    return len(sentence.split())
+
+
 def chunks(sentences: Sequence[str], limit: int = LIMIT) -> Iterator[list[str]]:
     """Sentences in runs of at most `limit` tokens (words between blanks); a longer sentence is a run of its own."""
-    run: list[str] = []
+    return _runs(sentences, limit, _words)
+
+
+def by_chunks(sentences: Sequence[Sentence], limit: int = LIMIT) -> list[Sentence]:
+    """The graphs of a post's chunks, if it has several: each is one graph, to which one edge `:sntN` will lead.
+
+    Parameters
+    ----------
+    limit : nodes of a chunk's sentences, which stand for its tokens. Sentences of a single chunk stay as they are:
+        `merge` would make the same graph of them.
+    """
+    runs = list(_runs(sentences, limit, lambda sentence: len(sentence.labels)))
+    return [merge(run) for run in runs] if len(runs) > 1 else list(sentences)
+
+
+def _runs(sentences: Sequence[T], limit: int, tokens_of: Callable[[T], int]) -> Iterator[list[T]]:
+    run: list[T] = []
     tokens = 0
     for sentence in sentences:
-        count = len(sentence.split())
+        count = tokens_of(sentence)
         if run and tokens + count > limit:
             yield run
             run, tokens = [], 0

@@ -23,6 +23,11 @@ class Schedule:
     together : drop an edge and its inverse together instead of each on its own.
     beta : weight of the MaxSim loss; the rest is the document vectors' (equation 4.2).
     every : steps between two checkpoints.
+    hard : documents a pair, found for its query by BM25, that are negatives besides those of the batch.
+    formulas : weight of the loss of formulas: those of a query and those of documents, alike or not; the rest is the
+        loss of posts.
+    distil : weight of the divergence from the similarities of a teacher (key `teacher` of the system); the rest is the
+        loss of posts.
     """
 
     seed: int = 42
@@ -40,14 +45,20 @@ class Schedule:
     beta: float = 1.0
     autocast: bool = False
     every: int = 50
+    hard: int = 0
+    formulas: float = 0.0
+    distil: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, low in (("seed", 0), ("batch", 2), ("epochs", 1), ("patience", 1), ("every", 1)):
+        for name, low in (("seed", 0), ("batch", 2), ("epochs", 1), ("patience", 1), ("every", 1), ("hard", 0)):
             checks.whole(name, getattr(self, name), low=low)
         for name in ("rate", "least_rate", "weight_decay", "clip"):
             checks.number(name, getattr(self, name))
-        for name in ("validation", "node_mask", "edge_dropout", "beta"):
+        for name in ("validation", "node_mask", "edge_dropout", "beta", "formulas", "distil"):
             checks.number(name, getattr(self, name), high=1.0)
         for name in ("together", "autocast"):
             if not isinstance(getattr(self, name), bool):
                 raise HarnessError(f"key {name!r} is {getattr(self, name)!r}, expected true or false")
+        if self.formulas + self.distil >= 1:
+            both = f"{self.formulas:g} and {self.distil:g}"
+            raise HarnessError(f"keys 'formulas' and 'distil' are {both}, which leaves no weight to the loss of posts")

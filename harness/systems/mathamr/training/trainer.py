@@ -35,6 +35,7 @@ from harness.systems.mathamr.encoder import loss
 from harness.systems.mathamr.encoder.batch import Batch
 from harness.systems.mathamr.encoder.model import Encoder, Settings
 from harness.systems.mathamr.encoder.pack import Pack
+from harness.systems.mathamr.encoder.virtual import formula_keys
 from harness.systems.mathamr.training import checkpoint
 from harness.systems.mathamr.training.schedule import Schedule
 
@@ -50,18 +51,23 @@ class Pairs:
     ----------
     query, document : int64, shape (pairs,). Numbers in the pack.
     group : int64, shape (pairs,). Pairs of one question have one number; none is a negative of another.
+    block : int64, shape (pairs,). Pairs that are held out together; those of a group are. None: the groups.
+    hard : int64, shape (pairs, n). Documents that are negatives besides, as numbers of the pack; -1: none. None: none.
     """
 
     query: Numbers
     document: Numbers
     group: Numbers
+    block: Numbers | None = None
+    hard: Numbers | None = None
 
     def __len__(self) -> int:
         return len(self.query)
 
     def take(self, which: Numbers) -> Pairs:
         """Some of the pairs."""
-        return Pairs(self.query[which], self.document[which], self.group[which])
+        more = (None if each is None else each[which] for each in (self.block, self.hard))
+        return Pairs(self.query[which], self.document[which], self.group[which], *more)
 
 
 @dataclass(frozen=True)
@@ -82,11 +88,12 @@ class Ranked:
 
 
 def split(pairs: Pairs, share: float, seed: int) -> tuple[Pairs, Pairs]:
-    """Pairs to train on and pairs held out, by question: no question is on both sides."""
-    groups = np.unique(pairs.group)
-    order = np.random.default_rng([seed, 0xD1]).permutation(len(groups))
-    held = groups[order[: round(share * len(groups))]]
-    out = np.isin(pairs.group, held)
+    """Pairs to train on and pairs held out, by block: no question is on both sides, nor a chapter."""
+    block = pairs.group if pairs.block is None else pairs.block
+    blocks = np.unique(block)
+    order = np.random.default_rng([seed, 0xD1]).permutation(len(blocks))
+    held = blocks[order[: round(share * len(blocks))]]
+    out = np.isin(block, held)
     return pairs.take(np.flatnonzero(~out)), pairs.take(np.flatnonzero(out))
 
 
@@ -102,6 +109,20 @@ def excluded(pairs: Pairs) -> npt.NDArray[np.bool_]:
     return same
 
 
+def extra_documents(pairs: Pairs) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    """The hard negatives of a batch that are not its documents, each once, and for which query they are none.
+
+    Returns
+    -------
+    Numbers of the pack, shape (n,), and bool, shape (pairs, n): true where it is none. It is one for the pairs that it
+        was found for, whose questions it does not answer; of others that is not known here.
+    """
+    if pairs.hard is None:
+        return np.zeros(0, np.int64), np.zeros((len(pairs), 0), bool)
+    found = np.setdiff1d(pairs.hard[pairs.hard >= 0], pairs.document)
+    return found, ~(pairs.hard[:, :, None] == found[None, None, :]).any(axis=1)
+
+
 def epoch_batches(pairs: Pairs, schedule: Schedule, epoch: int) -> list[Numbers]:
     """The batches of an epoch; what is left over and smaller than two pairs is left out."""
     order = np.random.default_rng([schedule.seed, epoch]).permutation(len(pairs))
@@ -109,11 +130,21 @@ def epoch_batches(pairs: Pairs, schedule: Schedule, epoch: int) -> list[Numbers]
     return [part for begin in steps if len(part := order[begin : begin + schedule.batch]) > 1]
 
 
-def initial(settings: Settings, seed: int) -> Encoder:
-    """The untrained model of a seed; the global random state is left as it was."""
+def initial(settings: Settings, seed: int, embedding: npt.NDArray[np.float32] | None = None) -> Encoder:
+    """The untrained model of a seed; the global random state is left as it was.
+
+    Parameters
+    ----------
+    embedding : shape (nodes, dim). Where types of nodes begin; rows of NaN begin at random.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Encoder(settings)
+        model = Encoder(settings)
+    if embedding is not None:
+        given = torch.from_numpy(embedding)
+        with torch.no_grad():
+            model.embedding.weight.copy_(torch.where(given.isnan(), model.embedding.weight, given))
+    return model
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +155,9 @@ class Trainer:
     ----------
     pack : the graphs of queries and documents.
     identity : what the checkpoints belong to, such as the digests of the vocabulary and of the pack.
+    embedding : see `initial`.
+    teacher : float32, shape (posts of the pack, any). Vectors of length 1 whose similarities are distilled.
+    relations : forward relations of the vocabulary; needed where formulas are trained on.
     """
 
     pack: Pack
@@ -134,6 +168,9 @@ class Trainer:
     folder: Path
     identity: Mapping[str, str]
     device: str = "cpu"
+    embedding: npt.NDArray[np.float32] | None = None
+    teacher: npt.NDArray[np.float32] | None = None
+    relations: int = 0
 
     def run(self, say: Say) -> list[dict[str, Any]]:
         """Train to the end, from the last checkpoint if there is one; the log, one entry an epoch.
@@ -148,7 +185,7 @@ class Trainer:
         """
         if len(self.held) < 2:
             raise HarnessError(f"training: {len(self.held)} pairs are held out, expected 2 or more; raise 'validation'")
-        model = initial(self.settings, self.schedule.seed).to(self.device)
+        model = initial(self.settings, self.schedule.seed, self.embedding).to(self.device)
         schedule = self.schedule
         optimizer = torch.optim.AdamW(parameter_groups(model, schedule.weight_decay), lr=schedule.rate)
         loop = Loop(
@@ -174,30 +211,54 @@ class Trainer:
     def step(self, model: Encoder, optimizer: torch.optim.Optimizer, pairs: Pairs, generator: torch.Generator) -> float:
         """Learn from one batch; its loss before."""
         model.train()
-        joined = self._batch(pairs)
+        joined, keys = self._batch(pairs)
         schedule = self.schedule
         joined = batches.augment(joined, schedule.node_mask, schedule.edge_dropout, generator, schedule.together)
         optimizer.zero_grad(set_to_none=True)
-        value = self._loss(model, joined.to(self.device), pairs)
+        value = self._loss(model, joined.to(self.device), pairs, keys)
         finite(value.item())
         value.backward()  # type: ignore[no-untyped-call]
         update(model, optimizer, schedule.clip)
         return value.item()
 
-    def _batch(self, pairs: Pairs) -> Batch:
-        """Queries, then documents, as one disconnected graph."""
-        numbers = [*pairs.query.tolist(), *pairs.document.tolist()]
-        return batches.collate([self.pack[i] for i in numbers], self.settings)
+    def _batch(self, pairs: Pairs) -> tuple[Batch, torch.Tensor | None]:
+        """Queries, then documents, then hard negatives, as one disconnected graph; and the keys of formulas."""
+        extra, _ = extra_documents(pairs)
+        items = [self.pack[i] for i in (*pairs.query.tolist(), *pairs.document.tolist(), *extra.tolist())]
+        joined = batches.collate(items, self.settings)
+        if not self.schedule.formulas:
+            return joined, None
+        known: dict[bytes, int] = {b"": -1}
+        keys = np.full(tuple(joined.mask.shape), -1)
+        for row, item in enumerate(items):
+            for place, key in enumerate(formula_keys(item, self.relations)):
+                keys[row, place] = known.setdefault(key, len(known))
+        return joined, torch.from_numpy(keys)
 
-    def _loss(self, model: Encoder, joined: Batch, pairs: Pairs) -> torch.Tensor:
+    def _loss(self, model: Encoder, joined: Batch, pairs: Pairs, keys: torch.Tensor | None) -> torch.Tensor:
+        """The objective; while training, with what else is learnt."""
         kind = torch.device(self.device).type
         with torch.autocast(kind, torch.bfloat16, enabled=self.schedule.autocast):
             encoded = model(joined)
-        out = torch.from_numpy(excluded(pairs)).to(self.device)
-        half = len(pairs)
-        return loss.objective(
-            encoded.float(), joined, half, model.temperature(), self.schedule.beta, self.settings.normalise, out
-        )
+        encoded, half, schedule = encoded.float(), len(pairs), self.schedule
+        extra, none = extra_documents(pairs)
+        out = torch.from_numpy(np.concatenate((excluded(pairs), none), axis=1)).to(self.device)
+        temperature, mean = model.temperature(), self.settings.normalise
+        value = loss.objective(encoded, joined, half, temperature, schedule.beta, mean, out, len(extra))
+        if not model.training:
+            return value
+        weight = 1 - schedule.formulas - schedule.distil
+        value = weight * value if weight < 1 else value
+        if keys is not None:
+            alike = loss.formula_loss(encoded, keys.to(self.device), half, temperature)
+            value = value if alike is None else value + schedule.formulas * alike
+        if self.teacher is not None and schedule.distil:
+            mask = joined.mask
+            scores = loss.maxsim(encoded[:half], mask[:half], encoded[half:], mask[half:], mean)
+            documents = np.concatenate((pairs.document, extra))
+            theirs = torch.from_numpy(self.teacher[pairs.query] @ self.teacher[documents].T).to(self.device)
+            value = value + schedule.distil * loss.divergence(scores, temperature, theirs, out)
+        return value
 
     def _entry(self, model: Encoder) -> dict[str, Any]:
         ranked = self.validate(model)
@@ -216,7 +277,8 @@ class Trainer:
             for begin in range(0, len(self.held), self.schedule.batch):
                 pairs = self.held.take(np.arange(begin, min(begin + self.schedule.batch, len(self.held))))
                 if len(pairs) > 1:
-                    losses.append(self._loss(model, self._batch(pairs).to(self.device), pairs).item())
+                    joined, _ = self._batch(pairs)
+                    losses.append(self._loss(model, joined.to(self.device), pairs, None).item())
                     weights.append(len(pairs))
         value = finite(float(np.average(losses, weights=weights)), VALIDATION)
         scores = self.held_scores(model)

@@ -20,6 +20,7 @@ from harness.collections.corpus import Corpus, Document
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError
+from harness.scoring.exclusions import Exclusions
 from harness.store import artefacts
 from harness.store.cost import measuring
 from harness.systems.base import Request
@@ -141,6 +142,21 @@ def test_approximate_search_says_its_recall(tmp_path: Path, folder: Path) -> Non
     assert noted == {"mean": round(np.mean(shares), 4), "least": min(shares), "topics": 3, "first documents": 10}
 
 
+@pytest.mark.parametrize(("how", "module"), [("exact", "numpy"), ("approximate", "faiss"), ("chroma", "chromadb")])
+def test_what_is_excluded_takes_no_place_in_any_search(tmp_path: Path, folder: Path, how: str, module: str) -> None:
+    pytest.importorskip(module, reason=f"{module} is not installed")
+    corpus = corpus_of(tmp_path, rows(300))
+    every = {topic: list(docs) for topic, docs in run(corpus, tmp_path, folder).to_dict().items()}
+    excluded = Exclusions(("listed",), {"T1": frozenset(every["T1"][:3]), "T2": frozenset(every["T2"][:200])})
+    system = BiEncoder("bi", str(folder), device="cpu", search=how, depth=10)
+    found = system(Request(TOPICS, corpus, tmp_path / "workspace", excluded=excluded)).to_dict()
+    assert {topic: list(docs) for topic, docs in found.items()} == {
+        "T1": every["T1"][3:13],
+        "T2": every["T2"][200:210],
+        "T3": every["T3"][:10],
+    }
+
+
 def test_half_as_many_bits(tmp_path: Path, folder: Path) -> None:
     corpus = corpus_of(tmp_path, rows())
     whole, half = run(corpus, tmp_path, folder), run(corpus, tmp_path, folder, storage="float16")
@@ -205,9 +221,60 @@ def test_views_and_fields(tmp_path: Path, folder: Path) -> None:
         )
 
 
+def test_only_the_first_of_another_ranking_are_encoded_and_put_in_a_new_order(
+    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = [*rows(), {"id": "empty", "title": "", "body": "", "question": ""}]
+    corpus = corpus_of(tmp_path, documents)
+    cosines = run(corpus, tmp_path, folder).to_dict()
+    before = ["d9", "gone", "d2", "empty", "d30", "d7", "d1"]
+    path = tmp_path / "first.run"
+    lines = [f"{topic} Q0 {doc} 0 {-place} first\n" for topic in ("T1", "T3") for place, doc in enumerate(before)]
+    path.write_text("".join(lines))
+    found = run(corpus, tmp_path, folder, first=str(path), k=4).to_dict()
+    assert list(found) == ["T1", "T3"]
+    for topic, docs in found.items():
+        new = sorted(("d9", "d2", "d30"), key=lambda doc: -cosines[topic][doc])
+        order = sorted(docs, key=lambda doc: -docs[doc])
+        assert order == [*new, "empty", "d7", "d1"]  # the corpus lacks "gone", and "empty" has no vector
+        assert [docs[doc] for doc in new] == pytest.approx([cosines[topic][doc] for doc in new], abs=1e-6)
+    assert "bi: 2 of 14 results are left out; corpus made does not hold them" in capsys.readouterr().err
+    sizes = sorted(len(np.load(place)) for place in artefacts.store_root().glob("vectors/*/values.npy"))
+    assert sizes == [3, 60]
+    pool = {"T1": frozenset({"d1", "d7"}), "T3": frozenset()}
+    among = run(corpus, tmp_path, folder, first=str(path), k=4, pool=pool).to_dict()
+    assert {topic: set(docs) for topic, docs in among.items() if docs} == {"T1": {"d1", "d7"}}
+
+
+def test_fields_are_joined_and_cut_after_a_number_of_characters(
+    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prefixes = {"query": "w50 ", "document": "w51 "}  # four characters of each input
+    parts, documents = {"both": ["question", "body"]}, rows()
+    cut = [{**row, "body": f"{row['question']} \n {row['body']}"[:16]} for row in documents]
+    expected = run(corpus_of(tmp_path, cut, "cut"), tmp_path, folder, prefixes=prefixes).to_dict()
+    joined: Any = {"parts": parts, "join": " \n ", "characters": 20, "prefixes": prefixes}
+    with measuring() as meter:
+        found = run(corpus_of(tmp_path, documents), tmp_path, folder, **joined).to_dict()
+    for topic, docs in expected.items():
+        assert found[topic] == pytest.approx(docs, abs=1e-6)
+    long = sum(len(f"{row['question']} \n {row['body']}") > 16 for row in documents)
+    noted: Any = meter.notes["bi: texts cut, documents, both"]
+    assert 0 < long < 60
+    assert (noted["cut"] >= long, noted["texts"], noted["characters"]) == (True, 60, 20)
+    assert "word pieces and 20 characters read" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("keys", "line"),
     [
+        ({"k": 5}, "key 'k' cuts a first ranking; give the key 'first' as well"),
+        ({"first": "bm52"}, "key 'first': 'bm52' is no file and no system; did you mean 'bm25'?"),
+        ({"first": "bm25", "k": 0}, "key 'k' is 0, expected a whole number from 1 up"),
+        ({"first": "bm25", "search": "approximate"}, "key 'search' is 'approximate', and the first of another"),
+        ({"join": ""}, "key 'join' is '', expected what stands between fields"),
+        ({"characters": 0}, "key 'characters' is 0, expected a whole number from 1 up"),
+        ({"characters": 4, "prefixes": {"query": "abcd"}}, "key 'characters' is 4, and a prefix has 4 of its own"),
         ({"parts": []}, "key 'parts' is [], expected names and lists of fields"),
         ({"parts": {"a": "body"}}, "key 'parts.a' is 'body', expected a list of fields"),
         ({"weights": {"b": 1}}, "key 'weights' is 'b'; "),

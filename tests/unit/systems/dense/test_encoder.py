@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from encoder_models import LENGTH, save
+from encoder_models import LENGTH, save, save_decoder
 
 from harness.errors import HarnessError
 from harness.systems.dense import encoder, engines, models
@@ -146,6 +146,27 @@ def test_an_end_token_is_put_once_behind_each_text(folders: Path) -> None:
         for text in some
     ]
     np.testing.assert_allclose(with_eos, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_decoder_is_pooled_at_the_end_token_that_is_put_behind_each_text(tmp_path: Path, side: str) -> None:
+    import torch
+    from transformers import AutoModel
+
+    folder = save_decoder(tmp_path / "decoder", side)
+    some = ["w1", "w1 w2 w3 w4 w5 w6", "w9 w3", " ".join(["w5"] * 40)]
+    model, expected = AutoModel.from_pretrained(folder).eval(), []
+    for text in some:  # each alone: nothing is padded
+        words = [3 + int(word[1:]) for word in text.split()]
+        pieces = [1, *words[: LENGTH - 2], 2]
+        with torch.inference_mode():
+            expected.append(model(torch.tensor([pieces])).last_hidden_state[0, -1].numpy())
+    loaded = encoder.load(str(folder), Settings(pooling="last", eos=True, normalise=False))
+    vectors, cut = loaded.encoded(some, "document")
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    assert cut.tolist() == [False, False, False, True]
+    without = encoder.load(str(folder), Settings(pooling="last", normalise=False)).encode(some[:3])
+    assert np.abs(without - expected[:3]).max(axis=1).min() > 1e-2
 
 
 @pytest.mark.parametrize(("batch", "tokens"), [(1, 0), (3, 0), (0, 16), (0, 10_000)])

@@ -330,6 +330,34 @@ def test_faiss_finds_candidates_of_each_part(two: list[Vectors], kind: str, comb
     )
 
 
+class Counted:
+    """An index that finds what is nearest, and notes how many candidates it was asked for."""
+
+    def __init__(self, vectors: Vectors) -> None:
+        self.vectors_, self.asked = vectors, list[int]()
+
+    def documents(self, queries: Floats32, k: int, ef: int) -> npt.NDArray[np.int64]:
+        self.asked.append(k)
+        near = [hits.rows for hits in nearest(queries, [self.vectors_], k=k)]
+        return np.array([np.pad(rows, (0, k - rows.size), constant_values=-1) for rows in near])
+
+    vectors = documents
+
+
+@pytest.mark.parametrize("gone", [1, 15, 200, 399])
+def test_excluded_documents_leave_no_gaps_among_the_candidates_of_an_index(two: list[Vectors], gone: int) -> None:
+    queries = unit(np.random.default_rng(6), 6, DIMENSIONS)
+    first = [hits.rows for hits in nearest(queries, two[:1], k=400)]
+    out = np.zeros((6, 400), bool)
+    for number in (0, 3):  # the documents that are nearest to these
+        out[number, first[number][:gone]] = True
+    index = Counted(two[0])
+    found = nearest(queries, two[:1], k=20, indexes=[index], out=lambda number: out[number])
+    same(found, nearest(queries, two[:1], k=20, out=lambda number: out[number]))
+    assert [hits.rows.size for hits in found] == [min(20, 400 - int(row.sum())) for row in out]
+    assert index.asked == [20 + min(gone, 20)]
+
+
 def test_an_index_of_documents_of_one_vector_is_one_file(two: list[Vectors], tmp_path: Path) -> None:
     pytest.importorskip("faiss", reason="faiss is not installed")
     queries = unit(np.random.default_rng(6), 3, DIMENSIONS)

@@ -155,6 +155,19 @@ def test_a_run_ranks_by_shared_words(world: World, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("words")
+def test_documents_by_the_graphs_of_their_questions(world: World, tmp_path: Path) -> None:
+    corpus = world.corpus("qa", rows())
+    found = run(corpus, tmp_path, "a graph why does the graph number 2 need $K_5$", of="questions").to_dict()["T1"]
+    best = max(found.values())
+    assert best == pytest.approx(1, abs=1e-6)
+    assert {doc for doc, score in found.items() if score == best} == {"A2.0", "A2.1"}  # both answers of the question
+    assert len(found) == 24
+    assert run(corpus, tmp_path, "a graph why does the graph number 2 need $K_5$").to_dict()["T1"] != found
+    with pytest.raises(HarnessError, match="key 'of' is 'questions', and task 'formulas' ranks formulas"):
+        Linearised("lin", of="questions", task="formulas", posts="qa")
+
+
+@pytest.mark.usefixtures("words")
 def test_only_the_pool_is_ranked(world: World, tmp_path: Path) -> None:
     corpus = world.corpus("qa", rows())
     pool = {"T1": frozenset({"A1.0", "A2.1", "elsewhere"}), "T2": frozenset({"elsewhere"})}
@@ -240,7 +253,7 @@ def test_without_a_corpus(tmp_path: Path) -> None:
         ("formulas", "slv", "key 'formulas' is 'slv'; did you mean 'slt'?"),
         ("device", "gpu", "key 'device' is 'gpu'; "),
         ("depth", 0, "key 'depth' is 0, expected a whole number from 1 up"),
-        ("workers", 0, "key 'workers' is 0, expected a whole number from 1 up"),
+        ("workers", -1, "key 'workers' is -1, expected a whole number"),
         ("model", 7, "key 'model' is 7, expected text"),
         ("modell", "x", "key 'modell' is unknown to "),
     ],

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from mathamr_world import ASKED, Place, Words, kept, place, world
 
+from harness.cli.run import said_of
+from harness.data.trec import Run
 from harness.errors import HarnessError
+from harness.experiments.produce import Produced
 from harness.store import provenance, sidecar
 from harness.store.cost import Meter, measuring
+from harness.systems.build import load_system
 from harness.systems.mathamr.graphs import build
 from harness.systems.mathamr.graphs.posts import Post
 
@@ -22,7 +27,9 @@ __all__ = ["place", "world"]
 
 
 @pytest.mark.parametrize("precision", ["approximate", "qdrant"])
-def test_recall_of_approximate_search_stands_in_the_side_file(place: Place, precision: str) -> None:
+def test_recall_of_approximate_search_stands_in_the_side_file_and_in_the_report(
+    place: Place, precision: str, tmp_path: Path
+) -> None:
     pytest.importorskip({"approximate": "faiss", "qdrant": "qdrant_client"}[precision])
     meters: list[Meter] = []
     few: dict[str, Any] = {"candidates": 1, "ef": 1}
@@ -40,6 +47,15 @@ def test_recall_of_approximate_search_stands_in_the_side_file(place: Place, prec
         assert told["mean"] == pytest.approx(sum(shares) / len(shares), abs=1e-4)
         assert (told["least"], told["topics"]) == (pytest.approx(min(shares), abs=1e-4), 3)
         assert told["first documents"] == 6
+        path = sidecar.beside(tmp_path / "tiny.run")
+        path.write_text(text)
+        settings: Any = SimpleNamespace(training=None, rerank=False)
+        produced = Produced(Run.from_dict("tiny", {"T1": {"d": 1.0}}), tmp_path / "tiny.run", "", reused=True, basis="")
+        (sentence,) = said_of(settings, load_system("bm25"), produced)
+        start = f"Recall of tiny, {precision} against exact: {told['mean']:.4f} of the first 6 documents, the mean of 3"
+        assert sentence.startswith(start)
+        path.write_text(text.replace("topics: 3", "topics: 4"))
+        assert sidecar.recalls(path) == ()
     # One vector for each of a query's is too few for FAISS; the embedded Qdrant looks at all there are.
     notes: list[Any] = [meter.notes[f"recall of tiny, {precision} against exact"] for meter in meters]
     means = [each["mean"] for each in notes]
@@ -54,7 +70,8 @@ def test_exact_search_and_a_pool_have_no_recall(place: Place) -> None:
     with measuring() as meter:
         place.run()
         place.run(precision="approximate", pool=pool)
-    assert meter.notes == {}
+    assert not [name for name in meter.notes if name.startswith("recall")]
+    assert "recall" not in meter.phases
 
 
 def test_precisions(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,7 @@ from harness.io.files import sha256_file
 from harness.store import artefacts
 from harness.systems import hardware
 from harness.systems.dense.maxsim import Vectors
+from harness.systems.mathamr.configured import DIFFERENCES
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts
 from harness.systems.mathamr.encoder.vocabulary import Vocabulary
 from harness.systems.mathamr.graphs import data, parsers
@@ -231,7 +232,8 @@ def test_cold_stores_give_the_same_bytes(place: Place, monkeypatch: pytest.Monke
         monkeypatch.setenv("HARNESS_CACHE", str(place.folder / name))
         found = place.run()
         root = artefacts.store_root()
-        files = (path for path in root.rglob("*") if path.is_file() and path.name != artefacts.SPEC)
+        # What the training cost is of this one time.
+        files = (path for path in root.rglob("*") if path.is_file() and path.name not in (artefacts.SPEC, "cost.json"))
         return found.sha256, {str(path.relative_to(root)): sha256_file(path) for path in files}
 
     run, files = made("one")
@@ -461,9 +463,13 @@ def test_notes_say_what_was_trained_on(world: World) -> None:
         given: dict[str, Any] = {"pairs": {"qa": "question", "qb": "question"}, "leave_out": ["asked"], **keys}
         return MathAMR("m", **given).notes()
 
-    dependency, trained, unsaid = notes()
+    dependency, *same, trained, unsaid = notes()
+    assert tuple(same) == DIFFERENCES
+    assert [word in " ".join(same) for word in ("MathML", "temperature", "negatives")] == [True] * 3
     assert "not of AMR" in dependency
     assert trained == "Trained on the pairs of qa, qb; left out were posts that asked judges."
     assert unsaid.startswith("qa: which answer was accepted is not known")
-    assert notes(training=None)[1:] == ("The model is untrained.",)
-    assert len(notes(parser="amrlib:here", pairs={"qb": "question"})) == 1
+    assert notes(training=None)[1:] == (*DIFFERENCES, "The model is untrained.")
+    assert len(notes(parser="amrlib:here", pairs={"qb": "question"})) == 1 + len(DIFFERENCES)
+    assert "A sample of 7 pairs (seed 3), held-out ones among them." in notes(sample=7, sample_seed=3)
+    assert "of AMR, those of documents of a dependency parser" in notes(parser="penman-file")[0]

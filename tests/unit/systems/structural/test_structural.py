@@ -222,8 +222,9 @@ def test_renamed_variables_keep_the_match_with_wildcards(seed: int, names: list[
     before, after = (parts(Query.of(tree, index), index, numbers, 0.0) for tree in (query, renamed))
     assert before.structure.tolist() == after.structure.tolist()
     assert after.structure[0] == 1
-    # Whatever the same symbols are worth, no structure is lost to the formula itself.
-    assert parts(Query.of(renamed, index), index, numbers[:1], credit).structure[0] == 1
+    # A part that has more of the same symbols may be chosen instead of the whole, if it is worth as much.
+    chosen = parts(Query.of(renamed, index), index, numbers[:1], credit)
+    assert (1 - credit) * chosen.structure[0] + credit * chosen.symbols[0] >= 1 - credit - 1e-12
 
 
 @given(seeds)

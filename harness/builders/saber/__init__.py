@@ -1,0 +1,1 @@
+"""A re-ranking collection from problems with solutions, without annotators, as SABER-Math was built."""

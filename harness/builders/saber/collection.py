@@ -1,0 +1,138 @@
+"""What is built, as a collection: queries with rated candidates, documents, and the configurations that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harness.builders.saber.analyses import formulas_only, words_only
+from harness.builders.saber.databank import Problem
+from harness.builders.saber.lines import write_lines
+from harness.builders.saber.rate import RATINGS, Ratings, write_ratings
+from harness.builders.saber.select import Target
+from harness.data.trec import Qrels
+from harness.errors import HarnessError
+from harness.io.files import write_atomic
+
+QUERIES = "queries.jsonl"
+DOCUMENTS = "documents.jsonl"
+VARIANTS = {"formulas": formulas_only, "words": words_only}
+
+
+def as_qrels(rated: Sequence[Ratings], edition: str = "ratings") -> Qrels:
+    """The exact ratings as judgments, whose grades are real numbers.
+
+    >>> from harness.builders.saber.rate import Rating
+    >>> as_qrels([Ratings("t", (Rating("a", 2.5, 0.1, 0.0, 3, 1),))]).grade.tolist()
+    [2.5]
+    """
+    return Qrels.from_dict(edition, {each.target: each.by_candidate() for each in rated})
+
+
+def write_collection(
+    folder: Path,
+    name: str,
+    problems: Mapping[str, Problem],
+    targets: Sequence[Target],
+    rated: Sequence[Ratings],
+    *,
+    title: str,
+    licence: str,
+    notes: Sequence[str] = (),
+) -> None:
+    """Write a collection that `HARNESS_CONF=FOLDER/conf` makes known by its name.
+
+    `queries.jsonl` and `documents.jsonl` are as `harness.collections.readers.saber` reads them, with exact ratings;
+    `ratings.jsonl` has their standard errors too. The collections NAME and NAME-full (queries with their solutions) and
+    the corpora NAME (with solutions) and NAME-statements are configured in `conf/`; so are NAME-formulas and
+    NAME-words, of each document's formulas and words alone, whose runs `analyses.preference` compares.
+
+    Raises
+    ------
+    HarnessError
+        A target has no ratings, or a problem is not in the databank; or a file cannot be written.
+    """
+    by_target = {each.target: each for each in rated}
+    queries = []
+    documents: dict[str, Problem] = {}
+    for target in targets:
+        if target.id not in by_target:
+            raise HarnessError(f"target {target.id}: has no ratings")
+        ratings = by_target[target.id].by_candidate()
+        for candidate in ratings:
+            documents[candidate] = _known(problems, candidate)
+        source = {each.id: each.source for each in target.candidates}
+        own = _known(problems, target.id)
+        queries.append(
+            {
+                "id": target.id,
+                "problem": own.statement,
+                "solution": own.solution,
+                "domains": list(target.domains) or [target.domain],
+                "candidates": list(ratings),
+                "relevance_scores": list(ratings.values()),
+                "signals": [source.get(candidate) for candidate in ratings],
+            }
+        )
+    rows = ({"id": key, "problem": each.statement, "solution": each.solution} for key, each in documents.items())
+    write_lines(folder / QUERIES, queries)
+    write_lines(folder / DOCUMENTS, rows)
+    for variant, of in VARIANTS.items():
+        parts = ((key, f"{each.statement}\n\n{each.solution}") for key, each in documents.items())
+        write_lines(folder / f"documents-{variant}.jsonl", ({"id": key, "text": of(text)} for key, text in parts))
+    write_ratings(folder / RATINGS, rated)
+    counts = (len(queries), sum(len(query["candidates"]) for query in queries))
+    for path, content in configurations(name, title, licence, counts, notes).items():
+        write_atomic(folder / path, content)
+
+
+def configurations(
+    name: str, title: str, licence: str, counts: tuple[int, int], notes: Sequence[str] = ()
+) -> dict[str, str]:
+    """Path -> content of the configurations; `counts` are of queries and of their candidates together."""
+    import yaml
+
+    out = {}
+    for suffix, also in (("", ""), ("-full", ", queries with their solutions")):
+        file = {"file": f"../../{QUERIES}"}
+        collection = {
+            "name": name + suffix,
+            "title": title + also,
+            "licence": licence,
+            "protocol": "saber",
+            "editions": {
+                "ratings": {
+                    "title": "ratings from 0 to 5 by a tournament of preferences",
+                    "qrels": {"reader": "saber", **file},
+                    "topics": counts[0],
+                    "judgments": counts[1],
+                }
+            },
+            "topics": {"reader": f"saber{suffix}", **file},
+            "corpus": name,
+            "notes": ["Candidates are ranked alone (rerank=true); ratings are real numbers.", *notes],
+        }
+        out[f"conf/collection/{name}{suffix}.yaml"] = collection
+    for suffix, reader, also in (("", "saber", "with their solutions"), ("-statements", "saber-statements", "alone")):
+        out[f"conf/corpus/{name}{suffix}.yaml"] = {
+            "name": name + suffix,
+            "title": f"{title}: statements {also}",
+            "licence": licence,
+            "file": {"file": f"../../{DOCUMENTS}"},
+            "reader": reader,
+        }
+    for variant in VARIANTS:
+        out[f"conf/corpus/{name}-{variant}.yaml"] = {
+            "name": f"{name}-{variant}",
+            "title": f"{title}: the {variant} of statements with solutions alone",
+            "licence": licence,
+            "file": {"file": f"../../documents-{variant}.jsonl"},
+            "fields": {"id": "id", "text": "body"},
+        }
+    return {path: yaml.safe_dump(each, sort_keys=False, allow_unicode=True, width=120) for path, each in out.items()}
+
+
+def _known(problems: Mapping[str, Problem], name: str) -> Problem:
+    if name not in problems:
+        raise HarnessError(f"problem {name!r} is not in the databank")
+    return problems[name]

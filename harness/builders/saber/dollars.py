@@ -1,0 +1,112 @@
+"""Mathematics of a text in dollars: by rule, which adds delimiters and changes no other character.
+
+SABER-Math has a language model do it; the rule is ours. Formulas in other delimiters get dollars: `\\(x\\)` becomes
+`$x$`, `\\[x\\]` and environments of displayed formulas `$$..$$`. Then numbers, single letters and what operators join
+of them get dollars in the prose: `radius r is 5` becomes `radius $r$ is $5$`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from harness.formulas.text.delimiters import Span, spans
+
+_DISPLAYED = (
+    *("equation", "align", "alignat", "flalign", "gather", "multline", "eqnarray", "displaymath", "math"),
+    *("aligned", "gathered", "split", "cases", "array", "matrix", "pmatrix", "bmatrix", "vmatrix", "smallmatrix"),
+)
+_ENVIRONMENT = re.compile(r"\\begin\{([A-Za-z]+)\*?\}")
+# Drawings of the language Asymptote, as problems of contests have them, and addresses.
+_SKIPPED = re.compile(r"\[asy\].*?\[/asy\]|\\begin\{(asy|tabular|tikzpicture)\}.*?\\end\{\1\}|https?://\S+", re.DOTALL)
+_LETTER = r"[B-HJ-Zb-z]"  # alone; `a`, `A` and `I` are words
+_ATOM = (
+    rf"(?:\d++(?:[.,]\d++)*+{_LETTER}?|{_LETTER}(?:\([^()\s$\\]{{1,20}}\))?)"
+    r"(?:[_^](?:\{[^{}$\\]*\}|[A-Za-z0-9]))*+(?![\w'’({^])(?!\.\w)"
+)
+_BARE = re.compile(rf"(?<![\w'’.\\$@#/^]){_ATOM}(?:\s*[+\-*/=<>≤≥×·]\s*{_ATOM})*+")
+
+
+def in_dollars(text: str, bare: bool = True) -> tuple[str, bool]:
+    """The text with its mathematics in dollars, and whether it could be done.
+
+    Without its dollars and other delimiters of formulas, and apart from blanks, the text is as before. Where a single
+    dollar or another delimiter without its pair would make something else of it, it is left as it is.
+
+    Parameters
+    ----------
+    bare : put mathematics that stands in prose without any delimiter in dollars too.
+
+    Examples
+    --------
+    >>> in_dollars(r"If the radius r is 5, find the area. Use \\( \\pi \\).")
+    ('If the radius $r$ is $5$, find the area. Use $ \\\\pi $.', True)
+    >>> in_dollars("It costs 5$, or x + 1 = 3.")
+    ('It costs 5$, or x + 1 = 3.', False)
+    """
+    out: list[str] = []
+    made: list[str] = []  # formulas, with their delimiters
+    at = 0
+    for span in spans(text):
+        out.append(_prose(text, at, span.start, made) if bare else text[at : span.start])
+        wrapped = _wrapped(text, span)
+        if wrapped is None:
+            out.append(text[span.start : span.end])
+        else:
+            if out[-1].endswith("$") or (not out[-1] and len(out) > 1 and out[-2].endswith("$")):
+                out.append(" ")
+            out.append(wrapped)
+            made.append(wrapped)
+        at = span.end
+    out.append(_prose(text, at, len(text), made) if bare else text[at:])
+    result = "".join(out)
+    found = [result[span.start : span.end] for span in spans(result) if span.kind in ("inline", "display")]
+    return (result, True) if found == made else (text, False)
+
+
+def _wrapped(text: str, span: Span) -> str | None:
+    """A formula in dollars; None if it is an environment of text."""
+    whole = text[span.start : span.end]
+    if span.kind in ("inline", "display"):
+        return whole
+    if span.kind == "round":
+        return f"${span.latex}$"
+    if span.kind == "square":
+        return f"$${span.latex}$$"
+    name = _ENVIRONMENT.match(whole)
+    return f"$${whole}$$" if name and name[1] in _DISPLAYED else None
+
+
+def _prose(text: str, start: int, end: int, made: list[str]) -> str:
+    """The text from `start` to `end`, between two formulas, with its own mathematics in dollars, noted in `made`.
+
+    What touches a formula is left: `2$x$` would become `$2$$x$`.
+    """
+
+    def put(match: re.Match[str]) -> str:
+        if (match.start() == start > 0) or (match.end() == end < len(text)):
+            return match[0]
+        made.append(f"${match[0]}$")
+        return made[-1]
+
+    out: list[str] = []
+    at = start
+    for skipped in (*_SKIPPED.finditer(text, start, end), None):
+        stop = skipped.start() if skipped else end
+        # The pattern looks at what stands before and after, so it searches the whole text.
+        for match in _BARE.finditer(text, at, stop):
+            out += [text[at : match.start()], put(match)]
+            at = match.end()
+        out.append(text[at:stop])
+        if skipped:
+            out.append(skipped[0])
+            at = skipped.end()
+    return "".join(out)
+
+
+def without_dollars(text: str) -> str:
+    """What must stay the same when mathematics is put in dollars: the text without delimiters of formulas and blanks.
+
+    >>> without_dollars("Use $ \\\\pi $ and \\\\(x\\\\).") == without_dollars(r"Use \\(\\pi\\) and $x$.")
+    True
+    """
+    return "".join(re.sub(r"\\[()\[\]]|\$", "", text).split())

@@ -1,0 +1,324 @@
+"""Steps 6 and 7 and the collection: their settings, and how they read and write their folders."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from harness.builders.saber import collection as made_collection
+from harness.builders.saber import rate as rating
+from harness.builders.saber import swiss
+from harness.builders.saber.databank import PROBLEMS, Problem, read_problems
+from harness.builders.saber.draws import draw
+from harness.builders.saber.judges import (
+    AGAIN,
+    PROMPT,
+    Comparison,
+    Embedding,
+    Judge,
+    KeptModel,
+    LanguageModel,
+    Oracle,
+    judged_text,
+)
+from harness.builders.saber.prompts import digest
+from harness.builders.saber.select import TARGETS, Target, read_targets
+from harness.builders.saber.steps import Folders, Plan, Step
+from harness.errors import HarnessError
+from harness.io.checks import Words, number, whole
+from harness.io.files import write_atomic
+from harness.store.llm import Client, Endpoint, load_endpoint, sample
+from harness.store.llm.client import Mode
+from harness.store.llm.estimate import ENOUGH, estimate
+
+COUNTS = "counts.json"
+DIMENSIONS = 1024
+_WORD = re.compile(r"\\?\w+")
+
+
+@dataclass(frozen=True)
+class JudgeSettings:
+    """Key `judge`.
+
+    Attributes
+    ----------
+    by : a language model (`llm`), the cosine of embeddings (`embedding`), or an `oracle`, whose order the seed draws.
+    endpoint, budget : of the language model, as in `annotate`; explain : whether it writes its reasons first.
+    encoder : of the embeddings; without one vectors of words stand in (TF-IDF), which need no model.
+    noise : of the oracle, in standard deviations of its strengths.
+    rounds : Swiss rounds; seed : of pairings and of which candidate is shown first.
+    """
+
+    by: Literal["llm", "embedding", "oracle"] = "embedding"
+    endpoint: Words = ""
+    budget: Annotated[float, number] | None = None
+    explain: bool = True
+    encoder: Words | None = None
+    device: Literal["cpu", "cuda"] = "cpu"
+    noise: Annotated[float, number] = 0.0
+    rounds: Annotated[int, partial(whole, low=1)] = swiss.ROUNDS
+    seed: Annotated[int, whole] = 0
+
+    def __post_init__(self) -> None:
+        if self.by == "llm" and not self.endpoint:
+            raise HarnessError("key 'endpoint' is missing: a language model of conf/llm/")
+
+    def deciding(self) -> dict[str, Any]:
+        """What decides who is preferred."""
+        out: dict[str, Any] = {"by": self.by, "rounds": self.rounds, "seed": self.seed}
+        if self.by == "llm":
+            endpoint = load_endpoint(self.endpoint)
+            decides = {"model": endpoint.model, "parameters": dict(endpoint.parameters)}
+            return {**out, **decides, "explain": self.explain, "prompts": digest(PROMPT, AGAIN)}
+        if self.by == "oracle":
+            return {**out, "noise": self.noise}
+        return {**out, "encoder": _encoder_identity(self.encoder) if self.encoder else f"words {DIMENSIONS}"}
+
+    def named(self) -> str:
+        """The judge in words."""
+        if self.by == "llm":
+            return f"language model {load_endpoint(self.endpoint).model}"
+        if self.by == "oracle":
+            return f"oracle of a drawn order, noise {self.noise:g}"
+        return f"cosine of embeddings by {self.encoder}" if self.encoder else "cosine of TF-IDF vectors of words"
+
+
+@dataclass(frozen=True)
+class RateSettings:
+    """Key `rate`: the penalty of the strengths, and the largest rating."""
+
+    penalty: Annotated[float, partial(number, low=1e-6)] = rating.PENALTY
+    scale: Annotated[float, partial(number, low=1e-6)] = rating.SCALE
+
+
+def judge_step(settings: JudgeSettings, size: tuple[int, int], mode: Mode = "live") -> Step:
+    """The tournaments of all targets.
+
+    Parameters
+    ----------
+    size : how many targets and candidates of each there will be, for a plan before they are selected.
+    """
+
+    def make(folders: Folders, out: Path) -> None:
+        targets, problems = _read(folders)
+        judge = _judge(settings, targets, problems, mode)
+        played = swiss.tournaments(_candidates(targets), judge, settings.rounds, settings.seed)
+        swiss.write_games(out / swiss.GAMES, played)
+        _write_counts(out, {"judge": settings.named(), **_counts(played)})
+
+    def plan(folders: Folders) -> Plan:
+        if not {"databank", "select"} <= set(folders):
+            games = size[0] * settings.rounds * (size[1] // 2)
+            return Plan({"comparisons": games}, basis="unknown before targets are selected" * (settings.by == "llm"))
+        targets, problems = _read(folders)
+        games = sum(settings.rounds * (len(each.candidates) // 2) for each in targets)
+        if settings.by != "llm":
+            return Plan({"comparisons": games})
+        judge = KeptModel(_model(settings, problems, "dry"))
+        swiss.tournaments(_candidates(targets), judge, settings.rounds, settings.seed)
+        return _planned(load_endpoint(settings.endpoint), judge)
+
+    needs = ("databank", "select")
+    return Step("judge", needs, settings.deciding(), (swiss.__name__, __name__), make, plan)
+
+
+def pilot(settings: JudgeSettings, folders: Folders, count: int) -> str:
+    """Ask the model a random part of the comparisons of the first round, so that a dry run can tell the cost of all.
+
+    Nothing is asked twice: the step `judge` takes these answers. Returns a line on what was spent.
+    """
+    if settings.by != "llm":
+        raise HarnessError("--pilot: this judge is no language model")
+    targets, problems = _read(folders)
+    drawn = sample(swiss.first_round(_candidates(targets), settings.seed), count)
+    model = _model(settings, problems, "live")
+    model.prefer(drawn)
+    spent = model.client.spent
+    return f"{len(drawn)} comparisons: {spent.calls:,} calls, {spent.tokens:,} tokens, cost {spent.cost:,.4f}"
+
+
+def rate_step(settings: RateSettings) -> Step:
+    """The ratings of all targets."""
+
+    def make(folders: Folders, out: Path) -> None:
+        played = swiss.read_games(folders["judge"] / swiss.GAMES)
+        rated = []
+        for games in played:
+            with suppress(rating.UndecidedError):  # counted below
+                rated.append(rating.rate(games, penalty=settings.penalty, scale=settings.scale))
+        if not rated:
+            raise HarnessError("rate: no decision tells the candidates of any target apart; try another judge")
+        rating.write_ratings(out / rating.RATINGS, rated)
+        rows = [row for each in rated for row in each.rows]
+        error = math.fsum(row.error for row in rows) / len(rows)
+        counts = {"targets": len(rated), "targets left out, without a decision": len(played) - len(rated)}
+        _write_counts(out, {**counts, "ratings": len(rows), "standard error, mean": round(error, 4)})
+
+    return Step("rate", ("judge",), asdict(settings), (rating.__name__,), make, lambda _: Plan(), free=True)
+
+
+def collection_step(name: str, title: str, judge: str) -> Step:
+    """The collection, as `harness.builders.saber.collection` writes it."""
+
+    def make(folders: Folders, out: Path) -> None:
+        targets, problems = _read(folders)
+        rated = rating.read_ratings(folders["rate"] / rating.RATINGS)
+        of_rated = {each.target for each in rated}
+        targets = [target for target in targets if target.id in of_rated]
+        note = f"Ratings are by this judge: {judge}."
+        licence = "see the sources of the problems"
+        made_collection.write_collection(
+            out, name, problems, targets, rated, title=title or name, licence=licence, notes=[note]
+        )
+        _write_counts(out, {"queries": len(targets), "ratings": sum(len(each.rows) for each in rated)})
+
+    needs = ("databank", "select", "rate")
+    settings = {"name": name, "title": title, "judge": judge}
+    return Step("collection", needs, settings, (made_collection.__name__,), make, lambda _: Plan(), free=True)
+
+
+def exhaustive(
+    settings: JudgeSettings, rates: RateSettings, folders: Folders, mode: Mode = "live"
+) -> list[rating.Ratings]:
+    """Ratings by all pairs of candidates, asked of the same judge; n (n - 1) / 2 comparisons of each target."""
+    targets, problems = _read(folders)
+    judge = _judge(settings, targets, problems, mode)
+    played = [swiss.round_robin(name, each, judge, settings.seed) for name, each in _candidates(targets).items()]
+    return [rating.rate(games, penalty=rates.penalty, scale=rates.scale) for games in played]
+
+
+def second_opinion(settings: JudgeSettings, folders: Folders, mode: Mode = "live") -> tuple[int, int]:
+    """How many of the games that were decided another judge decides too, and in how many of these it prefers the same.
+
+    It sees the same two in the same order. Raises as its judge does.
+    """
+    targets, problems = _read(folders)
+    played = swiss.read_games(folders["judge"] / swiss.GAMES)
+    decided = [(each.target, game) for each in played for game in each.games if game.preferred]
+    asked = [Comparison(target, game.first, game.second) for target, game in decided]
+    answers = _judge(settings, targets, problems, mode).prefer(asked)
+    both = [(answer, game.preferred) for answer, (_, game) in zip(answers, decided, strict=True) if answer]
+    return len(both), sum(answer == preferred for answer, preferred in both)
+
+
+def _read(folders: Folders) -> tuple[list[Target], dict[str, Problem]]:
+    return read_targets(folders["select"] / TARGETS), read_problems(folders["databank"] / PROBLEMS)
+
+
+def _candidates(targets: Sequence[Target]) -> dict[str, list[str]]:
+    return {target.id: [each.id for each in target.candidates] for target in targets}
+
+
+def _write_counts(out: Path, counts: Mapping[str, object]) -> None:
+    write_atomic(out / COUNTS, json.dumps(dict(counts), indent=1, ensure_ascii=False) + "\n")
+
+
+def _counts(played: Sequence[swiss.Games]) -> dict[str, object]:
+    bias = swiss.position_bias(played)
+    out = sum(len(names) for each in played for names in each.sat_out)
+    counts: dict[str, object] = {
+        "targets": len(played),
+        "comparisons": bias.decided + bias.undecided,
+        "without a decision": bias.undecided,
+        "times that a candidate sat out": out,
+    }
+    if bias.decided:
+        ends = {"low": round(bias.low, 4), "high": round(bias.high, 4)}
+        shares = {"share preferred that was shown first": round(bias.share, 4)}
+        counts |= shares | {f"95% interval, {end}": value for end, value in ends.items()}
+    return counts
+
+
+def _planned(endpoint: Endpoint, judge: KeptModel) -> Plan:
+    """What the comparisons would take that are not done."""
+    counts = {"comparisons": len(judge.seen) + len(judge.open), "comparisons whose answers are kept": len(judge.seen)}
+    made = estimate(endpoint, judge.open, judge.seen, f"{len(judge.seen)} comparisons that are done")
+    basis = made.basis
+    if judge.open and len(judge.seen) < ENOUGH:
+        basis = f"a guess; ask {ENOUGH} comparisons or more first (judge --pilot) to learn how this model counts"
+    tokens_in = max(made.tokens_in - sum(answer.tokens_in for answer in judge.paid), 0.0)
+    tokens_out = max(made.tokens_out - sum(answer.tokens_out for answer in judge.paid), 0.0)
+    calls, cost = max(made.calls - len(judge.paid), 0.0), endpoint.cost(tokens_in, tokens_out)
+    return Plan(counts, calls, tokens_in, tokens_out, cost, made.within, basis)
+
+
+# ---- judges -----------------------------------------------------------------------------------------------------
+
+
+def _judge(settings: JudgeSettings, targets: Sequence[Target], problems: Mapping[str, Problem], mode: Mode) -> Judge:
+    if settings.by == "llm":
+        return _model(settings, problems, mode)
+    if settings.by == "oracle":
+        drawn = {
+            target.id: {each.id: _normal(settings.seed, target.id, each.id) for each in target.candidates}
+            for target in targets
+        }
+        return Oracle(drawn, settings.noise, seed=settings.seed)
+    wanted = dict.fromkeys(name for target in targets for name in (target.id, *(c.id for c in target.candidates)))
+    if missing := [name for name in wanted if name not in problems]:
+        raise HarnessError(f"problem {missing[0]!r} is not in the databank")
+    texts = [judged_text(problems[name]) for name in wanted]
+    vectors = _encoded(settings, texts) if settings.encoder else word_vectors(texts)
+    return Embedding(dict(zip(wanted, vectors, strict=True)))
+
+
+def _model(settings: JudgeSettings, problems: Mapping[str, Problem], mode: Mode) -> LanguageModel:
+    client = Client(load_endpoint(settings.endpoint), mode, settings.budget if mode == "live" else None)
+    return LanguageModel(client, problems, settings.explain)
+
+
+def _normal(*names: object) -> float:
+    radius, angle = (draw(*names, part) for part in ("radius", "angle"))
+    return math.sqrt(-2 * math.log(1 - radius)) * math.cos(2 * math.pi * angle)
+
+
+def _encoder_identity(name: str) -> dict[str, Any]:
+    from harness.systems.dense import encoder, models
+    from harness.systems.dense.engines import Settings
+
+    if models.missing(name):  # steps before this one need no model; this one will say what is missing
+        return {"missing": name}
+    return encoder.identity(name, Settings())
+
+
+def _encoded(settings: JudgeSettings, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    from harness.systems.dense import encoder
+
+    vectors: npt.NDArray[np.float32] = encoder.load(str(settings.encoder), device=settings.device).encode(
+        list(texts), "document"
+    )
+    return vectors
+
+
+def word_vectors(texts: Sequence[str], dimensions: int = DIMENSIONS) -> npt.NDArray[np.float32]:
+    """TF-IDF vectors of words, each added to the dimension of its hash, with the sign of another bit; shape (texts, d).
+
+    What stands in for embeddings where there is no model. A text without words has a vector of ones.
+
+    >>> a, b, c = word_vectors(["roots of unity", "the roots of unity", "angles"])
+    >>> bool(a @ b > a @ c)
+    True
+    """
+    counted = [Counter(_WORD.findall(text.lower())) for text in texts]
+    frequency = Counter(word for counts in counted for word in counts)
+    out = np.zeros((len(texts), dimensions), np.float32)
+    for row, counts in zip(out, counted, strict=True):
+        for word, count in counts.items():
+            code = xxhash.xxh3_64_intdigest(word.encode("utf-8", "surrogatepass"))
+            weight = (1 + math.log(count)) * math.log(1 + len(texts) / frequency[word])
+            row[code % dimensions] += weight if code >> 63 else -weight
+        if not row.any():
+            row[:] = 1.0
+    return out

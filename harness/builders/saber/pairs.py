@@ -1,0 +1,363 @@
+"""Step 4, pair similarity: which pairs of problems are alike in topics or in core ideas, over all pairs.
+
+Topics are compared by Best-Match Average with Lin's similarity, core ideas by the Jaccard similarity of their words.
+All pairs are gone through in tiles: of one, the sums of best matches are products of a sparse matrix (problem x tag)
+and a dense one (tag x problem), shared words a product of two sparse ones. Only pairs that reach a threshold are kept.
+Each row of tiles is an artefact of its own, so that what was stopped goes on there. Sums are made in the order of the
+tags in float64: the same values as one pair at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from harness.builders.saber.ontology import Information
+from harness.data.columns import Floats
+from harness.errors import HarnessError
+from harness.io.checks import number, whole
+from harness.io.console import progress
+from harness.store import artefacts, code
+from harness.systems.lexical.text import STOP_LISTS, words
+
+Rows = npt.NDArray[np.int32]
+Kinds = npt.NDArray[np.uint8]
+TOPIC, SUMMARY = 1, 2  # what of a pair is high: the sum of these
+KIND = "saber-pairs-row"
+_MOST_TAGS = 15_000  # whose similarities take 1.8 GB
+
+
+@dataclass(frozen=True)
+class PairSettings:
+    """Key `pairs`.
+
+    Attributes
+    ----------
+    bma, jaccard : thresholds, at or above which a similarity is high; by default the quantile over pairs. Those of
+        SABER-Math are 0.8579101562504547 and 0.21057128906295475, for its own corpus.
+    quantile : of the similarities of all pairs of `sample` problems, drawn with `seed`; ours.
+    block : problems of a tile; threads : tiles at one time. Neither changes what is kept.
+    """
+
+    bma: Annotated[float, partial(number, low=1e-9, high=1.0)] | None = None
+    jaccard: Annotated[float, partial(number, low=1e-9, high=1.0)] | None = None
+    quantile: Annotated[float, partial(number, high=1.0)] = 0.99
+    sample: Annotated[int, partial(whole, low=2)] = 2000
+    seed: Annotated[int, whole] = 0
+    block: Annotated[int, partial(whole, low=1)] = 2048
+    threads: Annotated[int, partial(whole, low=1)] = 2
+
+    def deciding(self) -> dict[str, Any]:
+        """What decides which pairs are kept."""
+        return {key: value for key, value in asdict(self).items() if key not in ("block", "threads")}
+
+
+class Thresholds(NamedTuple):
+    """From which similarity on it is high."""
+
+    bma: float
+    jaccard: float
+
+
+class Found(NamedTuple):
+    """Pairs that reach a threshold, in the order of their rows, then columns.
+
+    Attributes
+    ----------
+    left, right : rows of the two problems, left below right.
+    bma, jaccard : their similarities.
+    """
+
+    left: Rows
+    right: Rows
+    bma: Floats
+    jaccard: Floats
+
+    def kinds(self, thresholds: Thresholds) -> Kinds:
+        """Which similarities are high: TOPIC, SUMMARY or their sum."""
+        topic = (self.bma >= thresholds.bma).astype(np.uint8) * np.uint8(TOPIC)
+        return topic + (self.jaccard >= thresholds.jaccard).astype(np.uint8) * np.uint8(SUMMARY)
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """What of problems is compared.
+
+    Attributes
+    ----------
+    tags : row of a problem -> columns of its tags, ascending; `lins`: float64, shape (tags, tags).
+    ideas : problem x word, 1 where the core idea has the word.
+    """
+
+    tags: tuple[Rows, ...]
+    lins: Floats
+    ideas: sparse.csr_array
+
+    def __len__(self) -> int:
+        return len(self.tags)
+
+    def part(self, rows: npt.NDArray[np.int64]) -> Features:
+        """The same of some problems."""
+        return Features(tuple(self.tags[i] for i in rows), self.lins, self.ideas[rows])
+
+    def digest(self) -> str:
+        """A hash of all that is compared."""
+        import xxhash
+
+        state = xxhash.xxh3_128()
+        lengths = np.array([len(each) for each in self.tags], np.int64)
+        flat = np.concatenate([*self.tags, np.empty(0, np.int32)]).astype(np.int32)
+        for part in (lengths, flat, self.lins, self.ideas.indptr, self.ideas.indices):
+            state.update(np.ascontiguousarray(part).tobytes())
+            state.update(str((part.shape, part.dtype)).encode())
+        return state.hexdigest()
+
+
+def idea_words(idea: str) -> frozenset[str]:
+    """The words of a core idea in lower case, without stop words.
+
+    >>> sorted(idea_words("Use the symmetry of the two roots."))
+    ['roots', 'symmetry', 'two', 'use']
+    """
+    return frozenset(word.lower() for word in words(idea)) - STOP_LISTS["english"]
+
+
+def features(tags: Sequence[Iterable[str]], ideas: Sequence[str], info: Information) -> Features:
+    """What is compared of problems, of which tags and core ideas are given in the same order; an idea may be empty.
+
+    Raises
+    ------
+    HarnessError
+        The problems have too many different tags for memory.
+    """
+    sorted_tags = [sorted(set(each)) for each in tags]
+    known = sorted({tag for each in sorted_tags for tag in each})
+    if len(known) > _MOST_TAGS:
+        raise HarnessError(f"pairs: {len(known):,} different tags, at most {_MOST_TAGS:,}")
+    column = {tag: i for i, tag in enumerate(known)}
+    rows = tuple(np.array([column[tag] for tag in each], np.int32) for each in sorted_tags)
+    bags = [sorted(idea_words(idea)) for idea in ideas]
+    word = {each: i for i, each in enumerate(sorted({each for bag in bags for each in bag}))}
+    starts = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])]).astype(np.int64)
+    columns = np.array([word[each] for bag in bags for each in bag], np.int64)
+    matrix = sparse.csr_array(
+        (np.ones(len(columns), np.float64), columns, starts), shape=(len(bags), max(len(word), 1))
+    )
+    return Features(rows, info.lins(known), matrix)
+
+
+# ---- tiles ------------------------------------------------------------------------------------------------------
+
+
+class _Block(NamedTuple):
+    """Some problems next to each other."""
+
+    start: int
+    tags: tuple[Rows, ...]
+    matrix: sparse.csr_array  # problem x tag
+    counts: Floats  # of tags
+    ideas: sparse.csr_array
+    words: Floats  # of the core ideas, how many
+
+
+class _Row(NamedTuple):
+    """The first block of a row of tiles, with what all its tiles need.
+
+    Attributes
+    ----------
+    matrix : problem x used tag; used are the tags that problems of the block have.
+    near : likeness of each tag to each used tag; shape (tags, used).
+    best : likeness of each tag to the best tag of each problem; shape (tags, problems).
+    """
+
+    block: _Block
+    matrix: sparse.csr_array
+    near: Floats
+    best: Floats
+
+
+def _block(features: Features, start: int, stop: int) -> _Block:
+    mine = features.tags[start:stop]
+    counts = np.array([len(each) for each in mine], np.int64)
+    flat = np.concatenate([*mine, np.empty(0, np.int32)]).astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    matrix = sparse.csr_array((np.ones(len(flat)), flat, starts), shape=(len(mine), len(features.lins)))
+    ideas = features.ideas[start:stop]
+    return _Block(start, mine, matrix, counts.astype(float), ideas, np.diff(ideas.indptr).astype(float))
+
+
+def _row(lins: Floats, block: _Block) -> _Row:
+    used, positions = np.unique(block.matrix.indices, return_inverse=True)
+    matrix = sparse.csr_array((block.matrix.data, positions, block.matrix.indptr), shape=(len(block.tags), len(used)))
+    return _Row(block, matrix, np.ascontiguousarray(lins[:, used]), _best(lins, block.tags))
+
+
+def _best(near: Floats, tags: Sequence[Rows]) -> Floats:
+    """The best of some rows for each problem, columns as rows; shape (columns of near, problems); 0 without tags."""
+    out = np.zeros((len(tags), near.shape[1]))
+    for row, mine in zip(out, tags, strict=True):
+        if len(mine):
+            np.maximum.reduce(near.take(mine, axis=0), axis=0, out=row)
+    return np.ascontiguousarray(out.T)
+
+
+def _bma(row: _Row, other: _Block) -> Floats:
+    """Best-Match Averages, shape (problems of the row, problems of the other)."""
+    out: Floats = row.matrix @ _best(row.near, other.tags)
+    out += (other.matrix @ row.best).T
+    out /= np.maximum(row.block.counts[:, None] + other.counts[None, :], 1)
+    return out
+
+
+def _shared(one: _Block, other: _Block) -> sparse.csr_array:
+    """How many words the core ideas share, shape (problems of one, problems of the other)."""
+    return (one.ideas @ other.ideas.T).tocsr()
+
+
+def _tile(row: _Row, other: _Block, thresholds: Thresholds) -> Found:
+    """The pairs of a tile that reach a threshold; of a tile on the diagonal those above it."""
+    one = row.block
+    bma = _bma(row, other)
+    shared = _shared(one, other)
+    height, width = bma.shape
+    left = np.repeat(np.arange(height), np.diff(shared.indptr))
+    right = shared.indices.astype(np.int64)
+    high = shared.data / (one.words[left] + other.words[right] - shared.data) >= thresholds.jaccard
+    at = np.union1d(np.flatnonzero(bma >= thresholds.bma), left[high] * width + right[high])
+    if one.start == other.start:
+        at = at[at % width > at // width]
+    rows, columns = at // width, at % width
+    both = shared.toarray().reshape(-1)[at]
+    jaccard = both / np.maximum(one.words[rows] + other.words[columns] - both, 1)
+    left, right = (one.start + rows).astype(np.int32), (other.start + columns).astype(np.int32)
+    return Found(left, right, bma.reshape(-1)[at], jaccard)
+
+
+def row_of_tiles(features: Features, start: int, block: int, thresholds: Thresholds) -> Found:
+    """The pairs of the problems from `start` on, a block of them, with all after them."""
+    mine = _block(features, start, start + block)
+    row = _row(features.lins, mine)
+    parts = []
+    for begin in range(start, len(features), block):
+        other = mine if begin == start else _block(features, begin, begin + block)
+        parts.append(_tile(row, other, thresholds))
+    joined = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+    order = np.argsort(joined[0], kind="stable")  # columns ascend within a tile and from tile to tile
+    return Found(*(each[order] for each in joined))
+
+
+# ---- thresholds and the step ------------------------------------------------------------------------------------
+
+
+def thresholds(features: Features, settings: PairSettings) -> Thresholds:
+    """The thresholds of the settings: given, or the quantile over all pairs of a random sample of problems.
+
+    Raises
+    ------
+    HarnessError
+        The quantile is 0, so that unlike pairs would be high; or there are fewer than two problems.
+    """
+    count = len(features)
+    if count < 2:
+        raise HarnessError(f"pairs: {count} problem, at least two are needed")
+    if settings.bma is not None and settings.jaccard is not None:
+        return Thresholds(settings.bma, settings.jaccard)
+    rng = np.random.default_rng(settings.seed)
+    rows = np.sort(rng.choice(count, size=min(settings.sample, count), replace=False))
+    mine = _block(features.part(rows), 0, len(rows))
+    above = np.triu_indices(len(rows), 1)
+    shared = _shared(mine, mine).toarray()
+    ideas = shared / np.maximum(mine.words[:, None] + mine.words[None, :] - shared, 1)
+    out = []
+    pairs = {"bma": (settings.bma, _bma(_row(features.lins, mine), mine)), "jaccard": (settings.jaccard, ideas)}
+    for name, (given, found) in pairs.items():
+        value = given if given is not None else float(np.quantile(found[above], settings.quantile, method="higher"))
+        if value <= 0:
+            raise HarnessError(
+                f"pairs: the quantile {settings.quantile:g} of the similarities {name!r} is 0: "
+                f"raise key 'quantile', or give key {name!r} a number"
+            )
+        out.append(value)
+    return Thresholds(*out)
+
+
+def find_pairs(features: Features, settings: PairSettings, out: Path, limits: Thresholds) -> dict[str, int]:
+    """Write the pairs that reach a threshold to a folder, and count them by what is high.
+
+    Writes `left-START.npy`, `right-START.npy` (int32) and `kind-START.npy` (uint8) for each row of tiles. Rows that an
+    earlier call has made are taken from the store.
+    """
+    spec = {
+        "features": features.digest(),
+        "thresholds": list(limits),
+        "block": settings.block,
+        "code": code.of(__name__),
+    }
+    starts = range(0, len(features), settings.block)
+    total = len(features) * (len(features) - 1) / 2 / 1e6
+    counts = np.zeros(4, np.int64)
+    stop = Event()
+
+    def make(start: int, folder: Path) -> None:
+        found = row_of_tiles(features, start, settings.block, limits)
+        for name, values in (("left", found.left), ("right", found.right), ("kind", found.kinds(limits))):
+            np.save(folder / f"{name}-{start:09d}.npy", values)
+
+    with (
+        progress("pairs of problems", total, " million") as shown,
+        ThreadPoolExecutor(settings.threads) as pool,
+    ):
+
+        def one(start: int) -> Path | None:
+            if stop.is_set():
+                return None
+            try:
+                made = row(start)
+            except BaseException:
+                stop.set()
+                raise
+            size = min(settings.block, len(features) - start)
+            shown.add(size * (len(features) - start - (size + 1) / 2) / 1e6)
+            return made
+
+        def row(start: int) -> Path:
+            return artefacts.get_or_build(KIND, {**spec, "start": start}, partial(make, start))
+
+        futures = [pool.submit(one, start) for start in starts]
+        try:
+            folders = [future.result() for future in futures]
+        finally:
+            stop.set()
+    for folder in filter(None, folders):
+        for path in sorted(folder.glob("*.npy")):
+            _link(path, out / path.name)
+            if path.name.startswith("kind-"):
+                counts += np.bincount(np.load(path), minlength=4)
+    return {"topic": int(counts[TOPIC]), "summary": int(counts[SUMMARY]), "both": int(counts[TOPIC + SUMMARY])}
+
+
+def _link(path: Path, to: Path) -> None:
+    """The same file in another place: no second copy on the disk where that can be."""
+    with suppress(OSError):
+        os.link(path, to)
+        return
+    shutil.copyfile(path, to)
+
+
+def read_pairs(folder: Path) -> Iterable[tuple[Rows, Rows, Kinds]]:
+    """What `find_pairs` wrote, one row of tiles at a time: left, right, kind."""
+    for path in sorted(folder.glob("kind-*.npy")):
+        start = path.stem.removeprefix("kind-")
+        yield np.load(folder / f"left-{start}.npy"), np.load(folder / f"right-{start}.npy"), np.load(path)

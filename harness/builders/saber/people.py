@@ -1,0 +1,169 @@
+"""People as judges: a comparison tool for the terminal, and how far people agree with an order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+
+from harness.builders.saber.databank import Problem
+from harness.builders.saber.draws import draw
+from harness.builders.saber.judges import Comparison
+from harness.builders.saber.lines import read_lines
+from harness.builders.saber.swiss import wilson
+from harness.errors import HarnessError
+
+# What appendix F.6 of the paper asks of its annotators, in words of ours.
+INSTRUCTIONS = """\
+Two candidates are compared with a target by the mathematics of their solutions. Choose the one that is closer.
+
+1. Techniques: which do a candidate and the target share, and do these carry the solutions, or are they mentioned only?
+   The same theorems, transformations and strategies count when they do the main work.
+2. Differences: which important technique has only one of them? Problems of one subject may rest on other ideas.
+3. Structure: do the solutions have the same shape (construction, theorem, chase; recurrence and induction; counting
+   twice ...)? This counts less than the techniques.
+
+Judge what the solutions do. Difficulty does not count, nor do names, stories and notation that look alike.
+"""
+QUESTION = "Closer to the target [1, 2; s: skip, i: instructions, q: quit]: "
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a person preferred: 1 or 2 of the two as they were shown; 0 if the person skipped them."""
+
+    person: str
+    target: str
+    first: str
+    second: str
+    preferred: int
+
+
+def pairs_to_judge(
+    ratings: Mapping[str, Mapping[str, float]],
+    number: int,
+    seed: int = 0,
+    other: Mapping[str, Mapping[str, float]] | None = None,
+) -> list[Comparison]:
+    """Comparisons for people, drawn by a seed, in drawn order of the two.
+
+    Parameters
+    ----------
+    ratings : target -> candidate -> its value in an order.
+    other : another order; only pairs that the two orders put in opposite order are drawn.
+
+    Raises
+    ------
+    HarnessError
+        There are fewer pairs.
+    """
+    found = []
+    for target, values in ratings.items():
+        for a, b in combinations(sorted(values), 2):
+            ahead = values[a] - values[b]
+            if other is None or ahead * (other[target][a] - other[target][b]) < 0:
+                found.append((draw(seed, "people", target, a, b), target, a, b))
+    if len(found) < number:
+        raise HarnessError(f"comparison: {number} pairs asked for, there are {len(found)}")
+    out = []
+    for luck, target, a, b in sorted(found)[:number]:
+        swapped = draw(seed, "swap people", luck) < 0.5
+        out.append(Comparison(target, b, a) if swapped else Comparison(target, a, b))
+    return out
+
+
+def ask(
+    comparisons: Sequence[Comparison],
+    problems: Mapping[str, Problem],
+    person: str,
+    path: Path,
+    read: Callable[[str], str],
+    show: Callable[[str], None],
+) -> int:
+    """Ask a person, and keep each choice as a line of a file at once; how many choices were made now.
+
+    What this person has chosen or skipped is not asked again, so that one can quit and go on.
+
+    Parameters
+    ----------
+    read : shows a question and gives the answer, such as `input`; the end of the input quits.
+    show : shows a text.
+    """
+    known = {(c.target, frozenset((c.first, c.second))) for c in read_choices(path) if c.person == person}
+    waiting = [c for c in comparisons if (c.target, frozenset((c.first, c.second))) not in known]
+    show(INSTRUCTIONS)
+    made = 0
+    for number, each in enumerate(waiting, 1):
+        show(f"\n==== {number} of {len(waiting)} ====")
+        for title, name in (("TARGET", each.target), ("CANDIDATE 1", each.first), ("CANDIDATE 2", each.second)):
+            if name not in problems:
+                raise HarnessError(f"comparison: problem {name!r} is not in the databank")
+            show(f"\n---- {title} ----\n{problems[name].statement}\n\nSolution: {problems[name].solution}")
+        try:
+            answer = read(QUESTION).strip().lower()
+            while answer not in ("1", "2", "s", "q"):
+                if answer == "i":
+                    show(INSTRUCTIONS)
+                answer = read(QUESTION).strip().lower()
+        except EOFError:
+            answer = "q"
+        if answer == "q":
+            break
+        choice = Choice(person, each.target, each.first, each.second, int(answer) if answer in "12" else 0)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(asdict(choice), ensure_ascii=False) + "\n")
+        made += 1
+    return made
+
+
+def read_choices(path: Path) -> list[Choice]:
+    """The choices of a file; none if there is no file.
+
+    Raises
+    ------
+    FormatError
+        A line is no choice.
+    """
+
+    def choice(row: dict[str, object]) -> Choice:
+        found = Choice(**row)  # type: ignore[arg-type]
+        if found.preferred not in (0, 1, 2):
+            raise HarnessError(f"preferred is {found.preferred!r}, expected 0, 1 or 2")
+        return found
+
+    return list(read_lines(path, choice)) if path.exists() else []
+
+
+@dataclass(frozen=True)
+class PeopleAgreement:
+    """How often people prefer the candidate that stands higher in an order.
+
+    Attributes
+    ----------
+    choices : those of pairs that the order does not tie; skipped ones are left out.
+    agreed : those that are as the order has it; low, high: Wilson's 95 % interval of their share.
+    """
+
+    choices: int
+    agreed: int
+    low: float
+    high: float
+
+
+def people_agreement(choices: Sequence[Choice], order: Mapping[str, Mapping[str, float]]) -> PeopleAgreement:
+    """The agreement of people with an order: target -> candidate -> its value, such as Swiss or exhaustive ratings.
+
+    >>> people_agreement([Choice("me", "t", "a", "b", 1), Choice("me", "t", "b", "c", 2)], {"t": dict(a=3, b=2, c=1)})
+    PeopleAgreement(choices=2, agreed=1, low=0.09453120573423074, high=0.9054687942657693)
+    """
+    ahead = [
+        (order[each.target][each.first] - order[each.target][each.second]) * (1 if each.preferred == 1 else -1)
+        for each in choices
+        if each.preferred
+    ]
+    counted = [value for value in ahead if value]
+    agreed = sum(value > 0 for value in counted)
+    return PeopleAgreement(len(counted), agreed, *wilson(agreed, len(counted)))

@@ -1,0 +1,303 @@
+"""The steps of the builder, from problems to ratings, as their configuration `conf/builder/NAME.yaml` says."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from harness.builders.saber import databank as bank
+from harness.builders.saber import local, model
+from harness.builders.saber.annotate import (
+    ANNOTATIONS,
+    AnnotateSettings,
+    Annotation,
+    read_annotations,
+    write_annotations,
+)
+from harness.builders.saber.databank import PROBLEMS, DatabankSettings, Problem, read_problems, write_problems
+from harness.builders.saber.judging import JudgeSettings, RateSettings, collection_step, judge_step, rate_step
+from harness.builders.saber.lines import read_lines, write_lines
+from harness.builders.saber.ontology import Information, Ontology, information
+from harness.builders.saber.pairs import PairSettings, Thresholds, features, find_pairs, read_pairs, thresholds
+from harness.builders.saber.prompts import digest
+from harness.builders.saber.select import TARGETS, SelectSettings, domains_of, select, write_targets
+from harness.builders.saber.steps import Folders, Plan, Step
+from harness.errors import HarnessError
+from harness.io import config
+from harness.io.checks import typed
+from harness.io.files import read_bytes, sha256_file, write_atomic
+from harness.sources.catalogue import resource
+from harness.sources.fetch import fetch
+from harness.store.llm import Client, Endpoint, load_endpoint, sample
+from harness.store.llm.client import Mode
+
+COUNTS = "counts.json"
+NODES = "nodes.jsonl"
+THRESHOLDS = "thresholds.json"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`conf/builder/NAME.yaml`.
+
+    Attributes
+    ----------
+    ontology : the file of the tree, as `{source: NAME, path: P}`, `{embedded: P}` or `{file: P}`.
+    """
+
+    databank: DatabankSettings
+    ontology: Mapping[str, Any]
+    title: str = ""
+    name: str = ""
+    annotate: AnnotateSettings = field(default_factory=AnnotateSettings)
+    pairs: PairSettings = field(default_factory=PairSettings)
+    select: SelectSettings = field(default_factory=SelectSettings)
+    judge: JudgeSettings = field(default_factory=JudgeSettings)
+    rate: RateSettings = field(default_factory=RateSettings)
+
+
+def load_settings(name: str) -> tuple[Settings, str]:
+    """The settings of a name, and the file that says them.
+
+    Raises
+    ------
+    HarnessError
+        There are none of this name, or keys are wrong: a line each.
+
+    Examples
+    --------
+    >>> load_settings("saber-mini")[0].select.targets
+    4
+    """
+    mapping, path = config.load("builder", name)
+    return typed(Settings, {**mapping, "name": name}, path), path
+
+
+def steps(settings: Settings, where: str, mode: Mode = "live") -> tuple[Step, ...]:
+    """The steps in their order.
+
+    Parameters
+    ----------
+    where : the file of the settings, for messages.
+    mode : of the clients of language models: `live`, or `replay` to take kept answers only.
+
+    Raises
+    ------
+    HarnessError
+        A source, an ontology, an endpoint or an encoder that is not there.
+    """
+    tree = _fetched(settings.ontology, f"{where}: ontology")
+    return (
+        _databank(settings.databank, f"{where}: databank", mode),
+        _annotate(settings.annotate, tree, mode),
+        _ontology(),
+        _pairs(settings.pairs),
+        _select(settings.select),
+        judge_step(settings.judge, (settings.select.targets, 3 * settings.select.each), mode),
+        rate_step(settings.rate),
+        collection_step(settings.name, settings.title, settings.judge.named()),
+    )
+
+
+def counts_of(folder: Path) -> dict[str, Any]:
+    """What a step counted."""
+    return dict(json.loads(read_bytes(folder / COUNTS)))
+
+
+def _write_counts(out: Path, counts: Mapping[str, object]) -> None:
+    write_atomic(out / COUNTS, json.dumps(dict(counts), indent=1, ensure_ascii=False) + "\n")
+
+
+def _fetched(mapping: Mapping[str, Any], where: str) -> Path:
+    found = resource(mapping, where)
+    return found if isinstance(found, Path) else fetch([found])[0]
+
+
+def _problems(folders: Folders) -> list[Problem]:
+    return list(read_problems(folders["databank"] / PROBLEMS).values())
+
+
+def _answers(endpoint: Endpoint, *prompts: str) -> dict[str, Any]:
+    """What decides the answers of an endpoint to some prompts; its address and prices do not."""
+    decides = {"model": endpoint.model, "parameters": dict(endpoint.parameters), "schemas": endpoint.schemas}
+    return {**decides, "repairs": endpoint.repairs, "prompts": digest(*prompts)}
+
+
+# ---- databank ---------------------------------------------------------------------------------------------------
+
+
+def _databank(settings: DatabankSettings, where: str, mode: Mode) -> Step:
+    by_model = settings.delimiters == "llm"
+    endpoint = load_endpoint(settings.endpoint) if by_model else None
+    keys = {name: value for name, value in asdict(settings).items() if name not in ("sources", "endpoint", "budget")}
+    deciding = {**keys, "sources": [bank.digest(source, where) for source in settings.sources]}
+    if endpoint is not None:
+        deciding["model"] = _answers(endpoint, model.DELIMITERS)
+
+    def read() -> list[Problem]:
+        return [problem for source in settings.sources for problem in bank.read_source(source, where)]
+
+    def make(_: Folders, out: Path) -> None:
+        rewrite = model.rewriter(Client(endpoint, mode, settings.budget)) if endpoint is not None else None
+        kept, counts = bank.databank(read(), settings, rewrite)
+        write_problems(out / PROBLEMS, kept)
+        _write_counts(out, counts)
+
+    def plan(_: Folders) -> Plan:
+        problems = read()
+        if endpoint is None:
+            return Plan({"problems read": len(problems)})
+        client = Client(endpoint, "dry")
+        client.ask([model.dollars_ask(text) for each in problems for text in (each.statement, each.solution)])
+        (made,) = client.estimates.values()
+        told = (made.calls, made.tokens_in, made.tokens_out, made.cost, made.within, made.basis)
+        return Plan({"problems read": len(problems)}, *told)
+
+    return Step("databank", (), deciding, (bank.__name__, model.__name__), make, plan, free=not by_model)
+
+
+# ---- annotations and ontology -----------------------------------------------------------------------------------
+
+
+def _annotate(settings: AnnotateSettings, tree: Path, mode: Mode) -> Step:
+    deciding: dict[str, Any] = {"by": settings.by, "ontology": sha256_file(tree)}
+    modules: tuple[str, ...] = (model.__name__,)
+    endpoint: Endpoint | None = None
+    if settings.by == "llm":
+        endpoint = load_endpoint(settings.endpoint)
+        deciding |= {"threshold": settings.threshold, "model": _answers(endpoint, model.IDEA, model.TAGS)}
+    else:
+        modules = (local.__name__,)
+        deciding |= {"beam": settings.beam, "share": settings.share}
+        if settings.encoder:
+            deciding["encoder"] = _encoder_identity(settings.encoder)
+
+    def make(folders: Folders, out: Path) -> None:
+        problems, ontology = _problems(folders), Ontology.read(tree)
+        made: dict[str, Annotation] = {}
+        bad: Counter[str] = Counter()
+        said: dict[str, object] = {"by": local.name(settings.encoder)}
+        if endpoint is not None:
+            said = {"by": f"language model {endpoint.model}"}
+            client = Client(endpoint, mode, settings.budget)
+            for name, annotation, counts in model.annotated(problems, ontology, client, settings.threshold):
+                made[name] = annotation
+                bad.update(counts)
+        else:
+            encode = _encode(settings) if settings.encoder else None
+            made = dict(local.annotated(problems, ontology, encode, settings.beam, settings.share))
+        write_annotations(out / ANNOTATIONS, made)
+        _write_counts(out, {**said, **_annotated(made), **bad})
+
+    def plan(folders: Folders) -> Plan:
+        if "databank" not in folders:
+            return Plan(basis="unknown before the databank is made")
+        problems = _problems(folders)
+        if endpoint is None:
+            return Plan({"problems": len(problems)})
+        return model.plan(problems, Ontology.read(tree), Client(endpoint, "dry"), settings.threshold)
+
+    return Step("annotate", ("databank",), deciding, modules, make, plan)
+
+
+def _annotated(made: Mapping[str, Annotation]) -> dict[str, object]:
+    tags = [len(each.tags) for each in made.values()]
+    return {
+        "problems": len(made),
+        "without core idea": sum(each.core is None for each in made.values()),
+        "without topics": tags.count(0),
+        "topics of a problem, mean": round(math.fsum(tags) / max(len(tags), 1), 2),
+    }
+
+
+def pilot(settings: Settings, databank: Path, count: int) -> str:
+    """Ask the model the annotations of a random part of the problems, so that a dry run can tell the cost of all.
+
+    Nothing is asked twice: the step `annotate` takes these answers. Returns a line on what was spent.
+    """
+    if settings.annotate.by != "llm":
+        raise HarnessError("--pilot: these annotations are made without a language model")
+    ontology = Ontology.read(_fetched(settings.ontology, "ontology"))
+    problems = sample(_problems({"databank": databank}), count)
+    client = Client(load_endpoint(settings.annotate.endpoint), "live", settings.annotate.budget)
+    asked = sum(1 for _ in model.annotated(problems, ontology, client, settings.annotate.threshold))
+    spent = client.spent
+    return f"{asked} problems: {spent.calls:,} calls, {spent.tokens:,} tokens, cost {spent.cost:,.4f}"
+
+
+def _encoder_identity(name: str) -> dict[str, Any]:
+    from harness.systems.dense import encoder
+    from harness.systems.dense.engines import Settings as EncoderSettings
+
+    return encoder.identity(name, EncoderSettings())
+
+
+def _encode(settings: AnnotateSettings) -> local.Encode:
+    from harness.systems.dense import encoder
+
+    loaded = encoder.load(cast(str, settings.encoder), device=settings.device)
+    return lambda texts: loaded.encode(texts, "document")
+
+
+def _ontology() -> Step:
+    def make(folders: Folders, out: Path) -> None:
+        found = read_annotations(folders["annotate"] / ANNOTATIONS)
+        info = information(annotation.tags for annotation in found.values())
+        rows = (
+            {"node": node, "problems": info.frequency[node], "content": info.content(node)}
+            for node in sorted(info.frequency)
+        )
+        write_lines(out / NODES, rows)
+        tops = {f"at or below {node}": info.frequency[node] for node in sorted(info.frequency) if "/" not in node}
+        _write_counts(out, {"problems": info.problems, "topics in use": len(info.frequency), **tops})
+
+    return Step("ontology", ("annotate",), {}, (information.__module__,), make, lambda _: Plan())
+
+
+def read_information(folder: Path) -> Information:
+    """What the step `ontology` wrote."""
+    rows = dict(read_lines(folder / NODES, lambda row: (str(row["node"]), int(row["problems"]))))
+    return Information(int(counts_of(folder)["problems"]), rows)
+
+
+# ---- pairs and selection ----------------------------------------------------------------------------------------
+
+
+def _pairs(settings: PairSettings) -> Step:
+    def make(folders: Folders, out: Path) -> None:
+        found = read_annotations(folders["annotate"] / ANNOTATIONS).values()
+        info = read_information(folders["ontology"])
+        made = features([each.tags for each in found], [each.core or "" for each in found], info)
+        limits: Thresholds = thresholds(made, settings)
+        kept = find_pairs(made, settings, out, limits)
+        write_atomic(out / THRESHOLDS, json.dumps(limits._asdict()) + "\n")
+        _write_counts(out, {"pairs": len(made) * (len(made) - 1) // 2, **limits._asdict(), **kept})
+
+    def plan(folders: Folders) -> Plan:
+        if "annotate" not in folders:
+            return Plan(basis="unknown before annotations are made")
+        count = len(read_annotations(folders["annotate"] / ANNOTATIONS))
+        return Plan({"pairs": count * (count - 1) // 2})
+
+    modules = (find_pairs.__module__,)
+    return Step("pairs", ("annotate", "ontology"), settings.deciding(), modules, make, plan)
+
+
+def _select(settings: SelectSettings) -> Step:
+    def make(folders: Folders, out: Path) -> None:
+        found = read_annotations(folders["annotate"] / ANNOTATIONS)
+        domains = [domains_of(annotation.tags, settings.domains) for annotation in found.values()]
+        targets, counts = select(list(found), domains, lambda: read_pairs(folders["pairs"]), settings)
+        write_targets(out / TARGETS, targets)
+        _write_counts(out, counts)
+
+    def plan(_: Folders) -> Plan:
+        return Plan({"targets": settings.targets, "candidates": settings.targets * settings.each * 3})
+
+    deciding = {**asdict(settings), "domains": [[name, list(tops)] for name, tops in settings.domains.items()]}
+    return Step("select", ("annotate", "pairs"), deciding, (select.__module__,), make, plan)

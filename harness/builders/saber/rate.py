@@ -1,0 +1,167 @@
+"""Step 7, ratings: strengths of candidates by the model of Bradley and Terry, on a scale from 0 to 5.
+
+The probability that a is preferred over b is 1 / (1 + exp(-(s_a - s_b))) (Bradley and Terry, 1952). The strengths of a
+target's candidates maximise the likelihood of its games less penalty / 2 times the sum of their squares, so that one
+that never won or never lost stays finite. With a penalty of 1 this is the authors' logistic regression without
+intercept, C = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from harness.builders.saber.lines import read_lines, write_lines
+from harness.builders.saber.swiss import Games
+from harness.data.columns import Floats
+from harness.errors import HarnessError
+
+RATINGS = "ratings.jsonl"
+PENALTY = 1.0
+SCALE = 5.0
+_STEPS = 100
+_FLAT = 1e-10  # of the gradient, in games
+
+
+class UndecidedError(HarnessError):
+    """No decision tells the candidates of a target apart."""
+
+
+@dataclass(frozen=True)
+class Rating:
+    """The rating of a candidate.
+
+    Attributes
+    ----------
+    rating : from 0 (the weakest of the target's candidates) to 5 (the strongest).
+    error : its standard error, on the same scale.
+    strength : in log-odds; their sum over a target is 0.
+    games, wins : those with a decision.
+    """
+
+    candidate: str
+    rating: float
+    error: float
+    strength: float
+    games: int
+    wins: int
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """The ratings of a target's candidates, in the order of its games' candidates."""
+
+    target: str
+    rows: tuple[Rating, ...]
+
+    def by_candidate(self) -> dict[str, float]:
+        """Candidate -> rating."""
+        return {row.candidate: row.rating for row in self.rows}
+
+
+def rate(games: Games, *, penalty: float = PENALTY, scale: float = SCALE) -> Ratings:
+    """The ratings that a tournament gives its candidates.
+
+    Games without a decision do not count. Standard errors are of the strength less the mean strength, from the
+    curvature of what is maximised, times what maps strengths to ratings, which is taken as known.
+
+    Parameters
+    ----------
+    penalty : above 0.
+
+    Raises
+    ------
+    UndecidedError
+        No game has a decision that tells two candidates apart.
+    HarnessError
+        A number is out of its range.
+
+    Examples
+    --------
+    >>> from harness.builders.saber.swiss import Game
+    >>> ratings = rate(Games("t", ("a", "b", "c"), (Game(1, "a", "b", 1), Game(2, "b", "c", 1))))
+    >>> [(row.candidate, row.rating, row.wins) for row in ratings.rows]
+    [('a', 5.0, 1), ('b', 2.5, 1), ('c', 0.0, 0)]
+    """
+    if not penalty > 0 or not scale > 0:
+        raise HarnessError(f"ratings: penalty {penalty:g} and scale {scale:g}, expected both above 0")
+    won = won_against(games)
+    strength, curvature = strengths(won, penalty)
+    width = float(np.ptp(strength)) if strength.size else 0.0
+    if width < 1e-9:
+        raise UndecidedError(
+            f"target {games.target}: no decision tells its candidates apart, so that they have no ratings"
+        )
+    n = strength.size
+    centred = np.eye(n) - 1.0 / n
+    error = np.sqrt(np.diag(centred @ np.linalg.inv(curvature) @ centred))
+    rating = scale * (strength - strength.min()) / width
+    rows = zip(
+        games.candidates,
+        rating.tolist(),
+        (error * scale / width).tolist(),
+        strength.tolist(),
+        (won + won.T).sum(axis=1).astype(int).tolist(),
+        won.sum(axis=1).astype(int).tolist(),
+        strict=True,
+    )
+    return Ratings(games.target, tuple(Rating(*row) for row in rows))
+
+
+def won_against(games: Games) -> Floats:
+    """How often each candidate was preferred over each other one, shape (candidates, candidates)."""
+    place = {name: number for number, name in enumerate(games.candidates)}
+    out = np.zeros((len(place), len(place)))
+    for game in games.games:
+        if game.preferred:
+            a, b = place[game.first], place[game.second]
+            winner, loser = (a, b) if game.preferred == 1 else (b, a)
+            out[winner, loser] += 1.0
+    return out
+
+
+def strengths(won: Floats, penalty: float = PENALTY) -> tuple[Floats, Floats]:
+    """The strengths that maximise the penalised likelihood, shape (n,), and the curvature there, shape (n, n).
+
+    By Newton's method; the maximum is the only one. The strengths add up to 0.
+
+    >>> strengths(np.array([[0.0, 3.0], [1.0, 0.0]]), penalty=1e-9)[0].round(4)  # half the log of the odds 3
+    array([ 0.5493, -0.5493])
+    """
+    played = won + won.T
+    value = np.zeros(len(won))
+    objective = _objective(value, won, penalty)
+    for _ in range(_STEPS):
+        probability = 1.0 / (1.0 + np.exp(value[None, :] - value[:, None]))
+        gradient = (won - played * probability).sum(axis=1) - penalty * value
+        spread = played * probability * (1.0 - probability)
+        curvature = np.diag(spread.sum(axis=1)) - spread + penalty * np.eye(len(won))
+        if np.abs(gradient).max(initial=0.0) < _FLAT:
+            break
+        step = np.linalg.solve(curvature, gradient)
+        length = 1.0
+        while (found := _objective(value + length * step, won, penalty)) < objective and length > 1e-12:
+            length /= 2
+        value, objective = value + length * step, found
+    return value - value.mean(), curvature
+
+
+def _objective(value: Floats, won: Floats, penalty: float) -> float:
+    return float(-(won * np.logaddexp(0.0, value[None, :] - value[:, None])).sum() - penalty / 2 * (value**2).sum())
+
+
+def write_ratings(path: Path, rated: Sequence[Ratings]) -> None:
+    """JSON lines, a line a candidate: `target` and the keys of `Rating`, numbers as they are."""
+    rows = ({"target": each.target, **vars(row)} for each in rated for row in each.rows)
+    write_lines(path, rows)
+
+
+def read_ratings(path: Path) -> list[Ratings]:
+    """The ratings of a file, target by target; raises as `lines.read_lines`."""
+    found: dict[str, list[Rating]] = {}
+    for target, row in read_lines(path, lambda row: (row.pop("target"), Rating(**row))):
+        found.setdefault(target, []).append(row)
+    return [Ratings(target, tuple(rows)) for target, rows in found.items()]

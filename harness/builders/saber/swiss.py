@@ -1,0 +1,296 @@
+"""Step 6, the tournament: each candidate of a target meets others of about its own score, in rounds.
+
+As SABER-Math has it: candidates in the order of their scores, ties by a random shuffle, each paired with the next one
+that it has not met; no pair plays twice. Two choices are ours. A pairing that would leave some alone is mended, so that
+all play in every round as long as there are at most n / 2 rounds; and which of two is shown first is drawn by a seed,
+where the authors' scripts have the order of ids, which a judge's position bias would follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.builders.saber.draws import draw
+from harness.builders.saber.judges import Comparison, Judge
+from harness.builders.saber.lines import read_lines, write_lines
+from harness.errors import HarnessError
+
+GAMES = "games.jsonl"
+ROUNDS = 20  # of the authors
+
+
+@dataclass(frozen=True)
+class Game:
+    """Two candidates that met.
+
+    Attributes
+    ----------
+    round : from 1.
+    first, second : in the order in which the judge saw them.
+    preferred : 1 or 2; 0 if the judge gave no decision, which counts half a win for each when rounds are paired, and
+        nothing when candidates are rated.
+    """
+
+    round: int
+    first: str
+    second: str
+    preferred: int
+
+
+@dataclass(frozen=True)
+class Games:
+    """A tournament for one target.
+
+    Attributes
+    ----------
+    sat_out : of each round, the candidates that did not play: one if their number is odd; more if there are more rounds
+        than half of them and the rest have met already.
+    """
+
+    target: str
+    candidates: tuple[str, ...]
+    games: tuple[Game, ...]
+    sat_out: tuple[tuple[str, ...], ...] = ()
+
+    def wins(self) -> dict[str, float]:
+        """Candidate -> wins; a game without a decision is half a win for each."""
+        out = dict.fromkeys(self.candidates, 0.0)
+        for game in self.games:
+            first = {0: 0.5, 1: 1.0, 2: 0.0}[game.preferred]
+            out[game.first] += first
+            out[game.second] += 1.0 - first
+        return out
+
+
+def tournament(target: str, candidates: Sequence[str], judge: Judge, rounds: int = ROUNDS, seed: int = 0) -> Games:
+    """The tournament of one target; see `tournaments`."""
+    return tournaments({target: candidates}, judge, rounds, seed)[0]
+
+
+def tournaments(targets: Mapping[str, Sequence[str]], judge: Judge, rounds: int = ROUNDS, seed: int = 0) -> list[Games]:
+    """The tournaments of targets, round by round together, so that the judge is asked for many comparisons at a time.
+
+    What comes out of one target is the same whichever others there are, and for any order of its candidates.
+
+    Parameters
+    ----------
+    targets : target -> its candidates, two or more.
+    rounds : at most as many as there are others to meet.
+
+    Raises
+    ------
+    HarnessError
+        A target has too few candidates, one of them twice, or itself as one; or what the judge raises.
+
+    Examples
+    --------
+    >>> from harness.builders.saber.judges import Oracle
+    >>> games = tournament("t", ["a", "b", "c", "d"], Oracle({"t": {"a": 4, "b": 3, "c": 2, "d": 1}}), rounds=2)
+    >>> len(games.games), games.wins()["a"], games.sat_out
+    (4, 2.0, ((), ()))
+    """
+    playing = [_Playing(target, candidates, rounds, seed) for target, candidates in targets.items()]
+    for number in range(1, rounds + 1):
+        asked = [(each, comparison) for each in playing for comparison in each.paired(number)]
+        answers = _answers(judge, [comparison for _, comparison in asked])
+        for (each, comparison), preferred in zip(asked, answers, strict=True):
+            each.play(number, comparison, preferred)
+    return [each.done() for each in playing]
+
+
+def first_round(targets: Mapping[str, Sequence[str]], seed: int = 0) -> list[Comparison]:
+    """The comparisons of the first round, which hang on no answer; raises as `tournaments`."""
+    return [each for target, candidates in targets.items() for each in _Playing(target, candidates, 1, seed).paired(1)]
+
+
+def round_robin(target: str, candidates: Sequence[str], judge: Judge, seed: int = 0) -> Games:
+    """All pairs of candidates, once each: n (n - 1) / 2 games, all of round 1."""
+    names = sorted(candidates)
+    _Playing(target, names, 1, seed)
+    pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :]]
+    asked = [_shown(target, a, b, seed) for a, b in pairs]
+    answers = _answers(judge, asked)
+    games = tuple(Game(1, each.first, each.second, answer) for each, answer in zip(asked, answers, strict=True))
+    return Games(target, tuple(names), games, ((),))
+
+
+def _answers(judge: Judge, asked: Sequence[Comparison]) -> Sequence[int]:
+    answers = judge.prefer(asked)
+    if len(answers) != len(asked) or any(answer not in (0, 1, 2) for answer in answers):
+        raise HarnessError(f"judge {type(judge).__name__}: expected 0, 1 or 2 for each of {len(asked)} comparisons")
+    return answers
+
+
+def _shown(target: str, a: str, b: str, seed: int) -> Comparison:
+    """Two candidates in the order in which the judge sees them, which hangs on the pair alone."""
+    a, b = sorted((a, b))
+    return Comparison(target, b, a) if draw(seed, "swap", target, a, b) < 0.5 else Comparison(target, a, b)
+
+
+class _Playing:
+    """A tournament under way."""
+
+    def __init__(self, target: str, candidates: Sequence[str], rounds: int, seed: int) -> None:
+        names = sorted(candidates)
+        if len(set(names)) < len(names) or target in names:
+            raise HarnessError(f"target {target}: a candidate stands twice among its candidates, or it is one itself")
+        most = len(names) - 1 if len(names) % 2 == 0 else len(names)
+        if len(names) < 2 or not 1 <= rounds <= most:
+            raise HarnessError(
+                f"target {target}: {rounds} rounds of {len(names)} candidates, expected 1 to {max(most, 0)}: "
+                "no pair plays twice"
+            )
+        self._target, self._names, self._seed = target, names, seed
+        self._met: dict[str, set[str]] = {name: set() for name in names}
+        self._scores = dict.fromkeys(names, 0.0)
+        self._times_out = dict.fromkeys(names, 0)
+        self._games: list[Game] = []
+        self._out: list[tuple[str, ...]] = []
+
+    def paired(self, number: int) -> list[Comparison]:
+        """The comparisons of the next round."""
+        shuffled = {name: draw(self._seed, "shuffle", self._target, number, name) for name in self._names}
+        order = sorted(self._names, key=lambda name: (-self._scores[name], shuffled[name], name))
+        out: list[str] = []
+        if len(order) % 2:  # of those that sat out least often, the last one
+            least = min(self._times_out.values())
+            out.append([name for name in order if self._times_out[name] == least][-1])
+            order.remove(out[0])
+        pairs, alone = _paired(order, self._met)
+        out += alone
+        for name in out:
+            self._times_out[name] += 1
+            self._scores[name] += 0.5
+        self._out.append(tuple(out))
+        return [_shown(self._target, a, b, self._seed) for a, b in pairs]
+
+    def play(self, number: int, comparison: Comparison, preferred: int) -> None:
+        a, b = comparison.first, comparison.second
+        self._met[a].add(b)
+        self._met[b].add(a)
+        self._scores[a] += {0: 0.5, 1: 1.0, 2: 0.0}[preferred]
+        self._scores[b] += {0: 0.5, 1: 0.0, 2: 1.0}[preferred]
+        self._games.append(Game(number, a, b, preferred))
+
+    def done(self) -> Games:
+        return Games(self._target, tuple(self._names), tuple(self._games), tuple(self._out))
+
+
+def _paired(order: Sequence[str], met: Mapping[str, set[str]]) -> tuple[list[tuple[str, str]], list[str]]:
+    """Pairs of an even number of candidates, and those that are left over.
+
+    Greedy, then mended: two that are left have met, and all they have not met is paired; a pair of which each can take
+    one of them is taken apart, the lowest first. If both have not met half of the others or more, there is such a pair:
+    with n candidates in (n - 2) / 2 other pairs, some pair has three of the n or more such meetings.
+    """
+    waiting, pairs, alone = list(order), list[tuple[str, str]](), list[str]()
+    while waiting:
+        a = waiting.pop(0)
+        place = next((place for place, b in enumerate(waiting) if b not in met[a]), None)
+        if place is None:
+            alone.append(a)
+        else:
+            pairs.append((a, waiting.pop(place)))
+    left: list[str] = []
+    while alone:
+        u, v = alone.pop(), alone.pop()
+        for place in range(len(pairs) - 1, -1, -1):
+            a, b = pairs[place]
+            for x, y in ((u, v), (v, u)):
+                if a not in met[x] and b not in met[y]:
+                    pairs[place : place + 1] = [(x, a), (y, b)]
+                    break
+            else:
+                continue
+            break
+        else:
+            left += (u, v)
+    return pairs, left
+
+
+# ---- files ------------------------------------------------------------------------------------------------------
+
+
+def write_games(path: Path, played: Sequence[Games]) -> None:
+    """JSON lines: `target`, `candidates`, `games` (each round, first, second, preferred) and `sat_out` by round."""
+    rows = (
+        {
+            "target": each.target,
+            "candidates": list(each.candidates),
+            "games": [[game.round, game.first, game.second, game.preferred] for game in each.games],
+            "sat_out": [list(names) for names in each.sat_out],
+        }
+        for each in played
+    )
+    write_lines(path, rows)
+
+
+def read_games(path: Path) -> list[Games]:
+    """The tournaments of a file, in order; raises as `lines.read_lines`."""
+    return list(
+        read_lines(
+            path,
+            lambda row: Games(
+                row["target"],
+                tuple(row["candidates"]),
+                tuple(Game(*game) for game in row["games"]),
+                tuple(tuple(names) for names in row["sat_out"]),
+            ),
+        )
+    )
+
+
+# ---- position bias ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PositionBias:
+    """How often the candidate that was shown first was preferred.
+
+    Attributes
+    ----------
+    decided, undecided : comparisons with and without a decision.
+    first : those in which the first was preferred; low, high : Wilson's 95 % interval of their share.
+
+    As the order is drawn, a judge without bias prefers the first in half of them, whatever the candidates.
+    """
+
+    decided: int
+    undecided: int
+    first: int
+    low: float
+    high: float
+
+    @property
+    def share(self) -> float:
+        """The share of decisions for the first; NaN without any."""
+        return self.first / self.decided if self.decided else float("nan")
+
+
+def position_bias(played: Sequence[Games]) -> PositionBias:
+    """The position bias of the judge of some tournaments.
+
+    >>> bias = position_bias([Games("t", ("a", "b"), (Game(1, "a", "b", 1), Game(2, "b", "a", 1)))])
+    >>> bias.first, bias.decided, round(bias.low, 3)
+    (2, 2, 0.342)
+    """
+    answers = [game.preferred for each in played for game in each.games]
+    first, decided = answers.count(1), len(answers) - answers.count(0)
+    low, high = wilson(first, decided)
+    return PositionBias(decided, answers.count(0), first, low, high)
+
+
+def wilson(successes: int, n: int, z: float = 1.959963984540054) -> tuple[float, float]:
+    """Wilson's interval of a share (1927); NaN without any trial.
+
+    >>> tuple(round(end, 3) for end in wilson(5, 10))
+    (0.237, 0.763)
+    """
+    if not n:
+        return float("nan"), float("nan")
+    p, weight = successes / n, z * z / n
+    middle = (p + weight / 2) / (1 + weight)
+    half = z * ((p * (1 - p) / n + weight / (4 * n)) ** 0.5) / (1 + weight)
+    return middle - half, middle + half

@@ -1,0 +1,243 @@
+"""The command `build saber`: a collection made from problems with solutions, step by step."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.errors import HarnessError
+from harness.io.console import out, out_table, say
+
+if TYPE_CHECKING:
+    from harness.builders.saber.steps import Planned, Step
+
+build_app = typer.Typer(help="Collections made from data.")
+STEPS = "databank, annotate, ontology, pairs, select, judge, rate, collection"
+
+
+@build_app.callback()
+def build() -> None:
+    """Collections made from data."""
+
+
+@build_app.command()
+def saber(
+    config: Annotated[str, typer.Option(metavar="NAME", help="conf/builder/NAME.yaml.")],
+    step: Annotated[str | None, typer.Argument(metavar="[STEP]", help=f"The last step: {STEPS}; default: all.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Copy what the steps made there, a folder a step.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what the steps would take; asks no language model.")
+    ] = False,
+    pilot: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Only ask a model N problems' annotations (with STEP judge: N comparisons): makes dry runs exact.",
+        ),
+    ] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Take answers of language models that are kept only.")
+    ] = False,
+    trec: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the ratings as TREC judgments, which are whole numbers.")
+    ] = None,
+    rounded: Annotated[bool, typer.Option("--round", help="With --trec: round the ratings.")] = False,
+) -> None:
+    """A re-ranking collection from problems with solutions, as SABER-Math was built; every step is kept and resumed."""
+    from harness.builders.saber import judging, pipeline, steps
+
+    settings, where = pipeline.load_settings(config)
+    chosen = steps.upto(pipeline.steps(settings, where, "replay" if replay else "live"), step)
+    if trec is not None and (step not in (None, "rate", "collection") or dry_run or pilot is not None):
+        raise HarnessError("--trec: needs the ratings; name the step rate or collection, or none, and make it")
+    if dry_run and pilot is not None:
+        raise HarnessError("--dry-run and --pilot cannot both be given: ask the pilot first, then run dry")
+    if dry_run:
+        _planned(steps.dry(chosen))
+        return
+    if pilot is not None:
+        made = steps.build(steps.upto(chosen, "select" if step == "judge" else "databank"), _begun)
+        if step == "judge":
+            out(f"pilot: {judging.pilot(settings.judge, made, pilot)}")
+        else:
+            out(f"pilot: {pipeline.pilot(settings, made['databank'], pilot)}")
+        return
+    folders = steps.build(chosen, _begun)
+    for name, folder in folders.items():
+        counts = pipeline.counts_of(folder)
+        out(f"{name}: {', '.join(f'{key} {_number(value)}' for key, value in counts.items())}")
+        if output is not None:
+            steps.copy(folder, output / name)
+    if output is not None:
+        out(f"written to {output}")
+    if trec is not None:
+        from harness.builders.saber.collection import as_qrels
+        from harness.builders.saber.rate import RATINGS, read_ratings
+        from harness.data.written import write_qrels
+
+        write_qrels(as_qrels(read_ratings(folders["rate"] / RATINGS)), trec, rounded=rounded)
+        out(f"written to {trec}")
+
+
+@build_app.command()
+def compare(
+    config: Annotated[str, typer.Option(metavar="NAME", help="conf/builder/NAME.yaml.")],
+    person: Annotated[str, typer.Argument(metavar="NAME", help="Who compares; goes into the file of choices.")],
+    pairs: Annotated[int, typer.Option(min=1, metavar="N", help="How many pairs of candidates.")] = 20,
+    seed: Annotated[int, typer.Option(help="Of the pairs, and of which candidate is shown first.")] = 0,
+    choices: Annotated[Path, typer.Option(metavar="FILE", help="Choices are added there.")] = Path("choices.jsonl"),
+    exhaustive: Annotated[
+        bool, typer.Option("--exhaustive", help="Ask the judge all pairs, and tell the agreement with that order too.")
+    ] = False,
+) -> None:
+    """Compare two candidates with a target yourself, and see how far people agree with the ratings."""
+    from harness.builders.saber import people, pipeline, steps
+    from harness.builders.saber.databank import PROBLEMS, read_problems
+    from harness.builders.saber.judging import exhaustive as of_all_pairs
+    from harness.builders.saber.rate import RATINGS, read_ratings
+
+    settings, where = pipeline.load_settings(config)
+    folders = steps.build(steps.upto(pipeline.steps(settings, where), "rate"), _begun)
+    rated = {"Swiss order": read_ratings(folders["rate"] / RATINGS)}
+    if exhaustive:
+        rated["exhaustive order"] = of_all_pairs(settings.judge, settings.rate, folders)
+    orders = {name: {each.target: each.by_candidate() for each in found} for name, found in rated.items()}
+    drawn = people.pairs_to_judge(orders["Swiss order"], pairs, seed)
+    problems = read_problems(folders["databank"] / PROBLEMS)
+    made = people.ask(drawn, problems, person, choices, input, out)
+    out(f"\n{made} choices added to {choices}")
+    for name, order in orders.items():
+        found = people.people_agreement(people.read_choices(choices), order)
+        if found.choices:
+            said = f"{found.agreed} of {found.choices} choices agree with the {name}"
+            out(f"{said} (95% interval {found.low:.3f} to {found.high:.3f})")
+
+
+@build_app.command()
+def report(
+    config: Annotated[str, typer.Option(metavar="NAME", help="conf/builder/NAME.yaml.")],
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Where the report is written.")],
+    target: Annotated[str, typer.Option(metavar="ID", help="The target whose candidates are shown.")] = "",
+    formulas: Annotated[
+        list[Path] | None, typer.Option(metavar="RUN", help="A system's run on corpus NAME-formulas; repeatable.")
+    ] = None,
+    words: Annotated[
+        list[Path] | None, typer.Option(metavar="RUN", help="The same system's run on NAME-words, in the same order.")
+    ] = None,
+    leaderboard: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Of 'harness leaderboard --json'; the first is held against each other one."),
+    ] = None,
+    choices: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What people chose, of 'harness build compare'.")
+    ] = None,
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="A builder whose judge is asked the same comparisons: how far do both agree?"
+        ),
+    ] = None,
+    truth: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A collection whose topics are targets: are its relevant ones rated above?"),
+    ] = None,
+) -> None:
+    """What was built, looked at: tournament, ranks by signal, domains, tokens, preferences, leaderboards, people."""
+    from harness.builders.saber import judging, people, pipeline, steps
+    from harness.builders.saber.analyses import relevant_above
+    from harness.builders.saber.rate import RATINGS, read_ratings
+    from harness.data.trec import read_run
+    from harness.render.write import first_page
+    from harness.reports.saber import Beside, built_report
+
+    settings, where = pipeline.load_settings(config)
+    if len(formulas or []) != len(words or []):
+        raise HarnessError("--formulas and --words: one of each for each system, in the same order")
+    if len(leaderboard or [""] * 2) < 2:
+        raise HarnessError("--leaderboard: two files or more, to hold the first against the others")
+    folders = steps.build(steps.upto(pipeline.steps(settings, where), "rate"), _begun)
+    rated = read_ratings(folders["rate"] / RATINGS)
+    pairs = zip(formulas or [], words or [], strict=True)
+    runs = {path.stem: (read_run(path), read_run(other)) for path, other in pairs}
+    boards = [(path.stem, _board(path)) for path in leaderboard or []]
+    beside = Beside(target, runs, [(*boards[0], *other) for other in boards[1:]])
+    if choices is not None:
+        orders = {each.target: each.by_candidate() for each in rated}
+        beside = replace(beside, people={"Swiss order": people.people_agreement(people.read_choices(choices), orders)})
+    if truth is not None:
+        found = relevant_above(rated, _relevant(truth, [source.name for source in settings.databank.sources]))
+        beside = replace(beside, truth=(truth, found))
+    if judge is not None:
+        other = pipeline.load_settings(judge)[0].judge
+        beside = replace(beside, second=(other.named(), *judging.second_opinion(other, folders)))
+    page = built_report(settings, folders, beside)
+    written = page.write(output, formats=["html", "md", "json"])
+    out(page.headline)
+    out(f"report: {first_page(written)}")
+
+
+def _relevant(collection: str, sources: Sequence[str]) -> dict[str, list[str]]:
+    """Target -> what a collection of the same documents says is relevant to it, by the ids that sources give them."""
+    from harness.collections.load import load_collection
+    from harness.scoring.protocol import load_protocol
+
+    found = load_collection(collection)
+    least = load_protocol(found.protocol).relevant_from
+    return {
+        f"{source}-{topic}": [f"{source}-{doc}" for doc, grade in docs.items() if grade >= least]
+        for source in sources
+        for topic, docs in found.qrels().to_dict().items()
+    }
+
+
+def _board(path: Path) -> dict[str, float]:
+    """System -> its main mean, of the first leaderboard of a file."""
+    from harness.io.files import read_bytes
+    from harness.labs.board import leaderboard_from_json
+
+    try:
+        content = json.loads(read_bytes(path))
+    except ValueError as error:
+        raise HarnessError(f"{path}: not valid JSON: {error}") from None
+    board = leaderboard_from_json(content[0] if isinstance(content, list) and content else content, str(path))
+    return {each.name: value for each in board.ranked if (value := each.mean(board.main).value) is not None}
+
+
+def _begun(step: Step, made: bool) -> None:
+    say(f"{step.name}: {'kept from before' if made else 'making'}")
+
+
+def _number(value: object) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _planned(planned: list[Planned]) -> None:
+    from harness.builders.saber.steps import total
+
+    rows = [["step", "state", "calls", "tokens in", "tokens out", "cost"]]
+    whole = total(planned)
+    for name, state, plan in (
+        *((each.step, "made" if each.made else "to make", each.plan) for each in planned),
+        ("all", "", whole),
+    ):
+        numbers = [f"{value:,.0f}" for value in (plan.calls, plan.tokens_in, plan.tokens_out)]
+        rows.append([name, state, *numbers, f"{plan.cost:,.4f}"])
+    out_table(rows)
+    for each in planned:
+        counts = ", ".join(f"{key} {_number(value)}" for key, value in each.plan.counts.items())
+        if counts or each.plan.basis:
+            basis = f"from {each.plan.basis}" if each.plan.calls else each.plan.basis
+            out(f"{each.step}: {'; '.join(filter(None, (counts, basis)))}")
+    if whole.calls:
+        out(f"cost: {whole.cost:,.4f} " + (f"± {whole.within:.1%}" if math.isfinite(whole.within) else "(rough)"))

@@ -1,0 +1,205 @@
+"""The commands of a lab: `lab new`, `lab primary`, `lab check`, `submit`, `withdraw`. Thin, as all commands are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.score import _path, find_readers
+from harness.errors import HarnessError
+from harness.io.console import out, out_left, out_table, say
+
+if TYPE_CHECKING:
+    from harness.labs.lab import Lab
+    from harness.labs.standing import Standing
+    from harness.labs.submissions import Submission
+
+lab_app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="A lab: a folder in which teams submit runs on one collection. Make one, check it.",
+)
+
+
+LabFolder = Annotated[
+    Path, typer.Option("--lab", "-l", parser=_path, metavar="FOLDER", help="The lab; 'harness lab new' makes one.")
+]
+Team = Annotated[str, typer.Option("--team", "-t", help="Whose run it is.")]
+Label = Annotated[str, typer.Option(help="Which run of the team.")]
+
+
+@lab_app.command()
+def new(
+    folder: Annotated[Path, typer.Argument(parser=_path, metavar="NAME", help="The folder to make.")],
+    collection: Annotated[str, typer.Option("--collection", "-c", help="Collection; see 'harness list'.")],
+    title: Annotated[str | None, typer.Option(help="Default: the collection's.")] = None,
+    edition: Annotated[str | None, typer.Option(help="Of the judgments; default: the collection's.")] = None,
+    corpus: Annotated[str | None, typer.Option(help="Cut the judgments to the documents of this corpus.")] = None,
+    protocol: Annotated[str | None, typer.Option(help="Default: the collection's.")] = None,
+    measures: Annotated[str | None, typer.Option(help="Such as nDCG@10,AP; the first one decides.")] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(parser=_path, metavar="RUN", help="A run that others are compared with, submitted at once."),
+    ] = None,
+    deadline: Annotated[str | None, typer.Option(help="Such as 2026-09-01T23:59:59+02:00.")] = None,
+    cap: Annotated[int | None, typer.Option(help="Submissions of a team.")] = None,
+    decimals: Annotated[int | None, typer.Option(help="Of means; default: 4, or 2 with private judgments.")] = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="Show rounded means, ranks and significance; an edition may ask for it.")
+    ] = False,
+    per_topic: Annotated[
+        bool | None, typer.Option("--per-topic/--no-per-topic", help="Whether values of topics are shown.")
+    ] = None,
+    alpha: Annotated[float | None, typer.Option(help="Level of significance; default: 0.05.")] = None,
+    correction: Annotated[str | None, typer.Option(help="Of tests: holm (default), bonferroni, none.")] = None,
+) -> None:
+    """Make a lab: lab.yaml, submissions/ and a journal; private/ if the judgments are private."""
+    from harness.collections.load import load_collection
+    from harness.labs.submit import open_lab
+    from harness.scoring.measures import split_measures
+
+    _own_readers(collection, corpus)
+    settings = {
+        "title": title or load_collection(collection).title,
+        "collection": collection,
+        "edition": edition,
+        "corpus": corpus,
+        "protocol": protocol,
+        "measures": None if measures is None else list(split_measures(measures)),
+        "alpha": alpha,
+        "correction": correction,
+        "deadline": deadline,
+        "cap": cap,
+        "decimals": decimals,
+        "private": private or None,
+        "per_topic": per_topic,
+    }
+    lab = open_lab(folder, settings, baseline)
+    out(f"{lab.folder}: a lab on {lab.collection}, edition {lab.edition}; settings: {lab.folder / 'lab.yaml'}")
+    if lab.private:
+        out(f"the judgments are private: publish all of {lab.folder} but {lab.folder / 'private'}")
+
+
+@lab_app.command()
+def primary(lab: LabFolder, team: Team, label: Label) -> None:
+    """Choose a team's primary run; without a choice it is the first one that the team submitted."""
+    from harness.labs.lab import read_lab
+    from harness.labs.submit import choose_primary
+
+    chosen = choose_primary(read_lab(lab), team, label)
+    out(f"{chosen.title}: is the primary run of {chosen.team}")
+
+
+@lab_app.command("check")
+def check_(
+    folder: Annotated[Path, typer.Argument(parser=_path, metavar="LAB", help="The lab's folder.")],
+) -> None:
+    """For organisers: whether all files are as they were written and all runs score as they did."""
+    from harness.labs.check import check
+    from harness.labs.lab import read_lab
+    from harness.labs.submissions import submissions
+
+    lab = read_lab(folder)
+    _own_readers(lab.collection, lab.corpus)
+    if faults := check(lab):
+        raise HarnessError(*faults)
+    found = submissions(lab)
+    teams = len({each.team for each in found})
+    out(f"{lab.folder}: {len(found)} submissions of {teams} teams, all as they were written and scored")
+
+
+def submit(
+    run: Annotated[
+        Path,
+        typer.Argument(parser=_path, metavar="RUN", help="A run file (TREC or ARQMath; plain, gzip, xz or zstd)."),
+    ],
+    lab: LabFolder,
+    team: Team,
+    label: Annotated[str | None, typer.Option(help="What the team calls the run; default: its tag.")] = None,
+    description: Annotated[str | None, typer.Option(help="How it was made, in a sentence or two.")] = None,
+    kind: Annotated[str, typer.Option(help="automatic, manual or post-hoc.")] = "automatic",
+    code: Annotated[str | None, typer.Option(metavar="URL", help="Where the code that made it is.")] = None,
+    external_data: Annotated[
+        str | None, typer.Option(help="What it was made from besides the collection, in words.")
+    ] = None,
+    primary: Annotated[bool, typer.Option("--primary", help="Make it the team's primary run.")] = False,
+    format: Annotated[str | None, typer.Option(help="Layout: trec, arqmath-task1, arqmath-task2.")] = None,
+) -> None:
+    """Submit a run to a lab: checked, scored, compared and kept, all of it or nothing."""
+    from harness.labs.lab import read_lab
+    from harness.labs.submit import Offer, submit
+
+    found = read_lab(lab)
+    _own_readers(found.collection, found.corpus)
+    offer = Offer(run, team, label, description, kind, code, external_data, primary, format)
+    receipt = submit(found, offer)
+    counted = f"submission {receipt.made}" + (f" of {found.cap}" if found.cap is not None else "")
+    chosen = ", the team's primary run" if receipt.submission.primary else ""
+    out(f"{receipt.submission.title}{chosen}: kept in {receipt.submission.run.parent} ({counted})")
+    for note in receipt.notes:
+        say(f"note: {note}")
+    if receipt.standing is not None:
+        _print_standing(found, receipt.submission, receipt.standing)
+    if found.private:
+        out(_ROUNDED.format(found.decimals))
+
+
+_ROUNDED = (
+    "The judgments are private: means are rounded to {} decimals and submissions are counted, "
+    "since many submissions would tell judgments."
+)
+
+
+def withdraw(
+    lab: LabFolder,
+    team: Team,
+    label: Label,
+    version: Annotated[int | None, typer.Option(help="Default: the latest one.")] = None,
+    reason: Annotated[str, typer.Option(help="Why, in a sentence.")] = "",
+) -> None:
+    """Withdraw a run from a lab: it no longer counts, and stays in the journal and in its folder."""
+    from harness.labs.lab import read_lab
+    from harness.labs.submit import withdraw
+
+    done = withdraw(read_lab(lab), team, label, version, reason)
+    out(f"{done.title}: withdrawn; it stays in {done.run.parent}")
+
+
+def _print_standing(lab: Lab, submission: Submission, standing: Standing) -> None:
+    from harness.scoring.protocol import load_protocol
+
+    label = load_protocol(lab.protocol).label
+    out_table(
+        [
+            ["run", *(label(measure) for measure in lab.measures), "topics"],
+            [
+                submission.title,
+                *(lab.text(submission.means[measure]) for measure in lab.measures),
+                str(submission.answered),
+            ],
+        ]
+    )
+    named = label(standing.measure)
+    out(f"rank {standing.rank} of {standing.runs} by {named}")
+    if not standing.rows:
+        return
+    rows = [["against", "it is", named, "difference", "significant" if lab.private else "p"]]
+    for row in standing.rows:
+        p = {None: "undefined", True: "yes", False: "no"}[row.significant]
+        if not lab.private and row.p is not None:
+            p = ("<.0001" if row.p < 0.0001 else f"{row.p:.4f}") + ("*" if row.significant else "")
+        difference = f"{row.difference:+.{lab.decimals}f}"
+        rows.append([row.name, ", ".join(row.roles), lab.text(row.mean), difference, p])
+    out_left(rows)
+    more = f"; {standing.omitted} earlier runs are not compared" if standing.omitted else ""
+    out(f"{standing.tests}{more}")
+
+
+def _own_readers(collection: str, corpus: str | None) -> None:
+    """Let readers that are functions be of the current folder; see `harness score`."""
+    from harness.collections.load import load_collection
+
+    find_readers(load_collection(collection), corpus)

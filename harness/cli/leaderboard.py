@@ -1,0 +1,297 @@
+"""The command `leaderboard`: the runs of labs and folders, ranked. Thin, as `harness.cli.main` is."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.score import (
+    CollectionName,
+    CorpusName,
+    Edition,
+    Format,
+    Judgments,
+    Keys,
+    Measures,
+    Output,
+    ProtocolName,
+    Quiet,
+    TopicFile,
+    _Asked,
+    _evaluate,
+    _measures,
+    _note,
+    _say_private,
+    find_readers,
+)
+from harness.errors import HarnessError, suggestion
+from harness.io.console import out, out_table
+
+if TYPE_CHECKING:
+    from harness.labs.board import Leaderboard
+    from harness.labs.leaderboard import Entry, Settings
+    from harness.scoring.protocol import Protocol
+
+ENDINGS = (".run", ".tsv", ".txt", ".trec", ".res")
+PACKED = (".gz", ".xz", ".zst")
+LAB = "lab.yaml"
+Places = Annotated[
+    list[str],
+    typer.Argument(help="Labs, folders of run files, or run files.", metavar="LAB|FOLDER|[NAME=]FILE"),
+]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Runs that came together, what their leaderboards declare, and what went into them."""
+
+    title: str
+    entries: Sequence[Entry]
+    settings: Settings
+    remarks: Sequence[str]
+    files: Mapping[str, str]
+
+
+def leaderboard(
+    places: Places,
+    collection: CollectionName = None,
+    qrels: Judgments = None,
+    topics: TopicFile = None,
+    edition: Edition = None,
+    protocol: ProtocolName = None,
+    format: Format = None,
+    measures: Measures = None,
+    keys: Keys = None,
+    corpus: CorpusName = None,
+    main: Annotated[str | None, typer.Option(help="Measure that ranks and is tested; default: the first.")] = None,
+    baseline: Annotated[str | None, typer.Option("--baseline", "-b", help="Run to mark as the baseline.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Level of significance; default: 0.05.")] = None,
+    resamples: Annotated[int, typer.Option(help="Bootstrap resamples for the intervals of ranks.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
+    output: Output = None,
+    formats: Annotated[str, typer.Option(help="What is written: some of html, md, tex, json, csv.")] = "",
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print a JSON list of leaderboards (schema mathir-harness/leaderboard) alone."),
+    ] = False,
+    redact: Annotated[
+        bool,
+        typer.Option(
+            "--redact", help="For participants, where judgments are private: rounded means, ranks and groups."
+        ),
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Rank runs of a lab or a folder: groups that do not differ, intervals of ranks and means."""
+    from harness.experiments.redacted import DECIMALS
+    from harness.labs.board import leaderboard_to_json
+    from harness.labs.leaderboard import Settings, leaderboards
+    from harness.render.write import FORMATS, first_page
+    from harness.reports.leaderboard import PRIVATE, leaderboard_report, reading, said_of
+    from harness.store.provenance import provenance
+
+    note = _note(quiet)
+    chosen = [name.strip() for name in formats.split(",") if name.strip()] or FORMATS
+    for name in chosen:
+        if name not in FORMATS:
+            raise HarnessError(f"--formats: {name!r} is unknown; {suggestion(name, FORMATS)}")
+    places = list(dict.fromkeys(places))
+    # Path's own would raise for what is too long to be a file's name.
+    labs = [Path(place) for place in places if os.path.isfile(os.path.join(place, LAB))]  # noqa: PTH113, PTH118
+    others = [place for place in places if Path(place) not in labs]
+    given = {
+        "--collection": collection,
+        "--qrels": qrels,
+        "--topics": topics,
+        "--edition": edition,
+        "--protocol": protocol,
+        "--format": format,
+        "--measures": measures,
+        "--keys": keys,
+        "--corpus": corpus,
+        "--main": main,
+        "--baseline": baseline,
+        "--alpha": alpha,
+        "--redact": redact or None,
+    }
+    if not others and (told := [name for name, value in given.items() if value is not None]):
+        raise HarnessError(f"{told[0]}: {labs[0] / LAB} says this for the lab's runs; leave it out")
+    drawn = Settings(resamples=resamples, seed=seed)
+    unscored = others if collection is None and qrels is None else []  # else who reads the run says it
+    if absent := [place for place in unscored if "=" not in place and not os.path.exists(place)]:  # noqa: PTH110
+        raise HarnessError(f"{absent[0]}: no such lab, folder or run file")
+    sources = [_of_lab(lab, drawn) for lab in labs]
+    if others:
+        files = [file for place in others for file in _files(place, note)]
+        # What is said of results without a key or judgment, or of ties, tells what is judged.
+        asked = _Asked(
+            runs=files,
+            collection=collection,
+            qrels=qrels,
+            topics=topics,
+            edition=edition,
+            protocol=protocol,
+            format=format,
+            measures=measures,
+            keys=keys,
+            corpus=corpus,
+            json=as_json,
+            redact=redact,
+            note=note,
+        )
+        wanted = replace(drawn, main=main, baseline=baseline, alpha=0.05 if alpha is None else alpha)
+        wanted = replace(wanted, private=True, decimals=DECIMALS) if redact else wanted
+        sources.append(_of_files(asked, wanted))
+    boards = [board for source in sources for board in leaderboards(source.entries, source.settings)]
+    if as_json:
+        # ASCII alone, so that no terminal's encoding can make the document another one.
+        out(json.dumps([leaderboard_to_json(board) for board in boards], allow_nan=False, indent=1))
+    for number, board in enumerate(() if as_json else boards):
+        for line in ("",) * (number > 0):
+            out(line)
+        _print(board)
+        judged = f" (judgments {board.qrels_sha256[:12]})" if board.qrels_sha256 else ""
+        for line in (f"{said_of(board)}{judged}", *reading(board), *([PRIVATE] if board.private else [])):
+            out(line)
+    if as_json and output is None:
+        return
+    title = sources[0].title if len(sources) == 1 else ""
+    remarks = tuple(dict.fromkeys(remark for source in sources for remark in source.remarks))
+    checksums = {name: digest for source in sources for name, digest in source.files.items()}
+    page = leaderboard_report(boards, provenance(checksums), title=title, remarks=remarks)
+    folder = output or (labs[0] / "leaderboard" if len(sources) == len(labs) == 1 else Path("reports/leaderboard"))
+    written = page.write(folder, chosen)
+    (note if as_json else out)(f"report: {first_page(written)}")
+
+
+def _of_files(asked: _Asked, settings: Settings) -> _Source:
+    """Run files, scored here; how much of them was judged is scored with them."""
+    from harness.collections.load import load_collection
+    from harness.experiments.evaluate import inputs
+    from harness.labs.leaderboard import Entry, floor
+    from harness.scoring.protocol import load_protocol
+
+    if not settings.private:
+        default = load_collection(asked.collection).protocol if asked.collection is not None else "trec_eval"
+        protocol = load_protocol(asked.protocol or default)
+        names = protocol.measures if asked.measures is None else _measures(asked.measures)
+        asked = replace(asked, measures=",".join((*names, *_shares_judged(names, protocol))))
+    evaluation = _evaluate(asked)
+    if not settings.private:
+        _say_private(asked, evaluation)
+    collection = evaluation.task.collection
+    entries = [Entry(each.run, each, bounds=evaluation.bounds.get(each.run, {})) for each in evaluation.scores]
+    found = replace(settings, clusters=collection.clusters(), cluster=collection.cluster, floor=floor(evaluation.task))
+    said = evaluation.coverage_sentence()
+    remarks = (*([f"{said[0].upper()}{said[1:]}."] if said else []), *collection.notes)
+    files = inputs(evaluation).files
+    if settings.private:  # checksums of judgments would prove a guess
+        files = {run.source or run.name: run.sha256 for run in evaluation.runs}
+    return _Source(f"Leaderboard: {collection.title}", entries, found, remarks, files)
+
+
+def _shares_judged(names: Sequence[str], protocol: Protocol) -> tuple[str, ...]:
+    """What measures lack of the shares of the first results, and of all, that were judged."""
+    from harness.scoring.measures import parse_measures
+
+    found = parse_measures(names)
+    added = []
+    if not any(measure.name == "Judged" for measure in found):
+        added.append(f"Judged@{min((m.k for m in found if m.name == 'P' and m.k is not None), default=10)}")
+    added.append(f"Judged@{protocol.depth or 1000}")
+    return tuple(name for name in dict.fromkeys(added) if name not in map(str, found))
+
+
+def _of_lab(folder: Path, settings: Settings) -> _Source:
+    """The current submissions of a lab, and its own settings; of private judgments nothing that tells of them."""
+    import numpy as np
+
+    from harness.collections.load import load_collection
+    from harness.labs.lab import read_lab
+    from harness.labs.leaderboard import MOST_LETTERED, Entry, floor
+    from harness.labs.standing import refuse_if_changed
+    from harness.labs.submissions import scores_of, stored_run, submissions
+    from harness.scoring.protocol import load_protocol
+
+    lab = read_lab(folder)
+    find_readers(load_collection(lab.collection), lab.corpus)
+    found = submissions(lab)
+    current = [each for each in found if each.current]
+    if not current:
+        raise HarnessError(f"{folder}: has no submissions yet")
+    ranked = {each.name for each in current if each.primary or each.name == lab.baseline}
+    with lab.guarded():
+        chance = floor(lab.task())
+    refuse_if_changed(lab, chance[0], found)
+    with lab.guarded():
+        # Ties, and how much was judged, are told of ranked runs as long as they are not too many to be scored here.
+        told = not lab.private and len(ranked) <= MOST_LETTERED
+        more = _shares_judged(lab.measures, load_protocol(lab.protocol)) if told else ()
+        task = replace(lab, measures=(*lab.measures, *more)).task()
+        entries = []
+        for each in current:
+            scores, bounds = scores_of(lab, each), None
+            if told and each.name in ranked:
+                run = stored_run(each)
+                bounds, shares = task.scorer.tie_spans(run, scores), task.scorer(run)
+                columns = [scores.values, *(shares.column(name)[:, None] for name in more)]
+                scores = replace(scores, measures=(*scores.measures, *more), values=np.hstack(columns))
+            entries.append(Entry(each.name, scores, each.team, each.kind, each.name in ranked, bounds))
+        declared = replace(
+            settings,
+            main=lab.measures[0],
+            baseline=lab.baseline if lab.baseline in {each.name for each in current} else None,
+            alpha=lab.alpha,
+            correction=lab.correction,
+            family=lab.family,
+            clusters=task.collection.clusters(),
+            cluster=task.collection.cluster,
+            floor=floor(task) if more else chance,
+            private=lab.private,
+            decimals=lab.decimals,
+        )
+    files = {f"{each.name}, version {each.version}": each.sha256 for each in current}
+    return _Source(f"Leaderboard: {lab.title}", entries, declared, task.collection.notes, files)
+
+
+def _files(place: str, note: Callable[[str], None]) -> list[str]:
+    """The run files of a folder, by name; what is no folder is a run file itself."""
+    if not os.path.isdir(place):  # noqa: PTH112  (Path's raises for what is too long to be a file's name)
+        return [place]
+    there = sorted(path for path in Path(place).iterdir() if path.is_file() and not path.name.startswith("."))
+    runs = [path for path in there if _stem(path).suffix.lower() in ENDINGS]
+    if not runs:
+        raise HarnessError(f"{place}: holds no run files (their names end in {', '.join(ENDINGS)}, packed or not)")
+    left = [path.name for path in there if path not in runs and not path.name.endswith((".md", ".yml", ".yaml"))]
+    if left:
+        note(f"{place}: left out, as their names do not end in {', '.join(ENDINGS)}: {', '.join(left)}")
+    return [str(path) for path in runs]
+
+
+def _stem(path: Path) -> Path:
+    return path.with_suffix("") if path.suffix.lower() in PACKED else path
+
+
+def _print(board: Leaderboard) -> None:
+    """The table, as far as a terminal has room for it."""
+    labels = [board.protocol.label(measure) for measure in board.measures]
+    rows = [["run", "rank", "group", *(() if board.private else ("interval",)), *labels]]
+    shown = [*board.ranked, *board.others]
+    for each in shown:
+        means = ["n/a" if mean.value is None else f"{mean.value:.{board.decimals}f}" for mean in each.means]
+        rank = "-" if each.rank is None else str(each.rank)
+        name = f"{each.name}{' (baseline)' if each.baseline else ''}"
+        span = "" if each.rank_low is None else f"{each.rank_low}-{each.rank_high}"
+        rows.append([name, rank, each.group, *(() if board.private else (span,)), *means])
+    if board.floor:
+        there = {mean.measure: mean.value for mean in board.floor}
+        known = (there.get(measure) for measure in board.measures)
+        means = ["" if value is None else f"{value:.{board.decimals}f}" for value in known]
+        rows.append(["random floor", "", "", *(() if board.private else ("",)), *means])
+    out_table(rows)

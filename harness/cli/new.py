@@ -1,0 +1,152 @@
+"""The command `new`: a starting point for a collection, a system or a protocol of one's own, which works at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from importlib.util import find_spec
+from keyword import iskeyword
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated
+
+import typer
+
+from harness.errors import HarnessError, refuse
+from harness.io.console import out
+
+new_app = typer.Typer(
+    help="Write a commented starting point for something of your own: a collection, a system, a protocol.",
+    rich_markup_mode=None,
+)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="What it is to be called: letters, digits, - and _.")]
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
+
+
+@new_app.command()
+def collection(
+    name: Name,
+    beir: Annotated[
+        str | None,
+        typer.Option("--beir", metavar="FOLDER|HUB-ID", help="Of a data set in BEIR's form: all of it is read first."),
+    ] = None,
+    revision: Annotated[str | None, typer.Option(help="Of the hub: a commit; default: the newest.")] = None,
+    split: Annotated[str | None, typer.Option(help="Of the judgments; default: test.")] = None,
+    subset: Annotated[str | None, typer.Option(help="Of a data set that holds several.")] = None,
+) -> None:
+    """Topics, judgments and a corpus: small examples in conf/, to be replaced by yours, or those of a data set."""
+    conf = _conf()
+    if beir is not None:
+        _of_data_set(name, conf, beir, revision, split or "test", subset or "")
+        return
+    if revision or split or subset:
+        raise HarnessError("--revision, --split and --subset: are of a data set, which --beir names")
+    _write(
+        name,
+        ("collection", "corpus"),
+        {
+            conf / "collection" / f"{name}.yaml": "collection.yaml",
+            conf / "collection" / f"{name}.topics.jsonl": "topics.jsonl",
+            conf / "collection" / f"{name}.qrels": "qrels.txt",
+            conf / "corpus" / f"{name}.yaml": "corpus.yaml",
+            conf / "corpus" / f"{name}.jsonl": "corpus.jsonl",
+        },
+    )
+    out(f"next: harness run collection={name} corpus={name} system=bm25")
+
+
+def _of_data_set(name: str, conf: Path, place: str, revision: str | None, split: str, subset: str) -> None:
+    """A collection and a corpus of a data set in BEIR's form."""
+    from harness.collections import beir
+
+    files = {conf / "collection" / f"{name}.yaml": "beir_collection.yaml"}
+    files |= {conf / "corpus" / f"{name}.yaml": "beir_corpus.yaml"}
+    _check(name, ("collection", "corpus"), files)  # before a large data set is read
+    data = beir.named(place, revision, split, subset)
+    found = beir.survey(data)
+    where = {"folder": _beside(data.folder, conf / "corpus")} if data.folder else {"hub": data.name}
+    where |= {"revision": data.revision} if data.revision else {}
+    where |= {"subset": subset} if subset else {}
+    counted = {"split": split, "topics": found.topics, "judgments": found.judgments}
+    protocol = "beir-listed" if found.excluded else "beir"
+    said = {"title": place, "corpus": where, "split": where | counted}
+    values = {key: json.dumps(value, ensure_ascii=False) for key, value in said.items()}  # JSON is YAML
+    _write(name, ("collection", "corpus"), files, values=values | {"protocol": protocol})
+    excluded = f", {found.excluded:,} pairs excluded" if found.excluded else ""
+    out(f"{found.documents:,} documents, {found.topics:,} topics, {found.judgments:,} judgments{excluded}")
+    out(f"next: harness run collection={name} corpus={name} system=bm25")
+
+
+def _beside(folder: Path, conf: Path) -> str:
+    """A folder as a configuration in `conf` names it: from there if it lies below the current folder, else in full."""
+    full = Path(os.path.abspath(folder))  # noqa: PTH100  (links stay)
+    return os.path.relpath(full, os.path.abspath(conf)) if full.is_relative_to(Path.cwd()) else str(full)  # noqa: PTH100
+
+
+@new_app.command()
+def system(name: Name) -> None:
+    """A way of ranking: a Python module in the current folder, and its configuration in conf/."""
+    module = _module(name)
+    files = {_conf() / "system" / f"{name}.yaml": "system.yaml", Path(f"{module}.py"): "system.py.txt"}
+    _write(name, ("system",), files, module)
+    out(f"next: harness run collection=mini-task1 corpus=mini-answers system={name}")
+
+
+@new_app.command()
+def protocol(name: Name) -> None:
+    """How runs are scored: measures, depth, gains, ties, in conf/."""
+    _write(name, ("protocol",), {_conf() / "protocol" / f"{name}.yaml": "protocol.yaml"})
+    out(f"next: harness score RUN... --collection C --protocol {name}")
+
+
+def _conf() -> Path:
+    """The user's folder of configurations."""
+    return Path(os.environ.get("HARNESS_CONF") or "conf")
+
+
+def _module(name: str) -> str:
+    """The module of a system: its name as Python can have it."""
+    plain = name.replace("-", "_")
+    return f"{plain}_" if iskeyword(plain) else plain
+
+
+def _check(name: str, groups: tuple[str, ...], files: Mapping[Path, str], module: str = "") -> None:
+    """Raise HarnessError if a name is no name, or something of that name is there."""
+    from harness.io import config
+
+    if not _NAME.fullmatch(name):
+        raise HarnessError(f"{name!r}: expected letters, digits, - and _, beginning with a letter, at most 60")
+    if config.parse(f"name: {name}".encode(), name)["name"] != name:
+        raise HarnessError(f"{name!r}: YAML does not read this as text; choose another name")
+    there = [path for path in files if os.path.lexists(path)]
+    faults = [f"{path}: exists already, and is left as it is; choose another name" for path in there]
+    told = {path.resolve() for path in there}
+    for group in groups:
+        known = config.names(group)
+        if name in known and known[name].resolve() not in told:
+            faults.append(f"{known[name]}: a {group} of this name exists already; choose another name")
+    if module and not Path(f"{module}.py").exists() and find_spec(module) is not None:
+        faults.append(f"{name!r}: Python has a module {module} already; choose another name")
+    refuse(faults)
+
+
+def _write(
+    name: str,
+    groups: tuple[str, ...],
+    files: Mapping[Path, str],
+    module: str = "",
+    values: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Write templates to files of which none may be there, all of them or none; `{KEY}` in them is a value."""
+    from harness.io.files import read_bytes, write_all
+
+    _check(name, groups, files, module)
+    templates = Path(__file__).parent / "templates"
+    texts = {path: read_bytes(templates / template).decode() for path, template in files.items()}
+    for key, value in {"name": name, "module": module, **values}.items():
+        texts = {path: text.replace(f"{{{key}}}", value) for path, text in texts.items()}
+    write_all(texts)
+    for path in files:
+        out(f"{path}: written")

@@ -1,0 +1,399 @@
+"""The commands `organise pool`, `analyse`, `correlate` and `kappa`: what organisers of a shared task need."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.leaderboard import LAB
+from harness.cli.score import (
+    CollectionName,
+    Edition,
+    Format,
+    Keys,
+    Measures,
+    Output,
+    ProtocolName,
+    Quiet,
+    _key_columns,
+    _labelled,
+    _measures,
+    _note,
+    _path,
+    find_readers,
+)
+from harness.cli.tables import print_table
+from harness.errors import HarnessError, gather, refuse, suggestion
+from harness.io.console import out
+
+if TYPE_CHECKING:
+    from harness.data.trec import Run
+    from harness.experiments.task import Task
+    from harness.render.write import Report
+    from harness.scoring.scores import Scores
+
+organise_app = typer.Typer(help="For organisers: pools, difficulty of topics, pool bias, agreement of assessors.")
+LISTED = 10  # topics printed
+
+Runs = Annotated[
+    list[str] | None,
+    typer.Argument(help="Run files, or the folder of a lab.", metavar="[NAME=]FILE|LAB", show_default=False),
+]
+Team = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TEAM=[NAME=]FILE", help="A run and its team; a run without one is a team of its own."),
+]
+Primary = Annotated[list[str] | None, typer.Option(metavar="NAME", help="A primary run, read to --primary-depth.")]
+PrimaryDepth = Annotated[int | None, typer.Option(min=1, help="Pool depth of primary runs; default: --depth.")]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run with its team; its name is what tables show: `team / label`, or the run's own where no team is named."""
+
+    team: str
+    run: Run
+    primary: bool = False
+
+
+@organise_app.command()
+def pool(
+    runs: Runs = None,
+    depth: Annotated[int | None, typer.Option(min=1, help="How many results of each topic a run gives.")] = None,
+    team: Team = None,
+    primary: Primary = None,
+    primary_depth: PrimaryDepth = None,
+    collection: CollectionName = None,
+    topics: Annotated[
+        Path | None, typer.Option(parser=_path, metavar="FILE", help="The topics; a run may answer no other ones.")
+    ] = None,
+    protocol: ProtocolName = None,
+    keys: Keys = None,
+    format: Format = None,
+    cap: Annotated[int | None, typer.Option(min=1, help="The most documents of one topic.")] = None,
+    judged: Annotated[
+        list[Path] | None,
+        typer.Option(parser=_path, metavar="FILE", help="Judgments (TREC) that there are already: left out."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Decides the order in which assessors see the documents.")] = 0,
+    output: Output = None,
+    quiet: Quiet = False,
+) -> None:
+    """What is to be judged: the first results of all runs, in an order that tells nothing of them."""
+    from harness.collections.files import read_topics
+    from harness.collections.load import load_collection
+    from harness.data.trec import read_qrels
+    from harness.io.files import sha256_file, write_atomic
+    from harness.reports.organisers import pool_report, pool_tables
+    from harness.scoring import pools
+    from harness.scoring.protocol import load_protocol
+    from harness.store.provenance import provenance
+
+    note = _note(quiet)
+    if depth is None:
+        raise HarnessError("--depth: how many results of each topic a run gives; such as --depth 20")
+    if output is None:
+        raise HarnessError("--output FOLDER: where the pool is written")
+    found = None if collection is None else load_collection(collection)
+    if found is not None:
+        find_readers(found, None)
+    known = None if found is None else found.known_topics()
+    if topics is not None:
+        known = read_topics(topics).ids()
+    declared = {"--collection": collection, "--topics": topics, "--protocol": protocol, "--keys": keys}
+    entries, task = _entries(runs or [], team or [], format, known, output, declared)
+    if task is not None:
+        found, chosen, mapping = task.collection, task.scorer.protocol, task.keys
+        excluded = task.scorer.exclusions
+    else:
+        chosen = load_protocol(protocol or ("trec_eval" if found is None else found.protocol))
+        mapping = None if keys in (None, "none") else _keys(str(keys))
+        if chosen.deduplicate and mapping is None and keys != "none":
+            mapping = None if found is None else found.keys()
+            if mapping is None:
+                raise HarnessError(f"protocol {chosen.name} de-duplicates by keys: give --keys FILE, or --keys none")
+        excluded = None if found is None else found.exclusions(None, chosen)
+    depths = _depths(entries, depth, primary_depth, primary or [])
+    rankings = {}
+    for entry in entries:
+        name = entry.run.name
+        rankings[name], lacking = pools.first_results(entry.run, chosen, mapping, depths[name], excluded)
+        if lacking:
+            note(f"{entry.run.name}: {lacking} results have no key and are passed over")
+    before = [read_qrels(path) for path in judged or []]
+    pairs = (
+        (part.topics[at], doc.decode())
+        for part in before
+        for at, doc in zip(part.topic.tolist(), part.doc.tolist(), strict=True)
+    )
+    made = pools.pool(rankings, depths, cap=cap, judged=pairs, seed=seed)
+    if known and (silent := sorted(known - made.topics.keys())):
+        note(f"{len(silent)} topics have no document in the pool, such as {silent[0]}")
+    kind = "keys" if chosen.deduplicate else "documents"
+    how = [f"The first {depth} {kind} of each topic of each run"]
+    if primary_depth is not None:
+        how[0] += f" ({primary_depth} of primary runs)"
+    how[0] += f", by protocol {chosen.name}" + ("." if cap is None else f"; at most {cap} of one topic.")
+    how.append(f"The order is that of hashes, with seed {seed}.")
+    files = {entry.run.source or entry.run.name: entry.run.sha256 for entry in entries}
+    files |= {str(path): sha256_file(path) for path in judged or []}
+    report = pool_report(made, "Pool" if found is None else f"Pool of {found.name}", how, provenance(files))
+    lines = [f"{topic}\t{doc}\n" for topic, docs in made.topics.items() for doc in docs]
+    write_atomic(output / "pool.tsv", "".join(["topic\tdocument\n", *lines]))
+    out(report.headline)
+    print_table(pool_tables(made)[0])
+    out(f"for assessors: {output / 'pool.tsv'}")
+    _write(report, output)
+
+
+@organise_app.command()
+def analyse(
+    runs: Runs = None,
+    collection: CollectionName = None,
+    edition: Edition = None,
+    protocol: ProtocolName = None,
+    measures: Measures = None,
+    keys: Keys = None,
+    format: Format = None,
+    team: Team = None,
+    depth: Annotated[
+        int | None, typer.Option(min=1, help="How deep the judged pool was: also tell the bias of the pool.")
+    ] = None,
+    primary: Primary = None,
+    primary_depth: PrimaryDepth = None,
+    alpha: Annotated[float, typer.Option(help="Level of significance.")] = 0.05,
+    output: Output = None,
+    quiet: Quiet = False,
+) -> None:
+    """Analysis of variance, difficulty of topics, correlations of measures and, with --depth, pool bias."""
+    from harness.collections.load import load_collection
+    from harness.experiments.evaluate import cautions, evaluate
+    from harness.experiments.task import task as make_task
+    from harness.reports.organisers import analysis_report
+    from harness.scoring.bias import leave_one_team_out
+
+    note = _note(quiet)
+    task = None
+    if collection is not None:
+        wanted = () if measures is None else _measures(measures)
+        mapping = None if keys in (None, "none") else _keys(str(keys))
+        find_readers(load_collection(collection), None)
+        task = make_task(
+            collection, edition=edition, protocol=protocol, measures=wanted, keys=mapping, ids_are_keys=keys == "none"
+        )
+    known = None if task is None else task.collection.known_topics()
+    declared = {
+        "--collection": collection,
+        "--edition": edition,
+        "--protocol": protocol,
+        "--measures": measures,
+        "--keys": keys,
+    }
+    entries, own = _entries(runs or [], team or [], format, known, output, declared)
+    task = task or own
+    if task is None:
+        raise HarnessError("no judgments: name a collection with --collection NAME")
+    if len(entries) < 2:
+        raise HarnessError("an analysis needs two runs or more")
+    if depth is None and (primary or primary_depth is not None):
+        raise HarnessError("--primary and --primary-depth go with --depth, the depth of the pool")
+    evaluation = evaluate(task, *(entry.run for entry in entries))
+    for caution in cautions(evaluation):
+        note(f"warning: {caution}")
+    bias, said = None, []
+    if depth is not None:
+        depths = _depths(entries, depth, primary_depth, primary or [])
+        teams = {entry.run.name: entry.team for entry in entries}
+        bias = leave_one_team_out(task.scorer, evaluation.runs, depths, teams)
+        primaries = "" if primary_depth is None else f" ({primary_depth} for primary runs)"
+        said = [f"Pool bias: the pool is taken to be {depth} deep{primaries}; what no run here gave, stays."]
+    else:
+        note("no pool bias without --depth, the depth of the judged pool")
+    report = analysis_report(evaluation, bias, alpha, said)
+    out(report.headline)
+    for table in report.tables():
+        if not table.collapsed:
+            out("")
+            print_table(replace(table, rows=table.rows[:LISTED]) if table.id == "difficulty" else table)
+    if output is not None:
+        _write(report, output)
+
+
+@organise_app.command()
+def correlate(
+    scores: Annotated[
+        list[str], typer.Argument(metavar="[NAME=]FILE", help="What 'harness score --json' printed, or a report.json.")
+    ],
+    measures: Measures = None,
+    output: Output = None,
+) -> None:
+    """Correlate rankings of runs: by measures (one file), or by editions and years (several; runs match by name)."""
+    from harness.io.files import sha256_file
+    from harness.reports.organisers import rankings_report
+    from harness.store.provenance import provenance
+
+    names, paths = _labelled(scores)
+    stems = [name or path.name.removesuffix(".json") for name, path in zip(names, paths, strict=True)]
+    for name in stems:
+        if stems.count(name) > 1:
+            raise HarnessError(f"{name}: two files have this name; give each its own, as NAME=FILE")
+    given = {name: _scores_of(path) for name, path in zip(stems, paths, strict=True)}
+    wanted = () if measures is None else _measures(measures)
+    made = provenance({str(path): sha256_file(path) for path in paths})
+    _show(rankings_report(given, wanted, made), output)
+
+
+@organise_app.command(name="kappa")
+def kappa_(
+    judgments: Annotated[list[str], typer.Argument(metavar="[NAME=]FILE", help="Two files of judgments (TREC).")],
+    relevant_from: Annotated[float, typer.Option(min=0, help="The lowest grade that counts as relevant.")] = 1,
+    output: Output = None,
+) -> None:
+    """Agreement of two assessors on what both judged: Cohen's kappa, plain and weighted."""
+    from harness.data.trec import read_qrels
+    from harness.reports.organisers import kappa_report
+    from harness.store.provenance import provenance
+
+    names, paths = _labelled(judgments)
+    if len(paths) != 2:
+        raise HarnessError(f"kappa: {len(paths)} files; expected the judgments of two assessors")
+    shown = [name or path.stem for name, path in zip(names, paths, strict=True)]
+    if shown[0] == shown[1]:
+        raise HarnessError(f"{shown[0]}: two files have this name; give each its own, as NAME=FILE")
+    first, second = (read_qrels(path, edition=name) for name, path in zip(shown, paths, strict=True))
+    made = provenance({str(path): qrels.sha256 for path, qrels in zip(paths, (first, second), strict=True)})
+    _show(kappa_report(first, second, relevant_from, (shown[0], shown[1]), made), output)
+
+
+def _entries(
+    runs: Sequence[str],
+    teams: Sequence[str],
+    format: str | None,
+    known: frozenset[str] | None,
+    output: Path | None,
+    declared: Mapping[str, object],
+) -> tuple[list[Entry], Task | None]:
+    """The runs with their teams, all faults of their files together; and, of a lab, what scores them.
+
+    `declared` are the options that a lab's settings stand for.
+    """
+    from harness.data.trec import read_run
+    from harness.experiments.evaluate import check_names, read_runs
+
+    if len(runs) == 1 and os.path.isfile(os.path.join(runs[0], LAB)):  # noqa: PTH113, PTH118  (as in `leaderboard`)
+        if teams:
+            raise HarnessError("--team: a lab's submissions have their teams already")
+        for name, value in {**declared, "--format": format}.items():
+            if value is not None:
+                raise HarnessError(f"{name}: {Path(runs[0]) / LAB} says this for the lab's runs; leave it out")
+        return _of_lab(Path(runs[0]), output)
+    faults: list[str] = []
+    entries: list[Entry] = []
+    names, paths = _labelled(runs)
+    if paths:
+        with gather(faults):
+            read = read_runs(paths, names=names, format=format, known_topics=known)
+            entries += [Entry(run.name, run) for run in read]
+    for text in teams:
+        with gather(faults):
+            name, _, file = text.partition("=")
+            if not name or not file or "/" in name:
+                raise HarnessError(f"--team {text}: expected TEAM=FILE or TEAM=NAME=FILE, no '/' in the team")
+            (label,), (path,) = _labelled([file])
+            run = read_run(path, name=label or None, format=format, known_topics=known)
+            entries.append(Entry(name, replace(run, name=f"{name} / {run.name}")))
+    refuse(faults)
+    if not entries:
+        raise HarnessError(
+            "there are no runs: name files, with --team TEAM=FILE those of a team, or the folder of a lab"
+        )
+    check_names(entry.run for entry in entries)
+    return entries, None
+
+
+def _of_lab(folder: Path, output: Path | None) -> tuple[list[Entry], Task]:
+    """The submissions that stand, each in its latest version, and the lab's task."""
+    from harness.collections.load import load_collection
+    from harness.labs.lab import read_lab
+    from harness.labs.submissions import stored_run, submissions
+
+    lab = read_lab(folder)
+    find_readers(load_collection(lab.collection), lab.corpus)
+    if lab.private and output is not None and output.resolve().is_relative_to(folder.resolve()):
+        raise HarnessError(
+            f"--output {output}: the lab's judgments are private; write for organisers outside its folder"
+        )
+    current = [each for each in submissions(lab) if each.current]
+    if not current:
+        raise HarnessError(f"{folder}: has no submissions yet")
+    faults: list[str] = []
+    entries = []
+    for each in current:
+        with gather(faults):
+            entries.append(Entry(each.team, stored_run(each), each.primary))
+    refuse(faults)
+    return entries, lab.task()
+
+
+def _keys(file: str) -> dict[str, str]:
+    from harness.collections.keys import read_keys
+
+    return read_keys(Path(file), *_key_columns(Path(file)))
+
+
+def _depths(entries: Sequence[Entry], depth: int, primary_depth: int | None, primary: Sequence[str]) -> dict[str, int]:
+    """Run -> how deep it is read."""
+    names = [entry.run.name for entry in entries]
+    for name in primary:
+        if name not in names:
+            raise HarnessError(f"--primary {name}: no such run; {suggestion(name, names)}")
+    if primary and primary_depth is None:
+        raise HarnessError("--primary: say how deep primary runs are read with --primary-depth")
+    first = {entry.run.name for entry in entries if entry.primary} | set(primary)
+    if primary_depth is not None and not first:
+        raise HarnessError("--primary-depth: name the primary runs with --primary NAME")
+    return {name: primary_depth if primary_depth is not None and name in first else depth for name in names}
+
+
+def _scores_of(path: Path) -> list[Scores]:
+    """The scores in a document of `harness score --json` or in a report."""
+    from harness.io.files import read_bytes
+    from harness.scoring.compare import common_identity
+    from harness.scoring.scores import scores_from_json
+
+    expected = "expected what 'harness score --json' prints, or a report.json"
+    try:
+        document = json.loads(read_bytes(path))
+    except (ValueError, RecursionError):
+        raise HarnessError(f"{path}: is no JSON; {expected}") from None
+    of_report = document.get("data") if isinstance(document, dict) else None
+    rows = next((part["scores"] for part in (document, of_report) if isinstance(part, dict) and "scores" in part), None)
+    if not isinstance(rows, list) or not rows:
+        raise HarnessError(f"{path}: has no scores; {expected}")
+    try:
+        found = [scores_from_json(row) for row in rows]
+        common_identity(found)  # a report of a paper has runs of one name on several collections
+    except HarnessError as error:
+        raise HarnessError(*(f"{path}: {line}" for line in error.lines)) from None
+    return found
+
+
+def _show(report: Report, output: Path | None) -> None:
+    """The headline and the tables; the report, if one is asked for."""
+    out(report.headline)
+    for table in report.tables():
+        if not table.collapsed:
+            out("")
+            print_table(table)
+    if output is not None:
+        _write(report, output)
+
+
+def _write(report: Report, output: Path) -> None:
+    out(f"report: {report.write(output)['html']}")

@@ -1,0 +1,329 @@
+"""Collections and corpora that are data sets in BEIR's form, in a folder or on the hub at a fixed revision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+from harness.collections.collection import Collection, Edition
+from harness.collections.corpus import Corpus
+from harness.collections.readers import beir
+from harness.data.topics import Topics
+from harness.data.trec import Qrels
+from harness.errors import HarnessError
+from harness.io.checks import Words, typed, whole
+from harness.io.console import say
+from harness.sources import hub, network
+from harness.sources.catalogue import resource
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Where a data set is: in a folder, or on the hub.
+
+    Attributes
+    ----------
+    folder : None if it is on the hub.
+    name, revision : `OWNER/NAME` on the hub, and 40 hexadecimal digits; empty for a folder.
+    split : of the judgments.
+    subset : of a set that holds several.
+
+    Examples
+    --------
+    >>> DataSet(name="hcju/modup", revision="b123b60d6ccaad16eb0305f3f35e14dd557c0962").called
+    'hcju/modup@b123b60'
+    """
+
+    folder: Path | None = None
+    name: str = ""
+    revision: str = ""
+    split: str = beir.SPLIT
+    subset: str = ""
+
+    @property
+    def called(self) -> str:
+        """What messages call it."""
+        return f"{self.name}@{self.revision[:7]}" if self.folder is None else str(self.folder)
+
+    def here(self) -> bool:
+        """Whether all of its files are on this machine; no file is read."""
+        try:
+            return self._local() is not None
+        except HarnessError:
+            return False
+
+    def state(self, called: str) -> str:
+        """`here`, or what is needed and the whole command that brings it; `called` is the collection or the corpus."""
+        if self.here():
+            return "here"
+        if self.folder is not None:
+            return f"needs the data set {self.folder} (folder)"
+        install = "" if hub.installed() else "pip install 'mathir-harness[hub]' && "
+        return f"needs the data set {self.name} (hub): {install}harness fetch {called}"
+
+    def files(self) -> beir.Files:
+        """Its files, downloaded if they must be; those of the hub are verified.
+
+        Raises
+        ------
+        HarnessError
+            A part is missing, the hub does not answer, or a file was damaged.
+        """
+        found = self._local()
+        if found is None:
+            at = hub.download(self.name, self.revision, self._wanted)
+            found = beir.in_folder(at, self.called, self.split, self.subset)
+        if self.folder is None:
+            for path in (*found.corpus, *found.queries, *found.qrels, *found.excluded):
+                hub.verify(path)
+        return found
+
+    def fetched(self) -> beir.Files:
+        """Its files as above, and none that the hub has is missing, where others have downloaded a part of them.
+
+        A data set whose file of exclusions is not here looks like one that has none.
+        """
+        if self.folder is None and not network.offline() and hub.mirrored(self.name, self.revision) is None:
+            try:
+                hub.download(self.name, self.revision, self._wanted)
+            except HarnessError as error:
+                if not self.here():
+                    raise
+                say(f"{error}; what is here is taken for all of it")
+        return self.files()
+
+    def reachable(self) -> None:
+        """Raise HarnessError unless it is here or the hub says that it has its parts."""
+        if self.folder is not None:
+            self._local()
+        elif not self.here():
+            self._wanted(hub.listed(self.name, self.revision)[1])
+
+    def _local(self) -> beir.Files | None:
+        """Its files on this machine. Raises HarnessError if it is a folder and lacks a part."""
+        if self.folder is not None:
+            return beir.in_folder(self.folder, self.called, self.split, self.subset)
+        at = hub.snapshot(self.name, self.revision)
+        if at is None:
+            return None
+        try:
+            return beir.in_folder(at, self.called, self.split, self.subset)
+        except HarnessError:  # some of its files were downloaded
+            return None
+
+    def _wanted(self, names: Iterable[str]) -> list[str]:
+        found = beir.find(names, self.called, self.split, self.subset)
+        return [name for part in found.values() for name in part]
+
+
+@dataclass(frozen=True)
+class BeirCollection(Collection):
+    """A collection whose one edition is a split of a data set; its topics are the queries that are judged there."""
+
+    data: DataSet = field(default_factory=DataSet)
+
+    def state(self) -> str:
+        """`here`, or what is needed and the command that brings it."""
+        return self.data.state(self.name)
+
+    def qrels(self, edition: str | None = None) -> Qrels:
+        """The judgments, counted against what the configuration says."""
+        chosen = self.edition(edition)
+        found = beir.qrels(self.data.files(), chosen.name)
+        counted = (chosen.topics or len(found.topics), chosen.judgments or len(found))
+        if (len(found.topics), len(found)) != counted:
+            raise HarnessError(
+                f"{self.data.called}: {len(found.topics)} topics and {len(found)} judgments; "
+                f"{self.where} says {chosen.topics} and {chosen.judgments}"
+            )
+        return found
+
+    def known_topics(self) -> frozenset[str]:
+        """The queries that are judged."""
+        return self.topics().ids()
+
+    def listed(self, edition: Edition) -> Mapping[str, frozenset[str]] | None:
+        """topic -> documents that must not count for it; None if the data set lists none."""
+        files = self.data.files()
+        return beir.excluded(files) if files.excluded else None
+
+    @cached_property
+    def _topics(self) -> Topics:
+        return beir.topics(self.data.files(), self.qrels().topics)
+
+
+@dataclass(frozen=True)
+class BeirCorpus(Corpus):
+    """The documents of a data set."""
+
+    data: DataSet = field(default_factory=DataSet)
+
+    def state(self) -> str:
+        """`here`, or what is needed and the command that brings it."""
+        return self.data.state(self.name)
+
+    def files(self) -> list[Any]:
+        """Nothing that has a checksum of its own: see `DataSet.files`."""
+        return []
+
+    def _sources(self) -> tuple[Path, ...]:
+        return self.data.files().corpus
+
+
+# ---- configurations ---------------------------------------------------------------------------------------------
+
+
+def _hub(key: str, value: object) -> str:
+    if not isinstance(value, str) or not hub.NAME.fullmatch(value):
+        raise HarnessError(f"key {key!r} is {value!r}, expected OWNER/NAME as on huggingface.co/datasets")
+    return value
+
+
+def _revision(key: str, value: object) -> str:
+    if not isinstance(value, str) or not hub.REVISION.fullmatch(value):
+        raise HarnessError(f"key {key!r} is {value!r}, expected the 40 hexadecimal digits of a commit (in quotes)")
+    return value
+
+
+@dataclass(frozen=True)
+class _Where:
+    """Key `beir` of a corpus; of `folder` and `hub` it has one, `hub` with `revision`."""
+
+    folder: Words = ""
+    hub: Annotated[str, _hub] = ""
+    revision: Annotated[str, _revision] = ""
+    subset: Words = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.folder) == bool(self.hub):
+            raise HarnessError("expected one of the keys 'folder' and 'hub'")
+        if bool(self.hub) != bool(self.revision):
+            raise HarnessError("keys 'hub' and 'revision' go together: the hub's data sets change")
+
+
+@dataclass(frozen=True)
+class _Split(_Where):
+    """Key `beir` of a collection; 0: not counted."""
+
+    split: Words = beir.SPLIT
+    topics: Annotated[int, whole] = 0
+    judgments: Annotated[int, whole] = 0
+
+
+@dataclass(frozen=True)
+class CollectionFile:
+    """`conf/collection/NAME.yaml` of a data set in BEIR's form."""
+
+    name: Any
+    title: Words
+    licence: Words
+    protocol: Any
+    beir: _Split
+    corpus: Any = ""
+    notes: tuple[str, ...] = ()
+    link: Any = ""
+
+
+@dataclass(frozen=True)
+class CorpusFile:
+    """`conf/corpus/NAME.yaml` of a data set in BEIR's form."""
+
+    name: Any
+    title: Words
+    licence: Words
+    beir: _Where
+    notes: tuple[str, ...] = ()
+
+
+def collection(name: str, mapping: Mapping[str, Any], where: str) -> BeirCollection:
+    """A collection from its configuration; `protocol`, `corpus` and `link` must have been checked.
+
+    Raises
+    ------
+    HarnessError
+        Keys that are unknown, missing or wrong: all of them, a line each.
+    """
+    found = typed(CollectionFile, mapping, where)
+    given = found.beir
+    edition = Edition(given.split, f"split {given.split}", Path(), given.topics, given.judgments)
+    about = (found.protocol, {edition.name: edition}, edition.name, found.notes, where, found.corpus)
+    data = _data_set(given, where, given.split)
+    return BeirCollection(name, found.title, found.licence, *about, link=found.link, data=data)
+
+
+def corpus(name: str, mapping: Mapping[str, Any], where: str) -> BeirCorpus:
+    """A corpus from its configuration. Raises HarnessError for all faulty keys, a line each."""
+    found = typed(CorpusFile, mapping, where)
+    return BeirCorpus(
+        name,
+        found.title,
+        found.licence,
+        (),
+        reader=beir.DOCUMENTS,
+        notes=found.notes,
+        data=_data_set(found.beir, where),
+    )
+
+
+def _data_set(given: _Where, where: str, split: str | None = None) -> DataSet:
+    folder = resource({"file": given.folder}, f"{where}: beir", Path(where).parent) if given.folder else None
+    at = folder if isinstance(folder, Path) else None
+    return DataSet(at, given.hub, given.revision, split or beir.SPLIT, given.subset)
+
+
+# ---- a new one --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a data set holds: documents, judged queries, judgments, and excluded pairs of query and document."""
+
+    documents: int
+    topics: int
+    judgments: int
+    excluded: int
+
+
+def named(place: str, revision: str | None, split: str, subset: str) -> DataSet:
+    """A data set by its folder or its name on the hub, there at a revision (by default the newest).
+
+    Raises
+    ------
+    HarnessError
+        It is neither, or the hub does not say which revision is the newest.
+    """
+    if Path(place).expanduser().is_dir():
+        if revision:
+            raise HarnessError(f"{place}: is a folder, which has no revision")
+        return DataSet(Path(place).expanduser(), split=split, subset=subset)
+    if not hub.NAME.fullmatch(place) or place.startswith("."):
+        raise HarnessError(f"{place}: no such folder, and no OWNER/NAME of a data set on the hub")
+    if revision is not None:
+        _revision("revision", revision)
+    return DataSet(None, place, revision or hub.listed(place)[0], split, subset)
+
+
+def survey(data: DataSet) -> Survey:
+    """Read all of a data set and check that its parts fit together.
+
+    Raises
+    ------
+    HarnessError
+        A part is missing or damaged, an id comes twice, or judgments name a query or a document that is not there.
+    """
+    files = data.fetched()
+    found = beir.qrels(files, data.split)
+    beir.topics(files, found.topics)
+    listed = beir.excluded(files) if files.excluded else {}
+    unknown = {doc.decode() for doc in found.doc.tolist()}
+    count = 0
+    for name in BeirCorpus(data.called, "", "", (), reader=beir.DOCUMENTS, data=data).ids():
+        unknown.discard(name)
+        count += 1
+    if unknown:
+        many = f"{len(unknown):,} such documents"
+        raise HarnessError(f"{files.qrels[0]}: document {min(unknown)!r} is not in the corpus ({many})")
+    return Survey(count, len(found.topics), len(found), sum(map(len, listed.values())))

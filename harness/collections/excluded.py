@@ -1,0 +1,119 @@
+"""Files that say which documents must not count for a topic, and in which order documents stand."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from harness.collections.files import content
+from harness.collections.readers import stacks
+from harness.data.topic_files import numbered_lines
+from harness.errors import format_error
+from harness.io.files import read_bytes
+from harness.io.ids import check_id
+
+Listed = dict[str, frozenset[str]]
+Places = dict[str, float]
+
+
+def read_listed(path: Path, reader: str = "pairs") -> Listed:
+    """topic -> ids of documents that are out for it.
+
+    Parameters
+    ----------
+    reader : one of `LISTED`: `pairs` (a topic and a document on each line, between them blanks or a tab) or `jsonl` (an
+        object on each line with `topic` and the list `excluded`).
+
+    Raises
+    ------
+    HarnessError
+        A line is in another form, or holds an id that is no id; with its line.
+    """
+    return LISTED[reader](read_bytes(path), str(path))
+
+
+def read_places(path: Path, reader: str = "order") -> Places:
+    """id -> its place.
+
+    Parameters
+    ----------
+    reader : one of `PLACES`: `order` (an id on each line; its place is the line's) or `places` (an id and a number on
+        each line, between them blanks or a tab; equal numbers are the same place); `stacks-order` (all statements of
+        the Stacks project, whose folder it reads).
+
+    Raises
+    ------
+    HarnessError
+        A line is in another form, or an id comes twice; with its line.
+    """
+    return PLACES[reader](content(path, reader), str(path))
+
+
+def _columns(data: bytes, path: str, count: int, what: str) -> Iterator[tuple[int, list[str]]]:
+    for number, line in numbered_lines(data, path):
+        columns = line.split()
+        if len(columns) != count:
+            raise format_error(path, number, f"{len(columns)} columns, expected {what}")
+        yield number, columns
+
+
+def _pairs(data: bytes, path: str) -> Listed:
+    out: dict[str, set[str]] = {}
+    for _, (topic, doc) in _columns(data, path, 2, "a topic and a document"):
+        out.setdefault(topic, set()).add(doc)
+    return {topic: frozenset(docs) for topic, docs in out.items()}
+
+
+def _jsonl(data: bytes, path: str) -> Listed:
+    out: Listed = {}
+    for number, line in numbered_lines(data, path):
+        try:
+            row = json.loads(line)
+            topic, docs = str(row["topic"]), row["excluded"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            docs = None
+        if not isinstance(docs, list):
+            raise format_error(path, number, "expected a JSON object with 'topic' and a list 'excluded'")
+        check_id(topic, "topic", path, number)
+        for doc in docs:
+            check_id(str(doc), "document", path, number)
+        if topic in out:
+            raise format_error(path, number, f"topic {topic!r} is on an earlier line already")
+        out[topic] = frozenset(str(doc) for doc in docs)
+    return out
+
+
+def _order(data: bytes, path: str) -> Places:
+    out: Places = {}
+    for number, (name,) in _columns(data, path, 1, "an id"):
+        _once(out, name, path, number)
+        out[name] = float(number)
+    return out
+
+
+def _places(data: bytes, path: str) -> Places:
+    out: Places = {}
+    for number, (name, text) in _columns(data, path, 2, "an id and a number"):
+        _once(out, name, path, number)
+        try:
+            out[name] = float(text)
+        except ValueError:
+            out[name] = math.nan
+        if not math.isfinite(out[name]):
+            raise format_error(path, number, f"place {text!r} is not a number")
+    return out
+
+
+def _once(known: Places, name: str, path: str, number: int) -> None:
+    if name in known:
+        raise format_error(path, number, f"{name!r} is on an earlier line already")
+
+
+def _stacks(_: bytes, path: str) -> Places:
+    return {name: float(place) for place, name in enumerate(stacks.order(path))}
+
+
+LISTED: Mapping[str, Callable[[bytes, str], Listed]] = {"pairs": _pairs, "jsonl": _jsonl}
+PLACES: Mapping[str, Callable[[bytes, str], Places]] = {"order": _order, "places": _places, "stacks-order": _stacks}

@@ -1,0 +1,357 @@
+"""Data sets in BEIR's form: which files hold corpus, queries, judgments and exclusions, and what they hold.
+
+A folder (or a repository of the hub) has each part as one file or as a folder of files, in JSON lines, as a
+tab-separated table with a header, or in Parquet:
+
+    corpus.jsonl         {"_id": "d1", "title": "", "text": "..."}         or corpus/*.parquet, corpus.tsv
+    queries.jsonl        {"_id": "q1", "text": "..."}                      or queries/*.parquet, queries.tsv
+    qrels/SPLIT.tsv      query-id, corpus-id, score                        or qrels/SPLIT.jsonl, qrels/SPLIT-*.parquet
+    excluded_ids.jsonl   {"query-id": "q1", "excluded-ids": ["d7", "d9"]}  (MIRB; no set needs it)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.readers.streams import lines
+from harness.data import markup, topic_files
+from harness.data.frames import library
+from harness.data.topics import Formula, Topic, Topics
+from harness.data.trec import LARGEST_GRADE, Qrels
+from harness.errors import HarnessError, format_error
+from harness.io.console import say
+from harness.io.files import sha256, sha256_file
+from harness.io.ids import check_id
+
+Row = Mapping[str, Any]
+Rows = Iterator[tuple[Path, int, Row]]  # with the file, and the line (of Parquet the row) from 1
+SPLIT = "test"  # that is read unless another is named
+FORMS = (".jsonl", ".tsv", ".parquet")  # of several of one part the first of these is read
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "corpus": ("corpus",),
+    "queries": ("queries", "query"),
+    "qrels": ("qrels",),
+    "excluded": ("excluded_ids", "excluded-ids", "exclusions"),
+}
+_UNNAMED = ("default", "data")  # folders of judgments on the hub whose configuration is the set's only unnamed one
+_PACKED = (".gz", ".xz", ".zst")
+_SHARD = re.compile(r"(.*?)-(\d{3,6})-of-(\d{3,6})")
+ID = ("_id", "id")
+TEXT = ("text", "content", "query")
+TOPIC = ("query-id", "query_id")
+DOCUMENT = ("corpus-id", "corpus_id")
+GRADE = ("score", "relevance")
+EXCLUDED = ("excluded-ids", "excluded_ids")
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of each part of a data set; `excluded` is empty if it has none."""
+
+    corpus: tuple[Path, ...]
+    queries: tuple[Path, ...]
+    qrels: tuple[Path, ...]
+    excluded: tuple[Path, ...] = ()
+
+
+# ---- which files ------------------------------------------------------------------------------------------------
+
+
+def find(names: Iterable[str], where: str, split: str = SPLIT, subset: str = "") -> dict[str, tuple[str, ...]]:
+    """Part -> its files, of all the files of a data set by their paths in it.
+
+    Parameters
+    ----------
+    where : what messages call the data set.
+    split : of the judgments; judgments in one file `qrels` are those of `test`.
+    subset : of a set that holds several: their parts are `SUBSET-corpus`, or lie in a folder `SUBSET`.
+
+    Raises
+    ------
+    HarnessError
+        A part or the split is missing, or there are several splits of documents or queries and none of them is it, or
+        some shards of a part are missing.
+
+    Examples
+    --------
+    >>> find(["corpus.jsonl.gz", "queries.jsonl", "qrels/dev.tsv", "qrels/test.tsv", "README.md"], "scifact")["qrels"]
+    ('qrels/test.tsv',)
+    """
+    found: dict[str, dict[tuple[str, str], list[str]]] = {part: {} for part in PARTS}
+    there = set(names)
+    for name in sorted(there):
+        inner = _within(name, subset)
+        if inner is None or not (form := _form(inner)) or (_unpacked(name) != name and _unpacked(name) in there):
+            continue
+        stem, ending = form
+        shard = _SHARD.fullmatch(stem)
+        group = shard[1] if shard else stem
+        parts = PurePosixPath(inner).parts
+        for part, called in PARTS.items():
+            if len(parts) == 1 and group in called:
+                found[part].setdefault((ending, ""), []).append(name)
+            elif len(parts) == 2 and (parts[0] in called or (part == "qrels" and parts[0] in _UNNAMED)):
+                found[part].setdefault((ending, group), []).append(name)
+    of = f" of subset {subset!r}" if subset else ""
+    out: dict[str, tuple[str, ...]] = {}
+    for part, groups in found.items():
+        if not groups and part == "excluded":
+            out[part] = ()
+            continue
+        if not groups:
+            expected = f"qrels/{split}.tsv" if part == "qrels" else f"{PARTS[part][0]}.jsonl"
+            raise HarnessError(f"{where}: no {part}{of}; expected {expected}, or one of the other forms of BEIR's sets")
+        group = _chosen(part, {group for _, group in groups}, split, where)
+        ending = next(form for form in FORMS if (form, group) in groups)
+        out[part] = tuple(groups[ending, group])
+        _check_shards(out[part], where)
+    return out
+
+
+def _within(name: str, subset: str) -> str | None:
+    """A path below a subset; None if it is not of it."""
+    if not subset:
+        return name
+    for before in (f"{subset}/", f"{subset}-"):
+        if name.startswith(before):
+            return name.removeprefix(before)
+    return None
+
+
+def _form(name: str) -> tuple[str, str] | None:
+    """A file's name without its endings, and the one that says its form; None for another form."""
+    plain = _unpacked(PurePosixPath(name).name)
+    return next(((plain.removesuffix(form), form) for form in FORMS if plain.endswith(form)), None)
+
+
+def _unpacked(name: str) -> str:
+    """A file's name without the ending that says how it is packed."""
+    return next((name.removesuffix(packed) for packed in _PACKED if name.endswith(packed)), name)
+
+
+def _chosen(part: str, groups: set[str], split: str, where: str) -> str:
+    if part == "qrels":
+        wanted = [split] if split != SPLIT else [split, ""]  # a set with one split need not say which
+    else:
+        wanted = ["", split, *PARTS[part], *(groups if len(groups) == 1 else ())]
+    for group in wanted:
+        if group in groups:
+            return group
+    there = ", ".join(sorted(group or SPLIT for group in groups))
+    raise HarnessError(f"{where}: {part}: no split {split!r}; there are: {there}")
+
+
+def _check_shards(names: Sequence[str], where: str) -> None:
+    shards = [_SHARD.fullmatch((_form(name) or ("", ""))[0]) for name in names]
+    many = {int(shard[3]) for shard in shards if shard}
+    if many and (len(many) > 1 or len(names) != many.pop()):
+        raise HarnessError(f"{where}: {len(names)} files such as {names[0]}, whose name says how many there should be")
+
+
+def in_folder(folder: Path, where: str, split: str = SPLIT, subset: str = "") -> Files:
+    """The parts of a data set in a folder. Raises HarnessError as `find`, or there is no such folder."""
+    if not folder.is_dir():
+        raise HarnessError(f"{folder}: no such folder")
+    below = [folder / subset] if subset and (folder / subset).is_dir() else [folder]
+    entries = [path for base in below for path in (*base.iterdir(), *base.glob("*/*")) if path.is_file()]
+    found = find((path.relative_to(folder).as_posix() for path in entries), where, split, subset)
+    return Files(**{part: tuple(folder / name for name in names) for part, names in found.items()})
+
+
+# ---- what they hold ---------------------------------------------------------------------------------------------
+
+
+def rows(paths: Sequence[Path]) -> Rows:
+    """The rows of files in one of `FORMS`, one after the other.
+
+    Raises
+    ------
+    HarnessError
+        A file is damaged or in another form; with its line.
+    """
+    read = {".jsonl": _json_rows, ".tsv": _table_rows, ".parquet": _parquet_rows}
+    for path in paths:
+        form = _form(path.name)
+        if form is None:
+            raise format_error(path, 0, f"its name ends in none of {', '.join(FORMS)}")
+        for number, row in read[form[1]](path):
+            yield path, number, row
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    for number, line in lines(path):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise format_error(path, number, f"not valid JSON: {getattr(error, 'msg', error)}") from None
+        if not isinstance(row, dict):
+            raise format_error(path, number, f"expected a JSON object, found {row!r:.40}")
+        yield number, row
+
+
+def _table_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    header: list[str] = []
+    for number, line in lines(path):
+        try:
+            fields = line.decode("utf-8-sig" if number == 1 else "utf-8").split("\t")
+        except UnicodeDecodeError:
+            raise format_error(path, number, "not UTF-8 text") from None
+        if not header:
+            header = fields
+        elif len(fields) != len(header):
+            if line.strip():
+                raise format_error(path, number, f"{len(fields)} columns, expected {len(header)} as in the header")
+        else:
+            yield number, dict(zip(header, fields, strict=True))
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    parquet = library("pyarrow.parquet", "hub")
+    try:
+        number = 0
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=1024):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield number, row
+    except (OSError, ValueError) as error:  # pyarrow's own are kinds of these
+        raise format_error(path, 0, f"no whole Parquet file: {' '.join(str(error).split()):.100}") from None
+
+
+def _value(row: Row, names: tuple[str, ...], path: Path, number: int) -> Any:  # noqa: ANN401
+    """The value of the first of some columns that a row has."""
+    for name in names:
+        if row.get(name) is not None:
+            return row[name]
+    if empty := [name for name in names if name in row]:
+        raise format_error(path, number, f"column {empty[0]!r} has no value")
+    raise format_error(path, number, f"no column {' or '.join(map(repr, names))}; found {', '.join(row) or 'none'}")
+
+
+def _text(value: object, path: Path, number: int) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise format_error(path, number, f"{value!r:.60} is neither text nor a number")
+    return str(value)
+
+
+def _words(row: Row, names: tuple[str, ...], path: Path, number: int) -> str:
+    return _text(_value(row, names, path, number), path, number)
+
+
+def _formulas(name: str, text: str) -> tuple[Formula, ...]:
+    return tuple(Formula(f"{name}.{n}", latex) for n, latex in enumerate(markup.formulas_in(text), 1))
+
+
+def _documents(corpus: Corpus, _: Remarks) -> Documents:
+    paths = corpus.paths
+    empty = True
+    for path, number, row in rows(paths):
+        name, text = _words(row, ID, path, number), _words(row, TEXT, path, number)
+        title = _text(row.get("title") or "", path, number)
+        empty = False
+        yield (path, number), Document(name, title, text, (), _formulas(name, f"{title}\n{text}"))
+    if empty:
+        raise format_error(paths[0], 0, "holds no documents")
+
+
+DOCUMENTS = Reader("beir", _documents)
+
+
+def topics(files: Files, judged: Iterable[str], language: str = "eng") -> Topics:
+    """The queries that are judged, in their order: a set has those of all its splits in one file.
+
+    Raises
+    ------
+    HarnessError
+        A row is damaged, an id is no id or comes twice, or a judged query is not there; with its line.
+    """
+    wanted = set(judged)
+    found = []
+    for path, number, row in rows(files.queries):
+        name = _words(row, ID + TOPIC, path, number)
+        if name not in wanted:
+            check_id(name, "query", path, number)
+            continue
+        text = _words(row, TEXT, path, number)
+        found.append((number, Topic(name, text, "", (), _formulas(name, text), language)))
+    out = topic_files.unique(found, str(files.queries[0]))
+    if lacking := sorted(wanted - out.ids()):
+        many = f"{len(lacking):,} such queries"
+        raise format_error(files.qrels[0], 0, f"query {lacking[0]!r} is not in {files.queries[0].name} ({many})")
+    return out
+
+
+def qrels(files: Files, edition: str) -> Qrels:
+    """The judgments; those of a grade below 0 are left out, and that is said: such documents count as not judged.
+
+    Raises
+    ------
+    HarnessError
+        A row is damaged, an id is no id, a grade is no number, or a pair is judged twice; with its line.
+    """
+    judged: dict[tuple[str, str], tuple[Path, int]] = {}
+    found = []
+    below = 0
+    for path, number, row in rows(files.qrels):
+        topic, doc = _words(row, TOPIC, path, number), _words(row, DOCUMENT, path, number)
+        check_id(topic, "query", path, number)
+        check_id(doc, "document", path, number)
+        grade = _grade(_value(row, GRADE, path, number), path, number)
+        if grade < 0:
+            below += 1
+            continue
+        if before := judged.get((topic, doc)):
+            other = "" if before[0] == path else f" of {before[0].name}"
+            reason = f"document {doc!r} of topic {topic!r} is judged on line {before[1]}{other} already"
+            raise format_error(path, number, reason)
+        judged[topic, doc] = path, number
+        found.append((topic, doc, grade))
+    if not found:
+        raise format_error(
+            files.qrels[0], 0, "holds no judgments of a grade from 0 up; a table has a header before them"
+        )
+    if below:
+        say(f"{files.qrels[0]}: {below:,} judgments have a grade below 0 and count as not judged")
+    checksum = sha256("\n".join(sha256_file(path) for path in files.qrels).encode())
+    if len(files.qrels) == 1:
+        checksum = sha256_file(files.qrels[0])
+    return replace(Qrels.from_rows(edition, found), sha256=checksum)
+
+
+def _grade(value: object, path: Path, number: int) -> float:
+    try:
+        grade = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise format_error(path, number, f"grade {value!r:.40} is not a number") from None
+    if not grade <= LARGEST_GRADE:
+        raise format_error(path, number, f"grade {grade:g} is not a number up to {LARGEST_GRADE:,}")
+    return grade
+
+
+def excluded(files: Files) -> dict[str, frozenset[str]]:
+    """Topic -> ids of documents that must not count for it.
+
+    Raises
+    ------
+    HarnessError
+        A row is damaged, or a query comes twice; with its line.
+    """
+    out: dict[str, frozenset[str]] = {}
+    for path, number, row in rows(files.excluded):
+        name, docs = _words(row, TOPIC, path, number), _value(row, EXCLUDED, path, number)
+        if not isinstance(docs, list):
+            raise format_error(path, number, f"column {EXCLUDED[0]!r} is {docs!r:.40}, expected a list of ids")
+        if name in out:
+            raise format_error(path, number, f"query {name!r} is on an earlier line already")
+        out[name] = frozenset(_text(doc, path, number) for doc in docs)
+        for doc in (name, *out[name]):
+            check_id(doc, "excluded", path, number)
+    return out

@@ -1,0 +1,133 @@
+r"""LaTeX as its authors write it, as plain text with formulas: comments out, macros expanded, markup of prose gone.
+
+What stands in a formula stays as it is, but for macros, labels and blanks. References (`\ref`, `\cite`) leave nothing:
+a reader of the printed page sees a number there, and the label behind it would name what is sought.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from functools import partial
+
+Macros = Mapping[str, str]
+Expand = Callable[[str], str]
+
+_VERBATIM = re.compile(r"(\\begin\{verbatim\})(.*?)(\\end\{verbatim\})", re.DOTALL)
+_COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)%.*")
+_DEFINITION = re.compile(r"^\\def\\([A-Za-z]+)\{(.*)\}\s*$", re.MULTILINE)
+_OPERATOR = re.compile(r"\\mathop\{\\mathrm\{([A-Za-z]+)\}\}(?:\\nolimits)?")
+_KNOWN = ("lim",)  # what LaTeX itself has under that name, and means the same
+
+# Environments that are formulas; $$ keeps what stands in \text{} out of sight, which is rare and harmless.
+_DISPLAYED = "equation|align|eqnarray|gather|multline"
+_FORMULA = re.compile(
+    rf"\$\$(?P<display>.*?)\$\$|\$(?P<inline>(?:[^$\\]|\\.)+)\$|\\\[(?P<square>.*?)\\\]|\\\((?P<round>.*?)\\\)"
+    rf"|\\begin\{{(?P<name>(?:{_DISPLAYED})\*?)\}}(?P<inner>.*?)\\end\{{(?P=name)\}}",
+    re.DOTALL,
+)
+_LABEL = re.compile(r"\\label\{[^{}]*\}")
+_REFERENCE = re.compile(r"~?\(\\(?:eq)?ref\{[^{}]*\}\)|~?\\(?:eqref|ref|pageref|cite)(?:\[[^\]]*\])?\{[^{}]*\}")
+_BLANKS = re.compile(r"\s+")
+_MARKS = {"'": "\u0301", "`": "\u0300", "^": "\u0302", '"': "\u0308", "~": "\u0303", "=": "\u0304", ".": "\u0307"}
+_LETTER_MARKS = {"v": "\u030c", "c": "\u0327", "H": "\u030b", "u": "\u0306", "k": "\u0328", "r": "\u030a"}
+_ACCENT = re.compile(
+    r"""\\(?:(['`^"~=.])\s*|([vcHukr])(?:\s+|(?=\{)))"""  # the mark
+    r"""(?:\{\s*\\?([A-Za-z])\s*\}|\\([ij])(?![A-Za-z])|([A-Za-z]))"""  # the letter
+)
+_SIGNS = {"S": "§", "ss": "ß", "o": "ø", "O": "Ø", "l": "ł", "L": "Ł", "ae": "æ", "AE": "Æ", "aa": "å", "AA": "Å",
+          "ldots": "...", "dots": "...", "i": "i", "j": "j"}  # fmt: skip
+_SIGN = re.compile(r"\\(" + "|".join(sorted(_SIGNS, key=len, reverse=True)) + r")(?![A-Za-z])(?:\{\}|[ \t])?")
+_LINK = re.compile(r"\\(?:href|hyperref)(?:\[[^\]]*\])?\{[^{}]*\}(?=\{)|\\url\{[^{}]*\}")
+_FOOTNOTE = re.compile(r"\\footnote\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
+_ENVIRONMENT = re.compile(r"\\(?:begin|end)\{[^{}]*\}|\\item\s*(?:\[[^\]]*\])?|\\\\(?:\[[^\]]*\])?")
+_COMMAND = re.compile(r"\\[A-Za-z]+\*?|\\[ ,;:!/@-]")
+_ESCAPED = re.compile(r"\\([&%#_$])")
+_SPACE_BEFORE = re.compile(r" +(?=[,.;:)])")
+_HELD = re.compile("\x00([0-9]+)\x00")
+
+
+def without_comments(text: str) -> str:
+    r"""The text without comments and without what stands in `verbatim`; its lines keep their numbers.
+
+    Examples
+    --------
+    >>> without_comments("a 100\\% % note\nb")
+    'a 100\\% \nb'
+    """
+    if "verbatim" in text:
+        text = _VERBATIM.sub(lambda found: found[1] + "\n" * found[2].count("\n") + found[3], text)
+    return _COMMENT.sub(r"\1", text)
+
+
+def definitions(preamble: str) -> dict[str, str]:
+    r"""The macros without arguments that a preamble defines by `\def`, what they stand for.
+
+    Operators made by hand are written as `\operatorname`, which they equal and which readers of formulas know.
+
+    Examples
+    --------
+    >>> definitions("\\def\\Spec{\\mathop{\\mathrm{Spec}}}\n\\def\\QCoh{\\mathit{QCoh}}")
+    {'Spec': '\\operatorname{Spec}', 'QCoh': '\\mathit{QCoh}'}
+    """
+    found = _DEFINITION.findall(without_comments(preamble))
+    return {name: _OPERATOR.sub(r"\\operatorname{\1}", body) for name, body in found if name not in _KNOWN}
+
+
+def expander(macros: Macros) -> Expand:
+    r"""What puts the meaning of macros in their place, in braces where they stand as a script.
+
+    Examples
+    --------
+    >>> expander({"etale": "{\\acute{e}tale}", "Ob": "\\operatorname{Ob}"})("X_\\etale, A^\\Ob, \\Ob(C)")
+    'X_{\\acute{e}tale}, A^{\\operatorname{Ob}}, \\operatorname{Ob}(C)'
+    """
+    if not macros:
+        return str
+    names = "|".join(sorted(macros, key=len, reverse=True))
+    pattern = re.compile(rf"([_^]?)\\({names})(?![A-Za-z])")
+
+    def meant(found: re.Match[str]) -> str:
+        body = macros[found[2]]
+        return f"{found[1]}{{{body}}}" if found[1] and not body.startswith("{") else found[1] + body
+
+    return lambda text: pattern.sub(meant, text)
+
+
+def plain(source: str, expand: Expand = str) -> str:
+    r"""A passage without comments as one line of text, formulas in dollars.
+
+    Examples
+    --------
+    >>> plain("Let $X$ be {\\it nice}, see\nLemma \\ref{lemma-a}.\n\\begin{itemize}\n\\item \\'etale\n\\end{itemize}")
+    'Let $X$ be nice, see Lemma. étale'
+    """
+    held: list[str] = []
+    text = _FORMULA.sub(partial(_hold, held), expand(source))
+    text = _REFERENCE.sub("", _LABEL.sub("", text))
+    text = _FOOTNOTE.sub(r" (\1)", text)
+    text = _ACCENT.sub(_accented, _ESCAPED.sub(r"\1", _LINK.sub("", text)))
+    text = _COMMAND.sub(" ", _SIGN.sub(lambda found: _SIGNS[found[1]], _ENVIRONMENT.sub(" ", text)))
+    text = text.replace("~", " ").replace("``", '"').replace("''", '"').replace("{", "").replace("}", "")
+    text = _SPACE_BEFORE.sub("", _BLANKS.sub(" ", text)).strip()
+    return _HELD.sub(lambda found: held[int(found[1])], text)
+
+
+def _hold(held: list[str], found: re.Match[str]) -> str:
+    """Put a formula aside, cleaned; what stands in its place while the prose is read."""
+    inner = next(found[name] for name in ("display", "inline", "square", "round", "inner") if found[name] is not None)
+    inner = _BLANKS.sub(" ", _REFERENCE.sub("", _LABEL.sub("", inner))).strip()
+    if not inner:
+        return " "
+    name = found["name"]
+    if name and not name.startswith("equation"):
+        inner = f"\\begin{{{name}}} {inner} \\end{{{name}}}"
+    sign = "$" if found["inline"] is not None or found["round"] is not None else "$$"
+    held.append(f"{sign}{inner}{sign}")
+    return f"\x00{len(held) - 1}\x00"
+
+
+def _accented(found: re.Match[str]) -> str:
+    mark = _MARKS.get(found[1] or "") or _LETTER_MARKS[found[2]]
+    return unicodedata.normalize("NFC", (found[3] or found[4] or found[5]) + mark)

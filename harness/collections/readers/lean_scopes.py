@@ -1,0 +1,154 @@
+"""Where a Lean declaration stands: its namespace, what is opened there, and the variables that it may mention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from harness.collections.readers.lean_text import NAME, OPENING, Token, closing, plain
+
+_CLOSERS = dict(zip("([{⦃", ")]}⦄", strict=True))
+
+
+@dataclass(frozen=True)
+class Binder:
+    """One variable, or one instance that has no name.
+
+    Attributes
+    ----------
+    bracket : `(`, `{`, `⦃` or `[`.
+    name : empty of an instance without one.
+    type : as it stands; empty if it is not said.
+    mentions : the names in its type, and their beginnings (`R` of `R.one`).
+    """
+
+    bracket: str
+    name: str
+    type: str
+    mentions: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What commands before a declaration decide for it.
+
+    Attributes
+    ----------
+    namespace : with dots; empty at the top.
+    opens : namespaces that are opened, in their order; `A.b -> c` of single names is the pair (c, A.b).
+    binders : of `variable`, in their order.
+    included, omitted : names of variables (texts of types, for instances) that are always or never taken.
+    """
+
+    namespace: str = ""
+    opens: tuple[str, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
+    binders: tuple[Binder, ...] = ()
+    included: frozenset[str] = frozenset()
+    omitted: frozenset[str] = frozenset()
+
+    def with_binders(self, found: Iterable[Binder]) -> Scope:
+        """The scope after a `variable`: one whose type is not said changes the bracket of a variable that is there."""
+        binders = list(self.binders)
+        for new in found:
+            known = [n for n, old in enumerate(binders) if old.name and old.name == new.name]
+            if new.name and not new.type and known:
+                binders[known[-1]] = replace(binders[known[-1]], bracket=new.bracket)
+            else:
+                binders.append(new)
+        return replace(self, binders=tuple(binders))
+
+    def taken(self, used: Iterable[str], own: Iterable[str] = ()) -> tuple[Binder, ...]:
+        """The variables that belong to a declaration, in their order.
+
+        Those that it names, those that their types name, and instances all of whose variables are among them.
+
+        Parameters
+        ----------
+        used : the names in the declaration.
+        own : names that it binds itself.
+        """
+        shadowed = set(own)
+        latest = {binder.name: n for n, binder in enumerate(self.binders) if binder.name}
+        wanted = {name for name in used if name not in shadowed} | self.included
+        taken: set[int] = set()
+        while True:
+            more = {number for name in wanted if (number := latest.get(name)) is not None} - taken
+            for number, binder in enumerate(self.binders):
+                if binder.bracket != "[" or number in taken or binder.type in self.omitted:
+                    continue
+                needs = {latest[name] for name in binder.mentions if name in latest}
+                if needs and needs <= taken | more:
+                    more.add(number)
+            more = {number for number in more if self.binders[number].name not in self.omitted or number in taken}
+            if not more:
+                return tuple(self.binders[number] for number in sorted(taken))
+            taken |= more
+            for number in more:
+                wanted |= self.binders[number].mentions
+
+
+def mentioned(stream: Iterable[Token]) -> list[str]:
+    """The names in tokens, in their order, each once.
+
+    Those of the form `x.y` come as they stand and as `x`, since `x` may be a variable.
+    """
+    found: dict[str, None] = {}
+    for token in stream:
+        if token.kind == NAME:
+            found[token.text] = None
+            head, dot, _ = token.text.partition(".")
+            if dot:
+                found[head] = None
+    return list(found)
+
+
+def binders_in(stream: Sequence[Token], begin: int, end: int) -> list[Binder]:
+    """The binders in brackets from `begin` on, up to what is no bracket of binders."""
+    found: list[Binder] = []
+    at = begin
+    while at < end and stream[at].text in OPENING and stream[at].text != "⟨":
+        last = closing(stream, at)
+        found += _of_bracket(stream[at].text, stream[at + 1 : last])
+        at = last + 1
+    return found
+
+
+def after_binders(stream: Sequence[Token], begin: int, end: int) -> int:
+    """The index of the first token after brackets of binders."""
+    at = begin
+    while at < end and stream[at].text in OPENING and stream[at].text != "⟨":
+        at = closing(stream, at) + 1
+    return min(at, end)
+
+
+def _of_bracket(bracket: str, inside: Sequence[Token]) -> list[Binder]:
+    if bracket == "{" and inside and inside[0].text == "{":  # `{{x : T}}` is `⦃x : T⦄`
+        return _of_bracket("⦃", inside[1:-1])
+    level = inside[0].depth if inside else 0
+    colon = next((n for n, token in enumerate(inside) if token.text == ":" and token.depth == level), None)
+    names = [token.text for token in (inside if colon is None else inside[:colon]) if token.kind == NAME]
+    if bracket == "[" and colon is None:
+        return [Binder(bracket, "", plain(inside), frozenset(mentioned(inside)))]
+    kind = () if colon is None else inside[colon + 1 :]
+    return [Binder(bracket, name, plain(kind), frozenset(mentioned(kind))) for name in names]
+
+
+def written(binders: Sequence[Binder]) -> str:
+    """Binders as Lean has them; neighbours of one type share a bracket.
+
+    >>> kind = frozenset({"Nat"})
+    >>> written([Binder("{", "x", "Nat", kind), Binder("{", "y", "Nat", kind), Binder("[", "", "Foo x", kind)])
+    '{x y : Nat} [Foo x]'
+    """
+    groups: list[tuple[str, list[str], str]] = []
+    for binder in binders:
+        alike = groups and groups[-1][0] == binder.bracket and groups[-1][2] == binder.type and binder.name
+        if alike and groups[-1][1] and binder.bracket != "[":
+            groups[-1][1].append(binder.name)
+        else:
+            groups.append((binder.bracket, [binder.name] if binder.name else [], binder.type))
+    out = []
+    for bracket, names, kind in groups:
+        out.append(bracket + " ".join(names) + (" : " if names and kind else "") + kind + _CLOSERS[bracket])
+    return " ".join(out)

@@ -1,0 +1,162 @@
+"""Collections in the form of SABER-Math: queries with fixed candidates and real ratings, and the documents.
+
+Two files of JSON lines, as `harness build saber` writes them and the data sets of the authors hold them. A query:
+
+    {"id": "q1", "problem": "Find ...", "solution": "Let ...", "domains": ["Algebra"],
+     "candidates": ["d7", "d3"], "relevance_scores": [4.25, 0.5]}
+
+`candidates` are ids of documents and `relevance_scores` their ratings, real numbers from 0 up. A document:
+
+    {"id": "d7", "problem": "Show ...", "solution": "By ..."}
+
+Where no line has an `id`, it is the number of the line from 0, which `candidates` then name. Further keys are passed
+over. Texts are those of the authors' scripts: `Problem: ...` and, with the solution, an empty line and `Solution: ...`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.readers.streams import lines
+from harness.data import topic_files
+from harness.data.markup import formulas_in
+from harness.data.topics import SEPARATOR, Formula, Topic, Topics
+from harness.data.trec import LARGEST_GRADE, Qrels
+from harness.errors import HarnessError, format_error
+from harness.io.files import read_bytes, sha256
+from harness.io.ids import check_id
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query: its texts, its domains (they overlap), and the rating of each candidate."""
+
+    id: str
+    problem: str
+    solution: str
+    domains: tuple[str, ...]
+    ratings: dict[str, float]
+
+
+def worded(problem: str, solution: str = "") -> str:
+    """The text of a problem, with its solution if there is one.
+
+    >>> worded("Is 7 prime?", "Yes.")
+    'Problem: Is 7 prime?\\n\\nSolution: Yes.'
+    """
+    return f"Problem: {problem}" + (f"\n\nSolution: {solution}" if solution else "")
+
+
+def read_topics(data: bytes, path: str, language: str = "eng", *, full: bool = False) -> Topics:
+    """The queries: the statement as `body`, with the solution if `full`; attribute `domain`."""
+    found = []
+    for line, query in queries(data, path):
+        text = worded(query.problem, query.solution if full else "")
+        attributes = {"domain": SEPARATOR.join(query.domains)} if query.domains else {}
+        found.append((line, Topic(query.id, "", text, (), _formulas(query.id, text), language, attributes)))
+    return topic_files.unique(found, path)
+
+
+def read_qrels(data: bytes, path: str, edition: str) -> Qrels:
+    """The ratings of the candidates, real numbers."""
+    judgments = {query.id: query.ratings for _, query in queries(data, path)}
+    return replace(Qrels.from_dict(edition, judgments), sha256=sha256(data))
+
+
+def check(path: Path) -> None:
+    """Raise `HarnessError` unless a file is one of queries or of documents, every line whole."""
+    first = next((line for line in read_bytes(path).split(b"\n") if line.strip()), b"")
+    if b'"candidates"' in first:
+        for _ in queries(read_bytes(path), str(path)):
+            pass
+        return
+    if not sum(1 for _ in _documents(path, full=True)):
+        raise HarnessError(f"{path}: holds no documents")
+
+
+def queries(data: bytes, path: str) -> Iterator[tuple[int, Query]]:
+    """The queries with their lines.
+
+    Raises
+    ------
+    FormatError
+        A line is no query: a key that is missing or of another type, lists of unequal length, a candidate that stands
+        twice, a rating that is no number from 0 up.
+    """
+    for place, (number, line) in enumerate(_numbered(data)):
+        row = _row(line, path, number)
+        candidates, scores = row.get("candidates"), row.get("relevance_scores")
+        if not isinstance(candidates, list) or not isinstance(scores, list) or len(candidates) != len(scores):
+            raise format_error(path, number, "'candidates' and 'relevance_scores' must be lists of one length")
+        ratings: dict[str, float] = {}
+        for candidate, score in zip(candidates, scores, strict=True):
+            name = str(candidate)
+            check_id(name, "document", path, number)
+            if name in ratings:
+                raise format_error(path, number, f"candidate {name!r} stands there twice")
+            if not isinstance(score, int | float) or isinstance(score, bool) or not 0 <= score <= LARGEST_GRADE:
+                raise format_error(path, number, f"candidate {name!r} has the rating {score!r:.30}, expected 0 or more")
+            ratings[name] = float(score)
+        if not ratings:
+            raise format_error(path, number, "has no candidates")
+        domains = row.get("domains") or []
+        if not isinstance(domains, list) or any(not isinstance(each, str) or ";" in each for each in domains):
+            raise format_error(path, number, "'domains' must be a list of names without ';'")
+        yield number, Query(_id(row, place), *_texts(row, path, number), tuple(domains), ratings)
+
+
+def _documents(path: Path, *, full: bool) -> Documents:
+    place = -1
+    for number, line in lines(path):
+        if not line.strip():
+            continue
+        place += 1
+        row = _row(line, str(path), number)
+        name, (problem, solution) = _id(row, place), _texts(row, str(path), number)
+        text = worded(problem, solution if full else "")
+        yield (path, number), Document(name, "", text, (), _formulas(name, text))
+
+
+def _read(corpus: Corpus, remarks: Remarks, *, full: bool) -> Documents:
+    yield from _documents(corpus.path, full=full)
+
+
+FULL = Reader("saber", partial(_read, full=True))
+STATEMENTS = Reader("saber-statements", partial(_read, full=False))
+
+
+def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
+    return ((number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip())
+
+
+def _row(line: bytes, path: str, number: int) -> dict[str, Any]:
+    try:
+        row = json.loads(line, parse_constant=lambda _: math.nan)
+    except (ValueError, RecursionError) as error:
+        raise format_error(path, number, f"not valid JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise format_error(path, number, f"expected an object, found {row!r:.40}")
+    return row
+
+
+def _id(row: dict[str, Any], place: int) -> str:
+    return str(row.get("id", place))
+
+
+def _texts(row: dict[str, Any], path: str, number: int) -> tuple[str, str]:
+    texts = (row.get("problem"), row.get("solution", ""))
+    for key, text in zip(("problem", "solution"), texts, strict=True):
+        if not isinstance(text, str) or (key == "problem" and not text.strip()):
+            raise format_error(path, number, f"key {key!r} is missing, empty or no text")
+    return str(texts[0]), str(texts[1])
+
+
+def _formulas(name: str, text: str) -> tuple[Formula, ...]:
+    return tuple(Formula(f"{name}.{n}", latex) for n, latex in enumerate(formulas_in(text), 1))

@@ -1,0 +1,184 @@
+r"""The Stacks project as corpora and collections: its statements, their proofs, and what each proof cites.
+
+Nobody had to judge anything: a statement's proof stands behind it, and the proof names with `\ref` what it uses.
+
+- `stacks-proofs`: a statement asks for its own proof among all proofs; a statement with two proofs has two.
+- `stacks-premises`: a statement asks for the earlier statements that its proofs cite.
+
+Texts show no reference (`harness.collections.readers.latex_text.plain`), so that no proof names its statement, no
+statement what its proof uses. Ids of proofs are those of their statements with `.1`, `.2`: systems rank by texts, and
+one that reads these ids answers `stacks-proofs` without searching.
+
+Chapters are of one split: every fifth of the book's order from the third on is for tests, the others for training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.readers.stacks_book import Book, Statement, read
+from harness.data import markup
+from harness.data.topics import Formula, Topic, Topics
+from harness.data.trec import Qrels
+from harness.errors import HarnessError, suggestion
+
+FIFTH, THIRD = 5, 2  # of the chapters, and where they begin (from 0)
+SPLITS = ("all", "train", "test", "learn")
+
+
+def split_of(book: Book) -> dict[str, str]:
+    """Chapter -> `train` or `test`."""
+    return {name: "test" if at % FIFTH == THIRD else "train" for at, name in enumerate(book.chapters)}
+
+
+def statements(corpus: Corpus, remarks: Remarks) -> Documents:
+    """The statements, their tags as ids, in the book's order; what the corpus keeps of `COLUMNS` as columns."""
+    if strange := [name for name in corpus.keep if name not in COLUMNS]:
+        raise HarnessError(f"corpus {corpus.name}: key 'keep': {strange[0]!r}; {suggestion(strange[0], COLUMNS)}")
+    where = _folder(corpus)
+    book = read(where)
+    remarks.update(book.remarks)
+    for one in book.statements:
+        columns = {name: COLUMNS[name](book, one) for name in corpus.keep}
+        title, body = _texts(book, one)
+        formulas = _formulas(one.tag, title, body)
+        remarks["statements"] += 1
+        remarks["statements with a proof"] += bool(one.proofs)
+        remarks["formulas"] += len(formulas)
+        yield (where / f"{one.chapter}.tex", one.line), Document(one.tag, title, body, (), formulas, columns)
+
+
+def _folder(corpus: Corpus) -> Path:
+    """Where the files of a corpus lie: the first is its Makefile."""
+    return corpus.path.parent
+
+
+def _aside(name: str) -> Callable[[Book, Statement], str]:
+    return lambda book, one: book.plain(one.asides.get(name, ""))
+
+
+COLUMNS: Mapping[str, Callable[[Book, Statement], str]] = {
+    "kind": lambda _, one: one.kind,
+    "chapter": lambda book, one: book.plain(book.chapters[one.chapter]),
+    "section": lambda book, one: book.plain(one.section),
+    "label": lambda _, one: one.label,
+    "slogan": _aside("slogan"),
+    "history": _aside("history"),
+    "cites": lambda book, one: " ".join(book.cited(one.chapter, one.text)),  # in the statement itself
+    "proof": lambda book, one: " ".join(book.plain(proof.source) for proof in one.proofs),
+}
+
+
+# What a corpus of pairs to train on keeps: what is proved, as a question, and the chapter.
+OF_PROOFS: Mapping[str, Callable[[Book, Statement], str]] = {
+    "question": lambda book, one: " ".join(_texts(book, one)).strip(),
+    "question_id": lambda _, one: one.tag,
+    "chapter": lambda _, one: one.chapter,
+}
+
+
+def proofs(corpus: Corpus, remarks: Remarks) -> Documents:
+    """The proofs alone, without a word of what they prove or where they stand, unless the corpus keeps `OF_PROOFS`."""
+    if strange := [name for name in corpus.keep if name not in OF_PROOFS]:
+        raise HarnessError(f"corpus {corpus.name}: key 'keep': {strange[0]!r}; {suggestion(strange[0], OF_PROOFS)}")
+    where = _folder(corpus)
+    book = read(where)
+    for one in book.statements:
+        for name, passage in zip(proof_ids(one), one.proofs, strict=True):
+            body = book.plain(passage.source)
+            formulas = _formulas(name, body)
+            remarks["proofs"] += 1
+            remarks["formulas"] += len(formulas)
+            columns = {column: OF_PROOFS[column](book, one) for column in corpus.keep}
+            yield (where / f"{one.chapter}.tex", one.line), Document(name, "", body, (), formulas, columns)
+
+
+def proof_ids(one: Statement) -> tuple[str, ...]:
+    """The ids of a statement's proofs."""
+    return tuple(f"{one.tag}.{number}" for number, _ in enumerate(one.proofs, 1))
+
+
+def proofs_topics(_: bytes, path: str, language: str = "eng") -> Topics:
+    """The statements that have a proof; attributes `chapter`, `kind` and `split`."""
+    book = read(Path(path))
+    return _topics(book, [one for one in book.statements if one.proofs], language)
+
+
+def premises_topics(_: bytes, path: str, language: str = "eng") -> Topics:
+    """The statements whose proofs cite earlier ones; attributes as above."""
+    book = read(Path(path))
+    found = _premises(book)
+    return _topics(book, [one for one in book.statements if one.tag in found], language)
+
+
+def proofs_qrels(_: bytes, path: str, edition: str) -> Qrels:
+    """Grade 1 for each proof of a statement; of the edition's chapters."""
+    book = read(Path(path))
+    chapters = _chapters(book, edition)
+    of = {one.tag: dict.fromkeys(proof_ids(one), 1.0) for one in book.statements if one.chapter in chapters}
+    return Qrels.from_dict(edition, {tag: docs for tag, docs in of.items() if docs})
+
+
+def premises_qrels(_: bytes, path: str, edition: str) -> Qrels:
+    """Grade 1 for each earlier statement that a statement's proofs cite; of topics of the edition's chapters.
+
+    The edition `learn` is `train` without what is cited of test chapters.
+    """
+    book = read(Path(path))
+    chapters, found = _chapters(book, edition), _premises(book)
+    of = {one.tag: one.chapter for one in book.statements}
+    kept = {
+        tag: {doc: 1.0 for doc in docs if edition != "learn" or of[doc] in chapters}
+        for tag, docs in found.items()
+        if of[tag] in chapters
+    }
+    return Qrels.from_dict(edition, {tag: docs for tag, docs in kept.items() if docs})
+
+
+def order(path: str) -> tuple[str, ...]:
+    """The tags of all statements in the book's order."""
+    return tuple(one.tag for one in read(Path(path)).statements)
+
+
+def _premises(book: Book) -> dict[str, tuple[str, ...]]:
+    """Statement -> the earlier statements that its proofs cite, if there are any."""
+    place = {one.tag: number for number, one in enumerate(book.statements)}
+    out = {}
+    for one in book.statements:
+        cited = dict.fromkeys(tag for passage in one.proofs for tag in book.cited(one.chapter, passage))
+        if earlier := tuple(tag for tag in cited if place[tag] < place[one.tag]):
+            out[one.tag] = earlier
+    return out
+
+
+def _chapters(book: Book, edition: str) -> frozenset[str]:
+    if edition not in SPLITS:
+        raise HarnessError(f"the Stacks project: edition {edition!r} is unknown; {suggestion(edition, SPLITS)}")
+    wanted = "train" if edition == "learn" else edition
+    return frozenset(name for name, split in split_of(book).items() if wanted in ("all", split))
+
+
+def _topics(book: Book, found: list[Statement], language: str) -> Topics:
+    split = split_of(book)
+    topics = []
+    for one in found:
+        title, body = _texts(book, one)
+        attributes = {"chapter": one.chapter, "kind": one.kind, "split": split[one.chapter]}
+        topics.append(Topic(one.tag, title, body, (), _formulas(one.tag, title, body), language, attributes))
+    return Topics(tuple(topics))
+
+
+def _texts(book: Book, one: Statement) -> tuple[str, str]:
+    return book.plain(one.title), book.plain(one.text.source)
+
+
+def _formulas(name: str, *texts: str) -> tuple[Formula, ...]:
+    found = (latex for text in texts for latex in markup.formulas_in(text))
+    return tuple(Formula(f"{name}.{number}", latex) for number, latex in enumerate(found, 1))
+
+
+STATEMENTS = Reader("stacks", statements)
+PROOFS = Reader("stacks-proofs", proofs)
+READERS = (STATEMENTS, PROOFS)

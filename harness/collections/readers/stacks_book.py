@@ -1,0 +1,333 @@
+r"""The Stacks project as its authors keep it: chapters in LaTeX, their order in a `Makefile`, and a file of tags.
+
+What has a tag never changes its name: `0A1B,limits-lemma-affine` says that the lemma `\label{lemma-affine}` of the
+chapter `limits` is 0A1B. In a chapter `\ref{lemma-affine}` means its own label, `\ref{schemes-lemma-x}` another's.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.collections.readers import latex_text
+from harness.collections.readers.latex_text import Expand
+from harness.errors import format_error
+from harness.io.files import read_bytes
+
+KINDS = (
+    "lemma", "proposition", "theorem", "definition", "example", "remark", "remarks", "situation", "exercise",
+)  # fmt: skip
+ASIDES = ("slogan", "history", "reference")
+PROOF = "proof"
+MAKEFILE, PREAMBLE, TAGS = "Makefile", "preamble.tex", "tags/tags"
+
+_ORDER = re.compile(r"^LIJST\s*=((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
+_EVENT = re.compile(r"\\(begin|end|label|ref|eqref|section|title)\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+_OPTION = re.compile(r"\s*\[((?:[^\[\]{}]|\{(?:[^{}]|\{[^{}]*\})*\}|\[[^\[\]]*\])*)\]")
+_TAG = re.compile(r"[0-9A-Z]{4}")
+
+
+class Reference(NamedTuple):
+    """A reference: its label as written, and its line."""
+
+    label: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A part of a chapter: LaTeX without comments and asides, and what it refers to, in order."""
+
+    source: str
+    references: tuple[Reference, ...]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What carries a tag: a lemma, definition, remark ... of a chapter.
+
+    Attributes
+    ----------
+    label : as in its chapter; `labels` are all that stand within it, its own first.
+    title : what stands in brackets behind its beginning, such as `Nakayama's lemma`; LaTeX.
+    proofs : all that follow it before another statement begins.
+    asides : slogan, history and references, where it has them; LaTeX.
+    """
+
+    tag: str
+    kind: str
+    chapter: str
+    section: str
+    label: str
+    labels: tuple[str, ...]
+    line: int
+    title: str
+    text: Passage
+    proofs: tuple[Passage, ...]
+    asides: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Book:
+    """All statements that have a tag, in the book's order.
+
+    Attributes
+    ----------
+    chapters : their names in the book's order -> their titles (LaTeX).
+    remarks : what is odd about it, counted.
+    """
+
+    statements: tuple[Statement, ...]
+    chapters: Mapping[str, str]
+    expand: Expand
+    remarks: Mapping[str, int]
+    _labels: Mapping[tuple[str, str], str]  # (chapter, label) of all there are -> tag of the statement, or nothing
+    _full: Mapping[str, tuple[str, str]]  # CHAPTER-LABEL -> chapter and label
+
+    def cited(self, chapter: str, passage: Passage) -> tuple[str, ...]:
+        """Tags of the statements that a passage refers to, each once; a part of a statement stands for all of it."""
+        tags = (self._tag(chapter, reference.label) for reference in passage.references)
+        return tuple(dict.fromkeys(tag for tag in tags if tag))
+
+    def _tag(self, chapter: str, label: str) -> str | None:
+        """The tag of the statement that a label stands in, nothing if in none; None for a label that is nowhere."""
+        own = (chapter, label)
+        return self._labels.get(own if own in self._labels else self._full.get(label, own))
+
+    def plain(self, source: str) -> str:
+        """LaTeX as text with formulas in dollars, macros expanded."""
+        return latex_text.plain(source, self.expand)
+
+
+def read(folder: Path) -> Book:
+    """The book in a folder: `Makefile`, `preamble.tex`, `tags/tags` and the chapters; once while they stay the same.
+
+    Raises
+    ------
+    FormatError
+        A file cannot be read or is not UTF-8, the order or a tag is malformed, or environments of a chapter do not
+        close in the order in which they began; with its line.
+    """
+    chapters = [folder / f"{name}.tex" for name in _order(folder / MAKEFILE)]
+    files = (folder / MAKEFILE, folder / PREAMBLE, folder / TAGS, *chapters)
+    return _read(folder, tuple(_stamp(path) for path in files))
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise format_error(path, 0, f"cannot be read: {error.strerror or error}") from None
+    return found.st_size, found.st_mtime_ns
+
+
+@lru_cache(maxsize=1)
+def _read(folder: Path, _: object) -> Book:
+    order = _order(folder / MAKEFILE)
+    tags = _tags(folder / TAGS)
+    expand = latex_text.expander(latex_text.definitions(_text(folder / PREAMBLE)))
+    remarks: Counter[str] = Counter()
+    statements: list[Statement] = []
+    tagged: set[str] = set()
+    labels: dict[tuple[str, str], str] = {}
+    full: dict[str, tuple[str, str]] = {}
+    titles: dict[str, str] = {}
+    for name in order:
+        chapter = _Chapter(folder / f"{name}.tex")
+        titles[name] = chapter.title
+        remarks["proofs before any statement (left out)"] += chapter.stray
+        made = [found.statement(name, tags) for found in chapter.found]
+        remarks["statements without a tag (left out)"] += sum(not one.tag for one in made)
+        remarks["statements with the tag of an earlier one (left out)"] += _left_out(made, tagged)
+        statements += (one for one in made if one.tag)
+        for label, at in chapter.labels:
+            remarks["labels that stand twice in a chapter (the first counts)"] += (name, label) in labels
+            labels.setdefault((name, label), made[at].tag if at >= 0 else "")
+            full.setdefault(f"{name}-{label}", (name, label))
+    book = Book(tuple(statements), titles, expand, {}, labels, full)
+    for one in statements:
+        for passage in (one.text, *one.proofs):
+            remarks["references"] += len(passage.references)
+            remarks["references to nowhere"] += sum(
+                book._tag(one.chapter, reference.label) is None for reference in passage.references
+            )
+    return Book(tuple(statements), titles, expand, dict(remarks), labels, full)
+
+
+def _left_out(made: list[Statement], tagged: set[str]) -> int:
+    """Take their tags from statements whose tags are taken; how many there are. The tags of the others are added."""
+    count = 0
+    for at, one in enumerate(made):
+        if one.tag in tagged:
+            made[at] = replace(one, tag="")
+            count += 1
+        elif one.tag:
+            tagged.add(one.tag)
+    return count
+
+
+def _text(path: Path) -> str:
+    data = read_bytes(path).replace(b"\r\n", b"\n")
+    try:
+        text = data.decode("utf-8")
+        at = data.find(b"\0")
+    except UnicodeDecodeError as error:
+        text, at = "", error.start
+    if at >= 0:
+        raise format_error(path, data.count(b"\n", 0, at) + 1, f"byte 0x{data[at]:02x} is not UTF-8 text")
+    return text
+
+
+def _order(path: Path) -> tuple[str, ...]:
+    """The names of the chapters, as the Makefile lists them."""
+    found = _ORDER.search(_text(path))
+    names = found[1].replace("\\\n", " ").split() if found else []
+    if not names:
+        raise format_error(path, 0, "no list of chapters, expected a line such as 'LIJST = introduction conventions'")
+    if len(set(names)) < len(names):
+        raise format_error(path, 0, f"LIJST names chapter {Counter(names).most_common(1)[0][0]!r} twice")
+    return tuple(names)
+
+
+def _tags(path: Path) -> dict[str, str]:
+    """CHAPTER-LABEL -> tag."""
+    out: dict[str, str] = {}
+    seen: set[str] = set()
+    for number, line in enumerate(_text(path).split("\n"), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        tag, _, label = line.strip().partition(",")
+        if not _TAG.fullmatch(tag) or not label:
+            raise format_error(path, number, f"{line.strip()!r:.60} is no tag, expected such as '0A1B,limits-lemma-x'")
+        if tag in seen:
+            raise format_error(path, number, f"tag {tag} is on an earlier line already")
+        seen.add(tag)
+        out.setdefault(label, tag)
+    return out
+
+
+# ---- a chapter --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Open:
+    """An environment that has begun: where, in which line, and where its content begins."""
+
+    name: str
+    line: int
+    start: int
+    inner: int
+
+
+@dataclass
+class _Found:
+    """A statement or proof as far as it is read."""
+
+    kind: str
+    line: int
+    section: str
+    title: str
+    labels: list[str] = field(default_factory=list)
+    references: list[Reference] = field(default_factory=list)
+    cut: list[tuple[int, int]] = field(default_factory=list)  # where asides stand
+    asides: dict[str, str] = field(default_factory=dict)
+    text: Passage = Passage("", ())
+    proofs: list[Passage] = field(default_factory=list)
+
+    def statement(self, chapter: str, tags: Mapping[str, str]) -> Statement:
+        """What it is in the book; without a tag if it has none, or no label."""
+        label = self.labels[0] if self.labels else ""
+        about = (tags.get(f"{chapter}-{label}", ""), self.kind, chapter, self.section, label, tuple(self.labels))
+        return Statement(*about, self.line, self.title, self.text, tuple(self.proofs), self.asides)
+
+
+class _Chapter:
+    """A chapter as far as it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.title = ""
+        self.found: list[_Found] = []
+        self.labels: list[tuple[str, int]] = []  # and the number of the statement in which each stands; -1: in none
+        self.stray = 0  # proofs before any statement
+        self._path = path
+        self._text = latex_text.without_comments(_text(path))
+        self._ends = [found.start() for found in re.finditer("\n", self._text)]
+        self._stack: list[_Open] = []
+        self._section = ""
+        self._now: _Found | None = None  # the statement or proof that is open
+        for event in _EVENT.finditer(self._text):
+            self._take(event[1], event[2], event)
+        if self._stack:
+            last = self._stack[-1]
+            raise format_error(path, last.line, f"\\begin{{{last.name}}} is not closed before the end of the chapter")
+
+    def _take(self, what: str, value: str, event: re.Match[str]) -> None:
+        if what == "begin":
+            self._begin(value, event)
+        elif what == "end":
+            self._end(value, event)
+        elif what == "label":
+            self._label(value)
+        elif what == "section":
+            self._section = value
+        elif what == "title":
+            self.title = value
+        elif self._now is not None and not any(one.name in ASIDES for one in self._stack):
+            self._now.references.append(Reference(value, self._line(event)))
+
+    def _line(self, event: re.Match[str]) -> int:
+        return bisect_right(self._ends, event.start() - 1) + 1
+
+    def _begin(self, name: str, event: re.Match[str]) -> None:
+        opened = _Open(name, self._line(event), event.start(), event.end())
+        self._stack.append(opened)
+        if name not in KINDS and name != PROOF:
+            return
+        if self._now is not None:
+            reason = f"\\begin{{{name}}} stands within the {self._now.kind} that begins in line {self._now.line}"
+            raise format_error(self._path, opened.line, reason)
+        option = _OPTION.match(self._text, event.end())
+        if option:
+            opened.inner = option.end()
+        self._now = _Found(name, opened.line, self._section, option[1] if option else "")
+
+    def _end(self, name: str, event: re.Match[str]) -> None:
+        if not self._stack or self._stack[-1].name != name:
+            reason = f"\\end{{{name}}} closes nothing"
+            if self._stack:
+                last = self._stack[-1]
+                reason = f"\\end{{{name}}} where \\end{{{last.name}}} should be, for \\begin of line {last.line}"
+            raise format_error(self._path, self._line(event), reason)
+        opened, now = self._stack.pop(), self._now
+        if now is not None and name in ASIDES:
+            now.cut.append((opened.start, event.end()))
+            now.asides[name] = f"{now.asides.get(name, '')} {self._text[opened.inner : event.start()]}".strip()
+        elif now is not None and name == now.kind:
+            self._now = None
+            now.text = Passage(self._without(opened.inner, event.start(), now.cut), tuple(now.references))
+            if name != PROOF:
+                self.found.append(now)
+            elif self.found:
+                self.found[-1].proofs.append(now.text)
+            else:
+                self.stray += 1
+
+    def _without(self, start: int, end: int, spans: Sequence[tuple[int, int]]) -> str:
+        """A part of the text without some spans of it."""
+        parts = []
+        for left, right in spans:
+            parts.append(self._text[start:left])
+            start = right
+        return "".join((*parts, self._text[start:end]))
+
+    def _label(self, name: str) -> None:
+        now = None if self._now is None or self._now.kind == PROOF else self._now
+        self.labels.append((name, -1 if now is None else len(self.found)))
+        if now is not None:
+            now.labels.append(name)

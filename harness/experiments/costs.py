@@ -1,0 +1,112 @@
+"""What the rows of an experiment cost, from the side files of their runs; what none of them says is None, never 0."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.store import cost
+
+Side = Mapping[str, Any]
+MIB = 2.0**20
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table of costs.
+
+    Attributes
+    ----------
+    title : with the unit that is shown; `per` is how many of the unit of `of` (s, bytes) are one of it.
+    of : its value from the side files of a row's runs; None if none of them says it.
+    """
+
+    title: str
+    of: Callable[[Sequence[Side]], float | None]
+    digits: int = 0
+    per: float = 1.0
+
+
+def _numbers(value: object) -> list[float]:
+    """The numbers of a list; none if it is something else."""
+    found = value if isinstance(value, list) else []
+    return [float(number) for number in found if isinstance(number, int | float) and not isinstance(number, bool)]
+
+
+def _number(side: Side, *names: str) -> float | None:
+    """The largest of some values above 0."""
+    found = [number for name in names for number in _numbers([side.get(name)]) if number > 0]
+    return max(found, default=None)
+
+
+def _most(*names: str) -> Callable[[Sequence[Side]], float | None]:
+    def of(sides: Sequence[Side]) -> float | None:
+        return max((value for side in sides if (value := _number(side, *names)) is not None), default=None)
+
+    return of
+
+
+def _index(sides: Sequence[Side]) -> float | None:
+    found = [_number(side, cost.INDEX) or _number(side, cost.STORED) for side in sides]
+    return max((value for value in found if value is not None), default=None)
+
+
+def _epoch(sides: Sequence[Side]) -> float | None:
+    found = [number for side in sides for number in _numbers(side.get(cost.EPOCHS))]
+    return statistics.mean(found) if found else None
+
+
+def _training(sides: Sequence[Side]) -> float | None:
+    found = [sum(numbers) for side in sides if (numbers := _numbers(side.get(cost.EPOCHS)))]
+    return statistics.mean(found) if found else None
+
+
+def latencies(sides: Sequence[Side]) -> list[float]:
+    """The seconds of all queries of some runs."""
+    found = [side.get(cost.LATENCY) for side in sides]
+    return [number for value in found if isinstance(value, Mapping) for number in _numbers(list(value.values()))]
+
+
+def _latency(sides: Sequence[Side]) -> float | None:
+    found = latencies(sides)
+    return statistics.median(found) if found else None
+
+
+def _rate(sides: Sequence[Side]) -> float | None:
+    said = [value for side in sides if (value := _number(side, cost.RATE)) is not None]
+    found = latencies(sides)
+    if said or not sum(found):
+        return statistics.mean(said) if said else None
+    return len(found) / sum(found)
+
+
+# By the names that an experiment has for them.
+COLUMNS: Mapping[str, Column] = {
+    "epoch": Column("epoch, s", _epoch, 1),
+    "training": Column("training, s", _training, 1),
+    "parameters": Column("parameters", _most(cost.PARAMETERS)),
+    "memory": Column("memory, MiB", _most(cost.MEMORY, cost.TRAINING_MEMORY), 0, MIB),
+    "gpu_memory": Column("GPU memory, MiB", _most(cost.GPU_MEMORY, cost.TRAINING_GPU_MEMORY), 0, MIB),
+    "index": Column("index, MiB", _index, 2, MIB),
+    "vectors": Column("vectors", _most(cost.VECTORS)),
+    "latency": Column("a query, ms", _latency, 2, 0.001),
+    "rate": Column("queries a second", _rate, 1),
+}
+
+
+def losses(side: Side) -> dict[str, list[tuple[float, float]]]:
+    """The losses that a training has recorded: `step: loss`, `epoch: training loss` and others -> points (x, y)."""
+    out: dict[str, list[tuple[float, float]]] = {}
+    steps = side.get(cost.STEPS)
+    for entry in steps if isinstance(steps, list) else []:
+        if len(found := _numbers(entry)) == 2:
+            out.setdefault("step: training loss", []).append((found[0], found[1]))
+    log = side.get(cost.LOG)
+    for entry in log if isinstance(log, list) else []:
+        at = _numbers([entry.get("epoch")]) if isinstance(entry, Mapping) else []
+        for name, value in entry.items() if at else ():
+            if str(name).endswith("loss") and (found := _numbers([value])):
+                out.setdefault(f"epoch: {name}", []).append((at[0], found[0]))
+    return out

@@ -1,0 +1,110 @@
+"""What an experiment would run: its cells, which of them are finished, and how long the others may take."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.experiments.experiment import CONDITION, Cell, Experiment
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is known of a cell before it is run.
+
+    Attributes
+    ----------
+    seconds : what its run took; None if it is not finished.
+    reason : why it cannot be run here; empty if it can.
+    """
+
+    cell: Cell
+    seconds: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How long unfinished cells may take.
+
+    Attributes
+    ----------
+    seconds : of all of them; None if no cell is finished.
+    alike, others : how many are estimated by finished cells of their own condition, and by all finished cells.
+    """
+
+    seconds: float | None
+    alike: int
+    others: int
+
+
+def estimate(cells: Sequence[Forecast]) -> Estimate:
+    """The time of the unfinished cells: each takes the mean of the finished ones of its condition, or else of all.
+
+    Examples
+    --------
+    >>> done = [Forecast(Cell(("a",), None, ()), 2.0), Forecast(Cell(("a",), None, ()), 4.0)]
+    >>> estimate([*done, Forecast(Cell(("a",), None, ())), Forecast(Cell(("b",), None, ()))])
+    Estimate(seconds=6.0, alike=1, others=1)
+    """
+    took: dict[str, list[float]] = {}
+    for each in cells:
+        if each.seconds is not None:
+            took.setdefault(each.cell.labels[0], []).append(each.seconds)
+    waiting = [each.cell.labels[0] for each in cells if each.seconds is None and not each.reason]
+    alike = [name for name in waiting if name in took]
+    if not took:
+        return Estimate(0.0 if not waiting else None, 0, len(waiting))
+    all_ = statistics.mean(seconds for of in took.values() for seconds in of)
+    total = sum(statistics.mean(took[name]) if name in took else all_ for name in waiting)
+    return Estimate(float(total), len(alike), len(waiting) - len(alike))
+
+
+def forecast_lines(name: str, found: Experiment, scale: str, cells: Sequence[Forecast]) -> Iterator[str]:
+    """What is told of an experiment that is not run: a line for the whole, one a condition, and the estimate."""
+    conditions = list(dict.fromkeys(each.cell.labels[0] for each in cells))
+    seeds = list(dict.fromkeys(each.cell.seed for each in cells if each.cell.seed is not None))
+    told = [_count(len(conditions), CONDITION), *(f"{axis}: {len(found.labels(axis))}" for axis in found.axes)]
+    told += [f"seeds {', '.join(seeds)}"] if seeds else []
+    yield f"experiment {name}, scale {scale}: {'; '.join([*told, _count(len(cells), 'cell')])}, {found.tests} tests"
+    if said := found.scale_of(scale).says:
+        yield f"scale {scale}: {said}"
+    for condition in conditions:
+        of = [each for each in cells if each.cell.labels[0] == condition]
+        done = [each.seconds for each in of if each.seconds is not None]
+        lost = list(dict.fromkeys(each.reason for each in of if each.reason))
+        line = f"  {condition}: {len(done)} of {_count(len(of), 'cell')} finished"
+        line += f", {duration(statistics.mean(done))} each" if done else ""
+        line += f"; {sum(bool(each.reason) for each in of)} cannot be run here: {lost[0]}" if lost else ""
+        yield line
+    yield _told(estimate(cells), sum(each.seconds is None and not each.reason for each in cells))
+
+
+def _told(found: Estimate, waiting: int) -> str:
+    if not waiting:
+        return "nothing is left that can be run here"
+    left = f"{_count(waiting, 'cell')} left to run"
+    if found.seconds is None:
+        return f"{left}; no cell is finished yet, by which their time could be estimated"
+    how = [f"{found.alike} by finished cells of their condition"] if found.alike else []
+    how += [f"{found.others} by the mean of all finished cells"] if found.others else []
+    return f"{left}: about {duration(found.seconds)} ({', '.join(how)})"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """A time in words.
+
+    Examples
+    --------
+    >>> duration(0.34), duration(75), duration(7300)
+    ('0.3 s', '1 min 15 s', '2 h 1 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

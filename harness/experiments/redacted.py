@@ -1,0 +1,176 @@
+"""What may be told of runs where the judgments are private: rounded means, and which differences are significant.
+
+What is left out tells judgments: values of topics; how many results are judged, over all or by topic; exact means and
+p-values, in which one more relevant result shows; checksums of judgments, by which a guess can be proven. Rounded means
+of many runs that differ in little still tell something: whoever shows them must count and limit the runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.experiments.evaluate import Evaluation
+from harness.scoring.compare import Comparison, compact_letters
+from harness.scoring.measures import parse_measure
+from harness.scoring.protocol import Protocol
+
+DECIMALS, MOST_DECIMALS = 2, 3
+SCHEMA = "mathir-harness/redacted"
+VERSION = 1
+_COUNTS = ("RelRet", "NumRel", "NumRet")  # unjudged results may be removed before they are counted
+
+
+def tells(measure: str) -> bool:
+    """Whether the mean of a measure tells what is judged however it is rounded: counts, and shares of judged results.
+
+    >>> tells("Judged@10"), tells("RelRet"), tells("NumRet(rel=1)"), tells("nDCG@10")
+    (True, True, True, False)
+    """
+    parsed = parse_measure(measure)
+    return parsed.diagnostic or parsed.name.partition("(")[0] in _COUNTS
+
+
+def telling(protocol: Protocol) -> str:
+    """Why means by a protocol tell the values of topics, in one line; empty if they do not."""
+    if protocol.topics == "all":
+        return ""
+    reason = "means over the answered topics alone would tell the value of a topic"
+    return f"protocol {protocol.name}: {reason}; choose one with 'topics: all'"
+
+
+@dataclass(frozen=True)
+class Means:
+    """A run's means: measure -> value, None where no topic counts; `n`: measure -> how many topics count."""
+
+    run: str
+    means: Mapping[str, float | None]
+    n: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Test:
+    """Whether two runs differ significantly; `difference` is that of the rounded means. None: the test is undefined."""
+
+    a: str
+    b: str
+    measure: str
+    n: int
+    difference: float
+    significant_bonferroni: bool | None
+    significant_holm: bool | None
+
+
+@dataclass(frozen=True)
+class Redacted:
+    """An evaluation of which nothing tells a judgment.
+
+    Attributes
+    ----------
+    labels : measure -> what its mean is called.
+    means : the runs, best first by the first measure; equal rounded means stand by name.
+    tests, alpha, family : of a comparison; empty, 0 and 0 without one.
+    groups : run -> letters of the first measure after Bonferroni's correction, where all pairs were compared.
+    coverage : what must be said of judgments that the corpus does not hold; else empty.
+    """
+
+    collection: str
+    edition: str
+    protocol: str
+    decimals: int
+    labels: Mapping[str, str]
+    means: tuple[Means, ...]
+    coverage: str = ""
+    tests: tuple[Test, ...] = ()
+    alpha: float = 0.0
+    family: int = 0
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def correction(self) -> str:
+        """How the tests were made, in words."""
+        return (
+            f"two-sided paired t-test, alpha {self.alpha:g}; Bonferroni and Holm over a family of {self.family} tests"
+        )
+
+    @property
+    def left_out(self) -> str:
+        """What a reader must know of it."""
+        return (
+            f"The judgments are private: means are rounded to {self.decimals} decimals, differences are those of "
+            "rounded means, and values of topics, counts of judged results, p-values and checksums of judgments are "
+            "left out. "
+            "Many runs that differ in little would tell judgments all the same."
+        )
+
+
+def redact(evaluation: Evaluation, comparison: Comparison | None = None, *, decimals: int = DECIMALS) -> Redacted:
+    """What may be told of an evaluation and a comparison of its runs.
+
+    Raises
+    ------
+    HarnessError
+        The protocol averages over answered topics, or all measures count what is judged.
+
+    Examples
+    --------
+    >>> import harness as h
+    >>> found = redact(h.evaluate(h.task("mini-task1"), "runs/mini/mini-task1/overlap.run"))
+    >>> dict(found.means[0].means)
+    {'nDCG': 0.83, 'AP': 0.68, 'P@10': 0.3, 'Bpref': 0.59}
+    """
+    first = evaluation.scores[0]
+    if reason := telling(first.protocol):
+        raise HarnessError(f"--redact: {reason}")
+    measures = [measure for measure in first.measures if not tells(measure)]
+    if not measures:
+        raise HarnessError("--redact: every measure tells how many results are judged; score others, such as nDCG,AP")
+    means = [
+        Means(
+            scores.run,
+            {measure: _rounded(scores.mean(measure), decimals) for measure in measures},
+            {measure: scores.n(measure) for measure in measures},
+        )
+        for scores in evaluation.scores
+    ]
+    means.sort(key=lambda each: (-(each.means[measures[0]] or 0.0), each.run))
+    found = Redacted(
+        first.collection,
+        first.edition,
+        first.protocol.name,
+        decimals,
+        {measure: first.protocol.label(measure) for measure in measures},
+        tuple(means),
+        evaluation.coverage_sentence(),
+    )
+    return found if comparison is None else _with_tests(found, comparison)
+
+
+def _rounded(value: float, decimals: int) -> float | None:
+    return None if math.isnan(value) else round(value, decimals)
+
+
+def _with_tests(found: Redacted, comparison: Comparison) -> Redacted:
+    of = {each.run: each.means for each in found.means}
+    tests = []
+    for row in comparison.rows:
+        a, b = (of[run].get(row.measure) for run in (row.a, row.b))
+        if a is not None and b is not None:
+            difference = round(a - b, found.decimals)
+            flags = (row.significant_bonferroni, row.significant_holm)
+            tests.append(Test(row.a, row.b, row.measure, row.n, difference, *flags))
+    groups = {}
+    first = next(iter(found.labels))
+    if comparison.baseline is None and any(test.measure == first for test in tests):
+        different = [(row.a, row.b) for row in comparison.rows if row.measure == first and row.significant_bonferroni]
+        # In the order of rounded means: letters in that of exact ones would tell which of two equals is better.
+        groups = compact_letters(list(of), different)
+    return replace(found, tests=tuple(tests), alpha=comparison.alpha, family=comparison.family, groups=groups)
+
+
+def redacted_to_json(found: Redacted) -> dict[str, Any]:
+    """The same as plain JSON values."""
+    return {"schema": SCHEMA, "version": VERSION, "left_out": found.left_out, **asdict(found)}

@@ -1,0 +1,50 @@
+"""The one form in which runs and scores are kept: what differs in nothing else is the same bytes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+
+from harness.data.trec import Run
+from harness.data.written import run_text
+from harness.io.files import sha256
+from harness.scoring.scores import Scores, scores_to_json
+
+_NO_TAG = "-"
+
+
+def normal(run: Run, name: str) -> tuple[Run, str]:
+    """The run in the one form that all have, and its text without a tag, whose SHA-256 the run then has.
+
+    Topics are sorted, results stand by score, equal scores in the order of the file. Two files that differ in nothing
+    else have the same text: whatever their tags, ranks, layout and compression.
+
+    Examples
+    --------
+    >>> one = Run.from_dict("mine", {"A.2": {"d1": 1.0}, "A.1": {"d1": 1.0, "d2": 2.0}})
+    >>> run, text = normal(one, "DPRL / first")
+    >>> print(tagged(text, "DPRL-first").replace(chr(9), " "), end="")
+    A.1 Q0 d2 1 2.0 DPRL-first
+    A.1 Q0 d1 2 1.0 DPRL-first
+    A.2 Q0 d1 1 1.0 DPRL-first
+    """
+    topics = tuple(sorted(run.topics))
+    index = {topic: at for at, topic in enumerate(topics)}
+    topic = np.array([index[each] for each in run.topics], dtype=np.int32)[run.topic]
+    order = np.lexsort((-run.score, topic))
+    context = None if run.context is None else run.context[order]
+    out = Run(name, topics, topic[order], run.doc[order], run.score[order], context)
+    text = run_text(replace(out, name=_NO_TAG), format="trec" if context is None else "arqmath-task2")
+    return replace(out, sha256=sha256(text.encode())), text
+
+
+def tagged(text: str, tag: str) -> str:
+    """The text of a run with its tag on every line."""
+    return text.replace(f"\t{_NO_TAG}\n", f"\t{tag}\n")
+
+
+def kept_scores(scores: Scores) -> str:
+    """Scores as they are kept."""
+    return json.dumps(scores_to_json(scores), allow_nan=False) + "\n"

@@ -1,0 +1,412 @@
+"""Leaderboards: runs that were scored alike, ranked, with what the topics can and cannot tell about the ranks.
+
+They need no lab, so that any runs can have one.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+
+import numpy as np
+
+from harness.data.columns import Bools, Floats
+from harness.errors import HarnessError, suggestion
+from harness.experiments.redacted import tells
+from harness.experiments.task import Task, judged_pool
+from harness.labs.board import Detectable, Judgments, Leaderboard, Mean, Standing, Ties
+from harness.scoring.bootstrap import RankIntervals, places, rank_intervals
+from harness.scoring.compare import (
+    TOLERANCE,
+    Comparison,
+    Correction,
+    common_identity,
+    common_measures,
+    compact_letters,
+    compare,
+)
+from harness.scoring.intervals import mean_intervals
+from harness.scoring.measures import parse_measure, without_diagnostics
+from harness.scoring.protocol import Protocol
+from harness.scoring.scores import Scores
+from harness.systems.base import Request
+from harness.systems.baselines import Shuffle
+
+MOST_LETTERED = 60  # ranked runs of which every pair is tested
+MOST_LETTERS = 500
+FLOOR_SEEDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A run that is to stand on a leaderboard.
+
+    Attributes
+    ----------
+    name : shown, and unique on the leaderboard, such as `team / label`.
+    kind : such as `automatic` or `manual`; empty if nobody said.
+    primary : ranked and tested; others are listed below.
+    bounds : measure -> lowest and highest mean over the orders of tied results, where they differ. None: not known.
+    """
+
+    name: str
+    scores: Scores
+    team: str = ""
+    kind: str = ""
+    primary: bool = True
+    bounds: Mapping[str, tuple[float, float]] | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a leaderboard declares beside its runs.
+
+    Attributes
+    ----------
+    main : the measure that ranks; None: the first.
+    baseline : the name of an entry.
+    family : tests to correct for, if they are more than the pairs of ranked runs.
+    clusters, cluster : topic -> its cluster, and what the clusters are called; None if topics are independent.
+    floor : scores of random orders of the judged documents; see `floor`.
+    private : the judgments are; see `Leaderboard`.
+    decimals : of means as they are shown, and to which they are rounded if the judgments are private.
+    """
+
+    main: str | None = None
+    baseline: str | None = None
+    alpha: float = 0.05
+    correction: Correction = "holm"
+    family: int | None = None
+    confidence: float = 0.95
+    resamples: int = 1000
+    seed: int = 0
+    clusters: Mapping[str, str] | None = None
+    cluster: str = ""
+    floor: Sequence[Scores] = ()
+    private: bool = False
+    decimals: int = 3
+
+
+def leaderboards(entries: Sequence[Entry], settings: Settings | None = None) -> tuple[Leaderboard, ...]:
+    """One leaderboard for each collection, edition, protocol and checksum of judgments among the entries.
+
+    Raises
+    ------
+    HarnessError
+        There are no entries, the baseline is none of them, and as `leaderboard` does.
+    """
+    how = settings or Settings()
+    if not entries:
+        raise HarnessError("leaderboard: there are no runs")
+    names = [entry.name for entry in entries]
+    if how.baseline is not None and how.baseline not in names:
+        raise HarnessError(f"leaderboard: baseline {how.baseline!r} is unknown; {suggestion(how.baseline, names)}")
+    alike: dict[tuple[object, ...], list[Entry]] = {}
+    for entry in entries:
+        alike.setdefault(_identity(entry.scores), []).append(entry)
+    boards = []
+    for key in sorted(alike, key=repr):
+        held = {entry.name for entry in alike[key]}
+        of_these = [scores for scores in how.floor if _identity(scores) == key]
+        baseline = how.baseline if how.baseline in held else None
+        boards.append(leaderboard(alike[key], replace(how, floor=of_these, baseline=baseline)))
+    return tuple(boards)
+
+
+def _identity(scores: Scores) -> tuple[object, ...]:
+    """What scores that share a table have in common; as `common_identity` has it."""
+    settings = (getattr(scores.protocol, each.name) for each in fields(Protocol))
+    left = {"title", "measures"}
+    shared = (value for each, value in zip(fields(Protocol), settings, strict=True) if each.name not in left)
+    return (scores.collection, scores.edition, scores.protocol.name, scores.qrels_sha256, *shared)
+
+
+def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> Leaderboard:
+    """The leaderboard of runs that were scored alike; the same for any order of the entries.
+
+    Raises
+    ------
+    HarnessError
+        Runs of unlike collection, edition, protocol or judgments, or of one name; no primary run; a main measure that
+        is diagnostic or that a run lacks; an option out of its range.
+
+    Examples
+    --------
+    >>> import harness as h
+    >>> found = h.evaluate(h.task("mini-task1", measures=["nDCG"]), "runs/mini/mini-task1/overlap.run",
+    ...                    "runs/mini/mini-task1/shuffle.run")
+    >>> board = leaderboard([Entry(scores.run, scores) for scores in found.scores])
+    >>> [(each.rank, each.name, each.group, each.rank_low, each.rank_high) for each in board.ranked]
+    [(1, 'overlap', 'a', 1, 1), (2, 'shuffle', 'b', 2, 2)]
+    """
+    how = settings or Settings()
+    entries = sorted(entries, key=lambda entry: entry.name)
+    scores = [replace(entry.scores, run=entry.name) for entry in entries]
+    common_identity(scores)
+    if not any(entry.primary for entry in entries):
+        raise HarnessError("leaderboard: none of the runs is primary")
+    if not 0 < how.alpha < 1:
+        raise HarnessError(f"alpha: {how.alpha:g} is not between 0 and 1")
+    if not 0 <= how.decimals <= 12:
+        raise HarnessError(f"decimals: {how.decimals} is not between 0 and 12")
+    first = scores[0]
+    if any(set(each.topics) != set(first.topics) for each in scores):
+        raise HarnessError("leaderboard: the runs have scores of different topics")
+    shared = [name for name in first.measures if all(name in each.measures for each in scores)]
+    measures = tuple(without_diagnostics(shared))
+    if how.private:
+        measures = tuple(name for name in measures if not tells(name))
+        if first.protocol.topics != "all":
+            reason = "averages over answered topics alone, which tells private values of topics"
+            raise HarnessError(f"leaderboard: protocol {first.protocol.name} {reason}; score with 'topics: all'")
+    if not measures:
+        raise HarnessError("leaderboard: no measure to rank by was scored for all runs")
+    main = how.main or without_diagnostics(first.measures)[0]
+    if main not in measures:
+        common_measures(scores, [main])  # names the run that lacks it
+        raise HarnessError(f"leaderboard: measure {main!r} ranks no runs; {suggestion(main, measures)}")
+    means = _means(scores, measures, how)
+    at = measures.index(main)
+    main_means = np.array([math.nan if each[at].value is None else float(each[at].value or 0.0) for each in means])
+    primary = np.array([entry.primary for entry in entries])
+    ranks = np.zeros(len(entries), dtype=np.int64)
+    ranks[primary] = places(main_means[primary])
+    ranks[~primary] = places(main_means[~primary])
+    order = sorted(range(len(entries)), key=lambda i: (ranks[i], i))  # equal ranks by name
+    ranked = [i for i in order if primary[i]]
+    spread = None if how.private else _spread([scores[i] for i in ranked], main, how)
+    groups = _groups([scores[i] for i in ranked], main, how)
+    ties = [None] * len(ranked) if how.private else _ties([entries[i] for i in ranked], main, main_means[ranked])
+    standings = {}
+    for i in order:
+        here = ranked.index(i) if primary[i] else None
+        standings[i] = Standing(
+            name=entries[i].name,
+            means=means[i],
+            team=entries[i].team,
+            kind=entries[i].kind,
+            primary=bool(primary[i]),
+            baseline=entries[i].name == how.baseline,
+            rank=None if here is None else int(ranks[i]),
+            rank_low=None if here is None or spread is None else int(spread.low[here]),
+            rank_high=None if here is None or spread is None else int(spread.high[here]),
+            first=None if here is None or spread is None else float(spread.first[here]),
+            group="" if here is None else groups.letters.get(entries[i].name, ""),
+            missing=None if how.private else len(scores[i].missing),
+            judgments=None if how.private else _judgments(scores[i]),
+            ties=None if here is None else ties[here],
+        )
+    return Leaderboard(
+        collection=first.collection,
+        edition=first.edition,
+        qrels_sha256="" if how.private else first.qrels_sha256,  # by which a guess could be proven
+        protocol=first.protocol,
+        measures=measures,
+        main=main,
+        topics=len(first.topics),
+        grouping=groups.kind,
+        family=_family(len(ranked), how),
+        alpha=how.alpha,
+        correction=how.correction,
+        confidence=how.confidence,
+        resamples=0 if how.private else how.resamples,
+        seed=how.seed,
+        private=how.private,
+        decimals=how.decimals,
+        ranked=tuple(standings[i] for i in ranked),
+        others=tuple(standings[i] for i in order if not primary[i]),
+        floor=_floor_means(how, measures),
+        floor_seeds=len(how.floor),
+        detectable=None if how.private else groups.detectable,
+        clusters=how.cluster if how.clusters is not None else "",
+        why=groups.why,
+    )
+
+
+def _aligned(scores: Scores, measure: str) -> Floats:
+    """The values of a measure in the order of the topics' ids, which all runs share."""
+    return scores.column(measure)[np.argsort(np.array(scores.topics))]
+
+
+def _clusters(scores: Scores, how: Settings) -> list[int] | None:
+    if how.clusters is None:
+        return None
+    of = [how.clusters[topic] for topic in sorted(scores.topics)]
+    number = {name: at for at, name in enumerate(dict.fromkeys(of))}
+    return [number[name] for name in of]
+
+
+def _spread(scores: Sequence[Scores], main: str, how: Settings) -> RankIntervals:
+    """The bootstrap intervals of the ranks of runs."""
+    values = np.stack([_aligned(each, main) for each in scores])
+    clusters = _clusters(scores[0], how)
+    return rank_intervals(values, clusters, resamples=how.resamples, seed=how.seed, confidence=how.confidence)
+
+
+def _rounded(value: float, how: Settings) -> float | None:
+    if math.isnan(value):
+        return None
+    return round(value, how.decimals) if how.private else value
+
+
+def _means(scores: Sequence[Scores], measures: Sequence[str], how: Settings) -> list[tuple[Mean, ...]]:
+    """The means of each run, measure by measure.
+
+    Intervals of private scores are not told: where all topics but one count 0, their width tells twice as much as the
+    mean; so would intervals of ranks, of runs that differ in one topic.
+    """
+    if how.private:
+        return [tuple(Mean(name, _rounded(each.mean(name), how)) for name in measures) for each in scores]
+    clusters = _clusters(scores[0], how)
+    by_measure = []
+    for name in measures:
+        ends = mean_intervals(np.stack([_aligned(each, name) for each in scores]), clusters, how.confidence)
+        found = zip(scores, *(end.tolist() for end in ends), strict=True)
+        by_measure.append(
+            [
+                Mean(name, _rounded(each.mean(name), how), _rounded(low, how), _rounded(high, how), each.n(name))
+                for each, low, high in found
+            ]
+        )
+    return list(zip(*by_measure, strict=True))
+
+
+@dataclass(frozen=True)
+class _Groups:
+    kind: str
+    letters: Mapping[str, str] = field(default_factory=dict)
+    detectable: Detectable | None = None
+    why: str = ""
+
+
+def _groups(scores: Sequence[Scores], main: str, how: Settings) -> _Groups:
+    """Which of the ranked runs, best first, do not differ significantly."""
+    tested = scores if how.clusters is None else [each.by_cluster(how.clusters) for each in scores]
+    names = [each.run for each in scores]
+    if len(tested) < 2:
+        return _Groups("none", why="there is one ranked run")
+    counted = np.stack([~np.isnan(_aligned(each, main)) for each in tested])
+    if _least_common(counted) < 2:
+        return _Groups("none", why="some runs have fewer than two topics in common")
+    letters = len(names) <= MOST_LETTERED
+    comparison = compare(
+        tested,
+        baseline=None if letters else names[0],
+        measures=[main],
+        alpha=how.alpha,
+        family=_family(len(names), how),
+        permutations=1,  # the randomization test is not used here
+        seed=how.seed,
+    )
+    different = _different(comparison, how.correction)
+    found = compact_letters(names, different, MOST_LETTERS) if letters else {}
+    if found:
+        return _Groups("letters", found, _detectable(comparison, how))
+    apart = {run for pair in different if names[0] in pair for run in pair if run != names[0]}
+    return _Groups("best", {name: "a" for name in names if name not in apart}, _detectable(comparison, how))
+
+
+def _family(runs: int, how: Settings) -> int:
+    """How many tests are corrected for.
+
+    All pairs, also where only those of the best run are tested, which was chosen by the scores that are tested.
+    """
+    return max(how.family or 0, math.comb(runs, 2))
+
+
+def _least_common(counted: Bools) -> float:
+    """The smallest number of topics that count for both runs of a pair."""
+    both = counted.astype(np.float32) @ counted.T.astype(np.float32)
+    return float(both.min())
+
+
+def _different(comparison: Comparison, correction: Correction) -> list[tuple[str, str]]:
+    name = "significant" if correction == "none" else f"significant_{correction}"
+    return [(row.a, row.b) for row in comparison.rows if getattr(row, name)]
+
+
+def _detectable(comparison: Comparison, how: Settings) -> Detectable | None:
+    name = "detectable" if how.correction == "none" else "detectable_corrected"
+    found = [value for row in comparison.rows if (value := getattr(row, name)) is not None]
+    if not found:
+        return None
+    return Detectable(min(found), statistics.median(found), max(found))
+
+
+def _judgments(scores: Scores) -> Judgments | None:
+    cuts = {}
+    for name in scores.measures:
+        measure = parse_measure(name)
+        if measure.name == "Judged" and measure.k is not None and scores.n(name):
+            cuts[measure.k] = name
+    if not cuts:
+        return None
+    with_precision = [k for k in cuts if f"P@{k}" in scores.measures]
+    k = min(with_precision or cuts)
+    judged, depth = scores.mean(cuts[k]), max(cuts)
+    covered = scores.mean(cuts[depth]) if depth > k else None
+    return Judgments(k, judged, _expected(scores, k, cuts[k]), depth if depth > k else None, covered)
+
+
+def _expected(scores: Scores, k: int, judged: str) -> float | None:
+    """(1 - Judged@k) times the precision of judged results, which is P@k itself where unjudged ones are removed.
+
+    A topic without results has nothing unjudged: it adds 0 to the mean over the topics that count for P@k, and it
+    has no part in the precision. None where no result was judged, so that the precision is not known.
+    """
+    if f"P@{k}" not in scores.measures or not scores.n(f"P@{k}"):
+        return None
+    share, precision = scores.column(judged), scores.column(f"P@{k}")
+    counted = ~np.isnan(precision)
+    found = counted & ~np.isnan(share)
+    total = float(np.count_nonzero(found) if scores.protocol.prime else share[found].sum())
+    if not total:
+        return None
+    unjudged = float((1.0 - share[found]).sum()) / np.count_nonzero(counted)
+    return unjudged * min(1.0, float(precision[found].sum()) / total)
+
+
+def _ties(entries: Sequence[Entry], main: str, means: Floats) -> list[Ties | None]:
+    """What tied results leave open, run by run."""
+    spans: list[tuple[float, float] | None] = []
+    for entry, mean in zip(entries, means.tolist(), strict=True):
+        tied = entry.scores.counts.get("tied results", 0)
+        known = not tied or (entry.bounds is not None and parse_measure(main).tie_bounds)
+        spans.append(((entry.bounds or {}).get(main, (mean, mean))) if known else None)
+    whole = [span for span in spans if span is not None and not math.isnan(span[0])]
+    low, high = np.array([span[0] for span in whole]), np.array([span[1] for span in whole])
+    out: list[Ties | None] = []
+    for entry, span in zip(entries, spans, strict=True):
+        tied = entry.scores.counts.get("tied results", 0)
+        if span is None or len(whole) < len(spans):
+            out.append(Ties(tied, *(span or (None, None))))
+            continue
+        above = int(np.count_nonzero(low > span[1] + TOLERANCE))
+        perhaps = int(np.count_nonzero(high > span[0] + TOLERANCE)) - (span[1] > span[0] + TOLERANCE)
+        out.append(Ties(tied, *span, best=1 + above, worst=1 + perhaps))
+    return out
+
+
+def floor(task: Task, seeds: int = FLOOR_SEEDS) -> tuple[Scores, ...]:
+    """Scores of random orders of each topic's judged documents: what a run of these documents has without knowledge.
+
+    The orders are those of the system `shuffle`; no corpus is needed. One document stands for each key (visual id).
+    """
+    one_of = {key: doc for doc, key in sorted((task.keys or {}).items(), reverse=True)}
+    pool = judged_pool(task.scorer.qrels, {doc: key for key, doc in one_of.items()})
+    deep = max(1, *(len(docs) for docs in pool.values()))
+    request = Request(task.topics, None, Path(), pool=pool)
+    shuffled = (Shuffle(seed, deep, f"shuffle-{seed}") for seed in range(seeds))
+    return tuple(task.scorer(system(request)) for system in shuffled)
+
+
+def _floor_means(how: Settings, measures: Sequence[str]) -> tuple[Mean, ...]:
+    if not how.floor:
+        return ()
+    shared = [name for name in measures if all(name in scores.measures for scores in how.floor)]
+    return tuple(
+        Mean(name, _rounded(statistics.fmean(scores.mean(name) for scores in how.floor), how)) for name in shared
+    )

@@ -1,0 +1,164 @@
+"""How a submission compares with the baseline, with the best run so far and with its team's earlier ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from harness.errors import HarnessError
+from harness.experiments.task import Task
+from harness.labs.lab import Lab
+from harness.labs.submissions import Submission, baseline_of, scores_of
+from harness.scoring import compare as stats
+from harness.scoring.bootstrap import places
+from harness.scoring.scores import Scores
+
+MOST_EARLIER = 10  # earlier runs of a team that a submission is compared with, the latest ones
+
+
+@dataclass(frozen=True)
+class Against:
+    """A submission against another one, by the first measure.
+
+    Attributes
+    ----------
+    roles : what the other one is: `baseline`, `best so far`, `earlier run`; it may be several of them.
+    mean, difference : of the other one, and from it; where judgments are private, of rounded means.
+    p : corrected; None if it is undefined or not told.
+    significant : whether the corrected p is below the lab's alpha; None if it is undefined.
+    """
+
+    name: str
+    roles: tuple[str, ...]
+    mean: float
+    difference: float
+    p: float | None
+    significant: bool | None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a submission stands.
+
+    Attributes
+    ----------
+    measure : the first one, which decides.
+    rank, runs : its rank among the current runs of all teams, as leaderboards have it: equal means share a rank, and
+        a run without a mean is last.
+    rows : the comparisons.
+    tests : how p was corrected, in words; empty without comparisons.
+    omitted : earlier runs that it was not compared with.
+    """
+
+    measure: str
+    rank: int
+    runs: int
+    rows: tuple[Against, ...]
+    tests: str
+    omitted: int
+
+
+def standing(lab: Lab, submission: Submission, scores: Scores, bench: Task, found: Sequence[Submission]) -> Standing:
+    """Compare a submission with those it is told about.
+
+    Parameters
+    ----------
+    scores : its own; those of others are the kept ones.
+    bench : the lab's task.
+    found : all submissions up to this one.
+
+    Raises
+    ------
+    HarnessError
+        Kept scores are damaged, or runs cannot be compared.
+    """
+    measure = scores.measures[0]
+    current = [each for each in found if each.current]
+    ranks = places(np.array([each.means[measure] for each in current]))
+    rank = int(ranks[[each.place for each in current].index(submission.place)])
+    roles, omitted = _others(lab, submission, measure, found)
+    rows: tuple[Against, ...] = ()
+    tests = ""
+    if roles:
+        others = [found[place] for place in roles]
+        named = [replace(scores_of(lab, each), run=each.title) for each in others]
+        with lab.guarded():
+            clusters = bench.collection.clusters()
+            all_scores = [replace(scores, run=submission.title), *named]
+            if clusters is not None:
+                all_scores = [each.by_cluster(clusters) for each in all_scores]
+            compared = stats.compare(
+                all_scores,
+                pairs=[(submission.title, each.title) for each in others],
+                measures=[measure],
+                alpha=lab.alpha,
+                family=max(lab.family or 0, len(others)),
+                permutations=1,  # of the randomization test, which is not shown
+            )
+        rows = tuple(
+            _against(lab, submission, other, roles[other.place], row, measure)
+            for other, row in zip(others, compared.rows, strict=True)
+        )
+        counted = f"{compared.family} test{'s' if compared.family > 1 else ''}"
+        tests = f"paired t-test, {_CORRECTIONS[lab.correction]} over {counted}, alpha {lab.alpha:g}"
+    return Standing(measure, rank, len(current), rows, tests, omitted)
+
+
+_CORRECTIONS = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction", "none": "not corrected"}
+
+
+def _others(
+    lab: Lab, submission: Submission, measure: str, found: Sequence[Submission]
+) -> tuple[dict[int, tuple[str, ...]], int]:
+    """What a submission is compared with (place in the journal -> what it is), and how many earlier runs are not."""
+    roles: dict[int, tuple[str, ...]] = {}
+    known = [each for each in found if each.place != submission.place and not each.withdrawn]
+    baseline = baseline_of(lab, known)
+    ranked = [each for each in known if each.current and not math.isnan(each.means[measure])]
+    best = max(ranked, key=lambda each: (each.means[measure], -each.place), default=None)
+    earlier = [each for each in reversed(known) if each.team == submission.team]
+    for role, others in (
+        ("baseline", [baseline]),
+        ("best so far", [best]),
+        ("earlier run", earlier[:MOST_EARLIER]),
+    ):
+        for other in others:
+            if other is not None:
+                roles[other.place] = (*roles.get(other.place, ()), role)
+    return roles, max(0, len(earlier) - MOST_EARLIER)
+
+
+def _against(
+    lab: Lab, submission: Submission, other: Submission, roles: tuple[str, ...], row: stats.Row, measure: str
+) -> Against:
+    p, significant = {
+        "none": (row.p, row.significant),
+        "bonferroni": (row.p_bonferroni, row.significant_bonferroni),
+        "holm": (row.p_holm, row.significant_holm),
+    }[lab.correction]
+    mine, theirs = submission.means[measure], other.means[measure]
+    if lab.private:
+        # An exact difference, or its p, would tell what a single result changed; rounded means tell no more.
+        return Against(other.title, roles, theirs, round(mine - theirs, lab.decimals), None, significant)
+    return Against(other.title, roles, theirs, row.difference, p, significant)
+
+
+def refuse_if_changed(lab: Lab, scores: Scores, found: Sequence[Submission]) -> None:
+    """Raise HarnessError if the lab now scores otherwise than when its first run was submitted."""
+    if not found:
+        return
+    first = scores_of(lab, found[0])
+    keys = {
+        "collection": "collection",
+        "edition": "edition",
+        "judgments": "qrels_sha256",
+        "protocol": "protocol",
+        "measures": "measures",
+    }
+    changed = [said for said, key in keys.items() if getattr(first, key) != getattr(scores, key)]
+    if changed:
+        reason = f"{' and '.join(changed)} changed since the first submission, whose scores could not be compared"
+        raise HarnessError(f"{lab.folder}: {reason}; restore what it was, or make another lab")

@@ -1,0 +1,361 @@
+"""The map from the rows of a paper's tables to run files that a person brings."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from harness.errors import HarnessError, gather, refuse, suggestion
+from harness.io import config
+from harness.io.checks import Words, typed
+from harness.io.files import read_bytes, write_atomic
+from harness.papers import rows
+from harness.papers.cells import Cell
+from harness.papers.paper import Paper
+from harness.store import sidecar
+
+MAP = "map.yaml"
+_MOST_FILES = 10_000  # that are looked at in a folder without a map
+_MOST_BYTES = 1 << 22
+_ENDINGS = frozenset({".run", ".txt", ".tsv", ".csv", ".res", ".trec", ".out", ".dat", ".gz", ".xz", ".zst"})
+_SEEDS = re.compile(r"mean_(\d+)_seeds")
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """A row whose numbers are computed from runs.
+
+    Attributes
+    ----------
+    name : what its run is called here; rows that print the numbers of one run share it.
+    collections : the paper's name of each collection that it has numbers on -> the key in `Scored.collections`.
+    seeds : how many runs its numbers are means over.
+    names : what else its run is called: by the archive, by the system that makes it.
+    """
+
+    table: str
+    label: str
+    name: str
+    collections: Mapping[str, str]
+    seeds: int = 1
+    names: tuple[str, ...] = ()
+
+    def runs(self) -> tuple[str, ...]:
+        """The names of its runs: one, or one a seed."""
+        return (self.name,) if self.seeds == 1 else tuple(f"{self.name}-{n}" for n in range(1, self.seeds + 1))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The files of a row's run on a collection (a key in `Scored.collections`); messages call the entry `where`."""
+
+    row: PaperRow
+    collection: str
+    files: tuple[Path, ...]
+    where: str
+    origin: Literal["brought", "made here"] = "brought"
+
+
+@dataclass(frozen=True)
+class KeyColumns:
+    """A file of documents and keys of de-duplication, for collections of formulas that have none of their own."""
+
+    file: str
+    id_column: Words
+    key_column: Words
+
+
+@dataclass(frozen=True)
+class Map:
+    """`map.yaml`: table -> row -> collection -> file (or a list of files, one a seed)."""
+
+    tables: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    paper: Words = ""
+    keys: KeyColumns | None = None
+
+
+def label_of(paper: Paper) -> dict[tuple[str, str, str], str]:
+    """(table, group, system) of each row of a paper -> its label; see `rows.labels`."""
+    by_table: dict[str, dict[tuple[str, str], None]] = {}
+    for cell in paper.cells:
+        by_table.setdefault(cell.table, {})[cell.group, cell.system] = None
+    return {
+        (table, *row): label for table, found in by_table.items() for row, label in rows.labels(list(found)).items()
+    }
+
+
+def paper_rows(paper: Paper) -> dict[tuple[str, str], PaperRow]:
+    """(table, label) -> row, for the rows whose numbers are computed from runs, and those that the text names alone.
+
+    Examples
+    --------
+    >>> from harness.papers.paper import load_paper
+    >>> found = paper_rows(load_paper("crossmath"))
+    >>> found["1", "Bi-encoder"].name, found["1", "Bi-encoder"].collections["arqmath-2"]
+    ('eng-NLLB-bi', 'arqmath-2')
+    """
+    scored, labels = paper.scored, label_of(paper)
+    if scored is None:
+        return {}
+    collections: dict[tuple[str, str], dict[str, str]] = {}
+    first: dict[tuple[str, str], Cell] = {}
+    seeds: dict[tuple[str, str], int] = {}
+    for cell in paper.cells:
+        if place := scored.place(cell):
+            at = (cell.table, labels[cell.table, cell.group, cell.system])
+            collections.setdefault(at, {})[cell.collection] = place
+            first.setdefault(at, cell)
+            if found := _SEEDS.fullmatch(cell.aggregate):
+                seeds[at] = int(found[1])
+    run, names = {at: at for at in collections}, {at: (at[1],) for at in collections}
+    ours = {judged.collection: place for place, judged in scored.collections.items()}
+    for row in paper.available.rows if paper.available is not None else ():
+        at = (row.table, row.label)
+        places = [ours[name] for name in row.collections if name in ours]
+        collections.setdefault(at, {place.partition("/")[0]: place for place in places})
+        run[at] = row.run
+        names[at] = (row.label, row.short, *((row.run_name,) if row.system else ()))
+    named = _named(set(run.values()), {each.name for each in paper.runs})
+    archived = {(each.group, each.system): each.name for each in paper.runs}
+    called = {at: archived.get((first[at].group, first[at].system), "") if at in first else "" for at in run}
+    return {
+        at: PaperRow(*at, called[at] or named[run[at]], collections[at], seeds.get(at, 1), (*names[at], called[at]))
+        for at in run
+    }
+
+
+def _named(places: Iterable[tuple[str, str]], used: Iterable[str]) -> dict[tuple[str, str], str]:
+    """(table, label) -> a name for its run that fits a file name; the table is a part of it where labels are shared."""
+
+    def plain(text: str) -> str:
+        return re.sub(r"[^\w.+]+", "-", text).strip("-.+")[:100] or "row"
+
+    places, taken = sorted(places), set(used)
+    shared = Counter(plain(label) for _, label in places)
+    found = {}
+    for table, label in places:
+        long = plain(f"{table} {label}")
+        options = chain([plain(label)] if shared[plain(label)] == 1 else [], [long], (f"{long}-{n}" for n in count(2)))
+        found[table, label] = next(name for name in options if name not in taken)
+        taken.add(found[table, label])
+    return found
+
+
+def read_map(paper: Paper, path: Path, faults: list[str]) -> tuple[tuple[Entry, ...], KeyColumns | None]:
+    """The entries of a map file that are right.
+
+    Parameters
+    ----------
+    faults : gets a line for each table, row or collection that is unknown, missing file, and run with two files.
+
+    Raises
+    ------
+    HarnessError
+        It is no map at all: its own keys are unknown, missing or wrong.
+    """
+    mapping, where = config.parse(read_bytes(path, most=_MOST_BYTES), str(path)), str(path)
+    found = typed(Map, mapping, where)
+    numbers = {str(table) for table in mapping["tables"] if isinstance(table, float)}  # 4.10 would be 4.1
+    faults += [f"{where}: tables: {table} is read as a number; put it in quotes" for table in numbers]
+    if found.paper and found.paper != paper.key:
+        faults.append(f"{where}: key 'paper' is {found.paper!r}, and the paper here is {paper.key!r}")
+    known = paper_rows(paper)
+    by_table: dict[str, dict[str, PaperRow]] = {}
+    for (table, label), row in known.items():
+        by_table.setdefault(table, {})[label] = row
+    entries: list[Entry] = []
+    for table, of_table in found.tables.items():
+        if table in numbers:
+            continue
+        if table not in by_table:
+            why = "prints no number that runs are scored for" if _is_table(paper, table) else "is unknown"
+            faults.append(f"{where}: tables: table {table!r} {why}; {suggestion(table, by_table)}")
+            continue
+        for label, of_row in of_table.items():
+            at = f"{where}: tables: {table}: {label}"
+            if label not in by_table[table]:
+                known_rows = suggestion(label, by_table[table])
+                faults.append(f"{where}: tables: {table}: row {label!r} is unknown; {known_rows}")
+                continue
+            row = by_table[table][label]
+            for name, files in of_row.items():
+                if name not in row.collections:
+                    faults.append(f"{at}: collection {name!r} is unknown; {suggestion(name, row.collections)}")
+                    continue
+                with gather(faults):
+                    paths = _paths(files, row, path.parent, f"{at}: {name}")
+                    entries.append(Entry(row, row.collections[name], paths, f"{at}: {name}"))
+    keys = found.keys
+    if keys is not None:
+        file = _place(path.parent, keys.file)
+        keys = KeyColumns(str(file), keys.id_column, keys.key_column)
+        if not _is_file(file):
+            faults.append(f"{where}: keys: {file}: no such file")
+    faults += _contradictions(entries)
+    return tuple(_distinct(entries)), keys
+
+
+def _is_table(paper: Paper, table: str) -> bool:
+    return any(cell.table == table for cell in paper.cells)
+
+
+def _paths(files: object, row: PaperRow, folder: Path, where: str) -> tuple[Path, ...]:
+    """The files of an entry."""
+    given = files if isinstance(files, list) else [files]
+    listed = [name for name in given if isinstance(name, str) and name]
+    if not listed or len(listed) < len(given):
+        raise HarnessError(f"{where}: found {files!r}, expected a run file, or a list of run files, one a seed")
+    if len(listed) > 1 and row.seeds == 1:
+        raise HarnessError(f"{where}: {len(listed)} files, and the row's numbers are of one run")
+    if len(listed) > row.seeds:
+        raise HarnessError(f"{where}: {len(listed)} files, and the row's numbers are means over {row.seeds} seeds")
+    paths = tuple(_place(folder, name) for name in listed)
+    if len({os.path.realpath(path) if _is_file(path) else str(path) for path in paths}) < len(paths):
+        raise HarnessError(f"{where}: one file is listed twice; each seed has a run of its own")
+    missing = [path for path in paths if not _is_file(path)]
+    known = [file.relative_to(folder).as_posix() for file in run_files(folder)] if missing else []
+    refuse([f"{where}: {path}: no such file; {suggestion(path.name, known)}" for path in missing])
+    return paths
+
+
+def _place(folder: Path, name: str) -> Path:
+    """The file that a map names: relative to the map, or of a user's home."""
+    try:
+        return folder / Path(name).expanduser()
+    except RuntimeError:  # `~name` of a user that there is not
+        return folder / name
+
+
+def _is_file(path: Path) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113  (Path's raises for what is too long to be a file's name)
+
+
+def _contradictions(entries: Iterable[Entry]) -> list[str]:
+    """Rows that print the numbers of one run, and are given different files."""
+    first: dict[tuple[str, str], Entry] = {}
+    faults = []
+    for entry in entries:
+        before = first.setdefault((entry.row.name, entry.collection), entry)
+        if before.files != entry.files:
+            same = f"row {before.row.label!r} of table {before.row.table}"
+            faults.append(f"{entry.where}: prints the numbers of one run with {same}, which has another file")
+    return faults
+
+
+def _distinct(entries: Iterable[Entry]) -> list[Entry]:
+    found: dict[tuple[str, str], Entry] = {}
+    for entry in entries:
+        found.setdefault((entry.row.name, entry.collection), entry)
+    return list(found.values())
+
+
+def run_files(folder: Path) -> list[Path]:
+    """The files of a folder, and of those in it, that may be runs: neither hidden, nor side files, nor maps.
+
+    Raises
+    ------
+    HarnessError
+        There are more than anybody brings.
+    """
+    found: list[Path] = []
+    for path in folder.rglob("*"):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if not hidden and path.is_file() and path.suffix in _ENDINGS | {""} and not path.name.endswith(sidecar.ENDING):
+            found.append(path)
+        if len(found) > _MOST_FILES:
+            raise HarnessError(f"{folder}: more than {_MOST_FILES:,} files; name a folder of runs alone")
+    return sorted(found)
+
+
+def fitting(paper: Paper, folder: Path) -> tuple[dict[Path, tuple[PaperRow, str]], list[Path]]:
+    """Files whose names are those of one row and one collection, in any spelling of both; and the others.
+
+    `arqmath-3/msm-2-tf-idf.run`, `TF-IDF-auto-both-A_arqmath-3.tsv` and the names of the archive's own files fit, as do
+    those that `harness run` gives, where no two rows share them.
+    """
+    scored, known = paper.scored, list(paper_rows(paper).values())
+    if scored is None:
+        return {}, run_files(folder)
+    first: dict[str, PaperRow] = {}  # of the rows that print the numbers of one run
+    for row in known:
+        first.setdefault(row.name, row)
+    names: dict[str, dict[tuple[str, str], PaperRow]] = {}
+    for row in known:
+        for collection, place in row.collections.items():
+            judged = scored.collections[place]
+            for each in {collection, place, judged.collection, judged.suffix} - {""}:
+                for name in {row.name, *row.names, f"{row.table} {row.label}"} - {""}:
+                    for words in (f"{each} {name}", f"{name} {each}"):
+                        names.setdefault(_plain(words), {})[row.name, place] = first[row.name]
+    for run in paper.runs:
+        if run.name in first:
+            parts = Path(run.file.path).parts[-2:]
+            names.setdefault(_plain(_stem(Path(*parts))), {})[run.name, run.collection] = first[run.name]
+    files: dict[tuple[str, str], list[Path]] = {}
+    which: dict[tuple[str, str], PaperRow] = {}
+    everything = run_files(folder)
+    for path in everything:
+        inside = Path(_stem(path.relative_to(folder)))
+        tried = (_plain(" ".join(inside.parts[-2:])), _plain(inside.name))
+        found = next((names[words] for words in tried if words in names), {})
+        if len(found) == 1:
+            which |= found
+            files.setdefault(next(iter(found)), []).append(path)
+    fits = {paths[0]: (which[at], at[1]) for at, paths in files.items() if len(paths) == 1}
+    return fits, [path for path in everything if path not in fits]
+
+
+def _stem(path: Path) -> str:
+    while path.suffix in _ENDINGS:
+        path = path.with_suffix("")
+    return path.as_posix()
+
+
+def _plain(words: str) -> str:
+    """Words in lower case with one dash between them, however they are spelt."""
+    return re.sub(r"[\W_]+", "-", words.casefold()).strip("-")
+
+
+def write_map(paper: Paper, folder: Path) -> tuple[Path, int, list[Path]]:
+    """Write the map of a folder without one, from the names of its files: its path, the files in it, and the others.
+
+    Raises
+    ------
+    HarnessError
+        No file's name fits a row, or the map cannot be written.
+    """
+    fits, rest = fitting(paper, folder)
+    known = paper_rows(paper)
+    if not fits:
+        row = next(iter(known.values()))
+        example = f"{next(iter(row.collections))}/{row.name}.run"
+        found = f"{len(rest)} files, and none is called" if rest else "no run files, of which one is called"
+        raise HarnessError(
+            f"{folder}: no {MAP}; {found} like a row of paper {paper.key}, such as {example}; rename them, or write "
+            f"{folder / MAP}: tables: {{{row.table!r}: {{{row.label!r}: {{{next(iter(row.collections))}: FILE}}}}}}"
+        )
+    tables: dict[str, dict[str, dict[str, str]]] = {}
+    for path, (row, place) in fits.items():
+        collection = next(name for name, key in row.collections.items() if key == place)
+        tables.setdefault(row.table, {}).setdefault(row.label, {})[collection] = path.relative_to(folder).as_posix()
+    head = [
+        "# table -> row -> collection -> run file, relative to this file; a list of files, one a seed, where a",
+        "# number is a mean over seeds. Written from the names of the files: check it; it is not written again.",
+        *(f"# no row fits: {path.relative_to(folder).as_posix()!r}" for path in rest),
+    ]
+    ordered = {
+        table: {label: tables[table][label] for t, label in known if t == table and label in tables[table]}
+        for table in dict.fromkeys(t for t, _ in known)
+        if table in tables
+    }
+    body = yaml.safe_dump({"paper": paper.key, "tables": ordered}, sort_keys=False, allow_unicode=True, width=1000)
+    write_atomic(folder / MAP, "\n".join(head) + "\n" + body)
+    return folder / MAP, len(fits), rest

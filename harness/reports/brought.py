@@ -1,0 +1,49 @@
+"""What a report says of runs that are not the archived ones: where each is from, and its checksum."""
+
+from __future__ import annotations
+
+from harness.papers.brought import Brought
+from harness.render.model import Block, Cell, Column, Section, Table, Text
+
+
+def brought_section(brought: Brought) -> Section | None:
+    """A line a run; None if all runs are the archived ones."""
+    if not brought.runs:
+        return None
+    rows = tuple(
+        (
+            Cell(run.row.table),
+            Cell(run.row.label),
+            Cell(run.collection),
+            Cell(run.name),
+            Cell(run.origin),
+            Cell(run.source),
+            Cell(run.run.sha256),
+        )
+        for run in brought.runs
+    )
+    names = ("table", "row", "collection", "run", "origin", "file", "SHA-256")
+    notes = (
+        "Brought: a file of the map; it takes the place of the archived run, if there is one. Made here: the row's own "
+        "command made it on the whole corpus, as its side file proves. Fused: computed here from the named runs.",
+    )
+    blocks: list[Block] = [Text(brought.notes)] if brought.notes else []
+    table = Table("brought", "Runs beside the archived ones", tuple(map(Column, names)), rows, notes, row_headers=2)
+    return Section("Whose runs these are", (*blocks, table))
+
+
+def brought_data(brought: Brought) -> dict[str, object]:
+    """The same for the JSON document; empty if there is none."""
+    runs = [
+        {
+            "table": run.row.table,
+            "row": run.row.label,
+            "collection": run.collection,
+            "run": run.name,
+            "origin": run.origin,
+            "source": run.source,
+            "sha256": run.run.sha256,
+        }
+        for run in brought.runs
+    ]
+    return {"brought": runs} if runs else {}

@@ -1,0 +1,79 @@
+"""A page for each topic of an experiment: its text, what is judged, and what each row made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness.data.topics import Topics
+from harness.data.trec import read_run
+from harness.experiments.experiment import ALL, Labels, said_of
+from harness.experiments.results import Results
+from harness.experiments.task import Task
+from harness.render.model import Section, Text, TopicPages
+from harness.reports.topics import explorer, readable, topic_pages
+from harness.scoring.scores import Scores
+
+
+def made_of(results: Results, row: Labels, part: str) -> tuple[Task, Scores, Path] | None:
+    """What a row's run on a set of topics is and was scored by: of several seeds the first, of settings the chosen."""
+    chosen = results.setting(row, part) if results.is_tuned(row) else None
+    for outcome in results.of(row, part):
+        if outcome.task is None or outcome.scores is None or outcome.run is None:
+            continue
+        if not outcome.cell.point or (chosen is not None and outcome.cell.point == chosen.name):
+            return outcome.task, outcome.scores, outcome.run
+    return None
+
+
+def pages_of(results: Results, part: str, rows: Sequence[Labels], topics: Topics | None = None) -> TopicPages | None:
+    """The pages of one set of topics, of the rows that have been scored on the same ones.
+
+    Parameters
+    ----------
+    topics : whose text a page begins with; default: those of the first run.
+    """
+    tasks, rankings = [], []
+    scores: list[Scores] = []
+    for row in rows:
+        if (made := made_of(results, row, part)) is None:
+            continue
+        task, scored, path = made
+        if scores and scored.topics != scores[0].topics:
+            continue
+        tasks.append(task)
+        scores.append(replace(scored, run=said_of(row)))
+        rankings.append(task.scorer.rankings(read_run(path, known_topics=task.collection.known_topics())))
+    if not tasks:
+        return None
+    collection = tasks[0].collection
+    title = f"{results.experiment.title}, {part}" if part else results.experiment.title
+    texts, name = topics or tasks[0].topics, part or collection.name
+    return topic_pages(name, title, texts, tasks[0].scorer, scores, rankings, collection.link)
+
+
+def pages(results: Results) -> Section | None:
+    """The pages of the topics that the experiment names, with all rows side by side; it says which ones have none."""
+    wanted = set(results.experiment.pages)
+    if not wanted:
+        return None
+    made = [page for part in results.sets if (page := pages_of(results, part, results.rows)) is not None]
+    there = {topic.id for page in made for topic in page.topics}
+    said = [f"Not among the topics that are judged here: {topic}." for topic in sorted(wanted - there - {ALL})]
+    shown = {topic for topic in there if ALL in wanted or topic in wanted}
+    kept = [replace(page, topics=tuple(topic for topic in page.topics if topic.id in shown)) for page in made]
+    kept = [page for page in kept if page.topics]
+    if not kept:
+        return Section("Topic by topic", (Text(tuple(said)),)) if said else None
+    task = next(o.task for o in results.outcomes if o.task is not None and o.scores is not None)
+    plan = results.experiment
+    at = results.outcomes[0].cell.labels
+    block = explorer(
+        kept,
+        baseline=said_of(plan.row(plan.baseline_of(at))) if plan.baseline else "",
+        corpus=readable(task.corpus),
+        key=task.scorer.key,
+        bare=task.scorer.protocol.deduplicate,
+    )
+    return Section("Topic by topic", (*([Text(tuple(said))] if said else []), block))

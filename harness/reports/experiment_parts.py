@@ -1,0 +1,219 @@
+"""Further parts of the report of an experiment: best seeds, settings that were chosen, costs, and curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from harness.experiments.costs import COLUMNS, losses
+from harness.experiments.experiment import Labels, said_of
+from harness.experiments.results import Chosen, Results
+from harness.render import figures
+from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell, slug
+from harness.render.svg import SERIES
+
+
+def row_columns(results: Results) -> tuple[Column, ...]:
+    """The columns that name a row: the condition and each axis but the pooled one."""
+    found = results.experiment
+    return tuple(Column(name) for name in found.coordinates if name != found.pool)
+
+
+def row_cells(row: Labels) -> tuple[Cell, ...]:
+    """The cells that name a row."""
+    return tuple(Cell(label) for label in row)
+
+
+def label_of(results: Results, measure: str) -> str:
+    """A measure as the first run's protocol calls it."""
+    known = (outcome.scores.protocol for outcome in results.outcomes if outcome.scores is not None)
+    return next(known).label(measure)
+
+
+# ---- what was chosen --------------------------------------------------------------------------------------------
+
+
+def best_seeds(results: Results) -> Section | None:
+    """The best of several seeds, marked where the reported topics chose it."""
+    plan, first = results.experiment.seeds, results.experiment.measures[0]
+    if plan is None:
+        return None
+    found = {(row, part): results.best_seed(row, part) for row in results.rows for part in results.parts}
+    if not any(found.values()):
+        return None
+    label = label_of(results, first)
+    if plan.best == "evaluation":
+        how = (
+            f"A seed is the best of several by {label} on the very topics that are reported, so that it is optimistic."
+        )
+    else:
+        how = f"A seed is the best of several by {label} on the other sets of topics."
+    mark = ("chosen",) if plan.best == "evaluation" else ()
+    return Section("Best seed", (_chosen_table(results, found, "best-seed", "The best seed", "seed", mark, how),))
+
+
+def settings(results: Results) -> Section | None:
+    """What was chosen for the conditions that are tuned."""
+    sets = [part for part in results.parts if part in results.sets]
+    tuned = [row for row in results.rows if results.is_tuned(row)]
+    found = {(row, part): results.setting(row, part) for row in tuned for part in sets}
+    if not found:
+        return None
+    tried = ", ".join(f"{said_of(row)}: {len({o.cell.point for o in results.of(row, sets[0])})}" for row in tuned)
+    label = label_of(results, results.experiment.measures[0])
+    others = (
+        "other sets" if results.experiment.tune_on == "sets" else "other half of it, both ways; halves: odd and even"
+    )
+    how = f"Each set of topics has the settings that are best by {label} on the {others}. Tried: {tried}."
+    return Section(
+        "Settings", (_chosen_table(results, found, "settings", "Settings that were chosen", "setting", (), how),)
+    )
+
+
+def _chosen_table(
+    results: Results,
+    found: Mapping[tuple[Labels, str], Chosen | None],
+    name: str,
+    caption: str,
+    what: str,
+    mark: tuple[str, ...],
+    how: str,
+) -> Table:
+    measures = results.experiment.measures
+    parts = [part for part in results.parts if any(at == part for _, at in found)]
+    rows = []
+    for row in [row for row in results.rows if any(found.get((row, part)) for part in parts)]:
+        cells = [*row_cells(row)]
+        for part in parts:
+            chosen = found.get((row, part))
+            if chosen is None:
+                cells += [Cell("", marks=("missing",))] * (1 + len(measures))
+                continue
+            cells += [Cell(chosen.name), *(number_cell(chosen.scores.mean(measure), 3, mark) for measure in measures)]
+        rows.append(tuple(cells))
+    columns = [*row_columns(results)]
+    for part in parts:
+        columns += [Column(what, part), *(Column(label_of(results, measure), part, "number") for measure in measures)]
+    return Table(name, caption, tuple(columns), tuple(rows), (how,), len(row_columns(results)))
+
+
+# ---- what it costs ----------------------------------------------------------------------------------------------
+
+
+def costs(results: Results) -> Section | None:
+    """The table of costs that the experiment asks for."""
+    if not results.experiment.costs:
+        return None
+    rows = []
+    for row, runs, values in _cost_rows(results):
+        shown = [
+            number_cell(math.nan if value is None else value / COLUMNS[name].per, COLUMNS[name].digits)
+            for name, value in values.items()
+        ]
+        rows.append((*row_cells(row), Cell(str(runs), runs), *shown))
+    titles = (Column(COLUMNS[name].title, kind="number") for name in results.experiment.costs)
+    notes = (
+        "Measured when the runs were made, on the machines of their side files; of a training that the store had, "
+        "when it was trained. n/a: no run says it.",
+        "Of several runs: times are means, a query is the median of all; memory, index and vectors are the largest. "
+        "Memory is that of making a run: a run that found its index in the store did not hold what building it takes.",
+    )
+    columns = (*row_columns(results), Column("runs", kind="number"), *titles)
+    named = len(row_columns(results))
+    return Section("What it costs", (Table("costs", "Costs", columns, tuple(rows), notes, named),))
+
+
+def _cost_rows(results: Results) -> Iterator[tuple[Labels, int, dict[str, float | None]]]:
+    """Each row with the number of its runs and its costs, in seconds and bytes."""
+    for row in results.rows:
+        sides = [outcome.costs for part in results.sets for outcome in results.of(row, part) if outcome.run is not None]
+        yield row, len(sides), {name: COLUMNS[name].of(sides) for name in results.experiment.costs}
+
+
+def cost_records(results: Results) -> Records:
+    """One row for each row of the table and cost, in seconds, bytes and numbers."""
+    names = [column.title for column in row_columns(results)]
+    rows = tuple((*row, name, value) for row, _, values in _cost_rows(results) for name, value in values.items())
+    return Records((*names, "cost", "value"), rows)
+
+
+# ---- curves -----------------------------------------------------------------------------------------------------
+
+
+def curves(results: Results) -> Section | None:
+    """Means over the axes of numbers, and losses of trainings if the experiment asks for them."""
+    blocks: list[Block] = [block for axis in results.experiment.numeric for block in _over(results, axis)]
+    if results.experiment.curves:
+        blocks += _losses(results)
+    return Section("Learning curves", tuple(blocks)) if blocks else None
+
+
+def _over(results: Results, axis: str) -> Iterator[Figure]:
+    """The first measure over the labels of an axis: the mean over seeds, with their deviations."""
+    place = [column.title for column in row_columns(results)].index(axis)
+    measure = results.experiment.measures[0]
+    label = label_of(results, measure)
+    part = results.parts[-1]
+    lines: dict[str, list[tuple[float, float]]] = {}
+    rows = []
+    for row in sorted(results.rows, key=lambda row: float(row[place])):
+        scores = results.scores(row, part)
+        if scores is None:
+            continue
+        name = said_of(label for at, label in enumerate(row) if at != place)
+        mean, sd, seeds = scores.mean(measure), results.deviation(row, part, measure), len(results.seeds(row, part))
+        lines.setdefault(name, []).append((float(row[place]), mean))
+        at = Cell(row[place], float(row[place]))
+        spread = Cell("") if sd is None else number_cell(sd, 4)
+        rows.append((Cell(name), at, Cell(str(seeds), seeds), number_cell(mean, 4), spread))
+    columns = (Column("row"), *(Column(name, kind="number") for name in (axis, "seeds", label, f"{label} sd")))
+    caption = f"{label} by {axis}{f' ({part})' if part else ''}: means over seeds"
+    note = "sd: the standard deviation of the seeds' means; empty for a single seed."
+    table = Table(f"over-{slug(axis)}", caption, columns, tuple(rows), (note,), 2)
+    for number, some in enumerate(_some(list(lines.items()))):
+        name = f"curve-{slug(axis)}{f'-{number + 1}' if number else ''}"
+        yield Figure(name, caption, figures.curves(some, axis, label, caption), None if number else table)
+
+
+def _losses(results: Results) -> list[Block]:
+    """Losses by step and by epoch, a line each run; trainings that several sets of topics share are drawn once."""
+    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    seen: set[str] = set()
+    for outcome in results.outcomes:
+        recorded = losses(outcome.costs)
+        if not recorded or repr(recorded) in seen:
+            continue
+        seen.add(repr(recorded))
+        row = results.experiment.row(outcome.cell.labels)
+        part = results.experiment.part(outcome.cell.labels)
+        seed = f"seed {outcome.cell.seed}" if outcome.cell.seed else ""
+        name = said_of(filter(None, (*row, part, seed)))
+        for kind, points in recorded.items():
+            found.setdefault(kind, {})[name] = points
+    if not found:
+        return [Text(("No training has left a record of its losses.",))]
+    blocks: list[Block] = []
+    for kind, lines in found.items():
+        x, _, y = kind.partition(": ")
+        columns = (Column("training"), Column(x, kind="number"), Column(y, kind="number"))
+        rows = tuple(
+            (Cell(name), number_cell(at, 0), number_cell(value, 4))
+            for name, points in lines.items()
+            for at, value in points
+        )
+        for number, some in enumerate(_some(list(lines.items()))):
+            name = f"{slug(y)}-by-{x}"
+            table = Table(f"{name}-values", f"{y} by {x}", columns, rows, (), 2, collapsed=True) if not number else None
+            caption = f"{y} by {x}"
+            svg = figures.curves(some, x, y, caption)
+            blocks.append(Figure(f"{name}{f'-{number + 1}' if number else ''}", caption, svg, table))
+    return blocks
+
+
+Line = tuple[str, Sequence[tuple[float, float]]]
+
+
+def _some(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
+    """As many lines at a time as a figure can tell apart."""
+    for begin in range(0, len(lines), SERIES):
+        yield lines[begin : begin + SERIES]

@@ -1,0 +1,310 @@
+"""The report of leaderboards: who stands where, how sure that is, and what the judgments and ties leave open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from harness.labs.board import Leaderboard, Mean, Standing, leaderboard_to_json
+from harness.render import figures
+from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell
+from harness.render.write import Report
+from harness.reports.parts import protocol_text, provenance_section
+from harness.store.provenance import Provenance
+
+MOST_DRAWN = 40
+POOLING = (
+    "Judged@k is the share of a run's first k results that were judged; what remains is the most by which P@k could "
+    "rise if all of them were relevant (the residual of Moffat and Zobel, TOIS 2008)."
+)
+EXPECTED = (
+    "The expected bias estimates how much of that is relevant: (1 - Judged@k) times the precision of the judged "
+    "results, as if unjudged results were relevant as often as judged ones. It is an estimate, and rather too high: "
+    "pools hold what many systems rank high."
+)
+PRIMED = (
+    "That is the bias of P@k as it is without removal, with the precision of the first k judged results. Here unjudged "
+    "results are removed before scoring: such scores do not lose what was not judged, but tend to favour runs that did "
+    "not take part in the pool (Sakai, CIKM 2008)."
+)
+PRIVATE = (
+    "The judgments are private: means are rounded, ranks are those of the rounded means, and values of topics, "
+    "intervals, and counts of what was judged are not told. Many runs that differ in little would tell judgments all "
+    "the same, so that a lab counts and limits them."
+)
+
+
+def leaderboard_report(
+    boards: Sequence[Leaderboard], provenance: Provenance, *, title: str = "", remarks: Sequence[str] = ()
+) -> Report:
+    """A report with a table for each leaderboard; runs of different editions or protocols never share one.
+
+    Parameters
+    ----------
+    title : default: the collections' names.
+    remarks : what a reader of the numbers must know, a sentence each.
+    """
+    sections: list[Section] = []
+    for number, board in enumerate(boards, 1):
+        end = "" if len(boards) == 1 else f"-{number}"
+        level = 2 if len(boards) == 1 else 3
+        if len(boards) > 1:
+            sections.append(Section(said_of(board), (Text((f"{headline(board)}.",)),)))
+        sections += [
+            _standings(board, end, level),
+            _reading(board, level),
+            *(section for section in (_judgments(board, end, level), _ties(board, end, level)) if section is not None),
+            _what(board, remarks, level),
+        ]
+    sections.append(provenance_section(provenance))
+    name = ", ".join(dict.fromkeys(board.collection for board in boards))
+    found = (
+        headline(boards[0]) if len(boards) == 1 else f"{len(boards)} leaderboards, one for each edition and protocol"
+    )
+    rows = tuple(row for board in boards for row in board.rows())
+    return Report(
+        title or f"Leaderboard of {name}",
+        found,
+        tuple(sections),
+        data={"leaderboards": [leaderboard_to_json(board) for board in boards]},
+        records={"leaderboard": Records(boards[0].columns(), rows)},
+    )
+
+
+def said_of(board: Leaderboard) -> str:
+    """What the runs were scored by."""
+    return f"{board.collection}, edition {board.edition}, protocol {board.protocol.name}"
+
+
+def headline(board: Leaderboard) -> str:
+    """The outcome in one line."""
+    best = board.ranked[0]
+    value = best.mean(board.main).value
+    shown = "n/a" if value is None else f"{value:.{board.decimals}f}"
+    runs = f"{len(board.ranked)} run{'s' if len(board.ranked) > 1 else ''}"
+    where = f"{board.collection} (edition {board.edition}, {board.topics} topics, protocol {board.protocol.name})"
+    said = f"{runs} on {where}: best {board.protocol.label(board.main)} {shown} by {best.name}"
+    if board.grouping == "none":
+        return said
+    alike = len(_like_the_best(board)) - 1
+    others = f"{alike} other{'s' if alike > 1 else ''}" if alike else "all others"
+    return f"{said}, which {'does not differ significantly from' if alike else 'differs significantly from'} {others}"
+
+
+def _letters(group: str) -> list[str]:
+    """The letters of a group: `ab1c` is a, b1 and c."""
+    out: list[str] = []
+    for char in group:
+        if char.isdigit() and out:
+            out[-1] += char
+        else:
+            out.append(char)
+    return out
+
+
+def _like_the_best(board: Leaderboard) -> set[str]:
+    """The best run and those that do not differ significantly from it: they share any of its letters."""
+    letters = set(_letters(board.ranked[0].group))
+    return {each.name for each in board.ranked if not letters.isdisjoint(_letters(each.group))}
+
+
+def reading(board: Leaderboard) -> tuple[str, ...]:
+    """How ranks, groups and intervals are to be read, a sentence or two each."""
+    label, percent = board.protocol.label(board.main), f"{board.confidence * 100:g}%"
+    how = "without correction" if board.correction == "none" else f"{board.correction.capitalize()}'s correction"
+    family = f"two-sided paired t-tests of {label}, alpha {board.alpha:g}, {how} over a family of {board.family:,} "
+    number = math.comb(len(board.ranked), 2)
+    family += f"test{'s' if board.family > 1 else ''}: all pairs of ranked runs"
+    family += " and others, which are declared" if board.family > number else ""
+    groups = {
+        "letters": f"Runs that share a letter do not differ significantly: {family}.",
+        "best": f"Runs with an a do not differ significantly from the best: {family}, of which those of the best are "
+        "made (there are too many runs for letters).",
+    }.get(board.grouping, f"Nothing was tested: {board.why}.")
+    clusters = f", {board.clusters} by {board.clusters}" if board.clusters else ""
+    tested = f" Topics that share their {board.clusters} are averaged before they are tested." if clusters else ""
+    drawn = "groups of topics" if clusters else "topics"
+    sentences = [f"Runs are ranked by {label}; equal means share a rank.", f"{groups}{tested}"]
+    intervals = [
+        f"The interval of a rank holds {percent} of {board.resamples:,} bootstrap resamples of the {drawn} (percentile "
+        f"bootstrap, seed {board.seed}), in each of which all runs are ranked anew.",
+        f"A mean stands with its {percent} t interval over topics{clusters}. Runs share the topics: intervals that "
+        "overlap do not say that two runs do not differ.",
+    ]
+    sentences += [] if board.private else intervals
+    if board.detectable is not None:
+        one, low, high = (
+            f"{value:.3f}" for value in (board.detectable.median, board.detectable.low, board.detectable.high)
+        )
+        level = f"{board.alpha:g}" if board.correction == "none" else f"{board.alpha:g} / {board.family:,}"
+        pairs = "pairs tested" if number > 1 else "pair"
+        sentences.append(
+            f"The smallest difference in {label} that the {board.topics} topics can show: {one} (median over the "
+            f"{pairs}, from {low} to {high}) with a power of 0.8 at alpha {level}."
+        )
+    if board.floor:
+        sentences.append(
+            f"The random floor is the mean of {board.floor_seeds} random orders of each topic's judged documents: what "
+            "a run of just these documents has without any knowledge. It finds all judged documents, which no search "
+            "does, so that its measures without a cut can be higher than those of good runs."
+        )
+    return tuple(sentences)
+
+
+def _mean_cell(mean: Mean, board: Leaderboard, marks: tuple[str, ...] = ()) -> Cell:
+    """A mean with the half of its interval, where intervals are told."""
+    decimals = board.decimals
+    if mean.value is None or board.private:
+        return number_cell(math.nan if mean.value is None else mean.value, decimals, marks)
+    if mean.low is None or mean.high is None:
+        return Cell(f"{mean.value:.{decimals}f}", mean.value, marks, values=(mean.value, math.nan, math.nan))
+    half = (mean.high - mean.low) / 2
+    shown = f"{mean.value:.{decimals}f} ± {half:.{decimals}f}"
+    return Cell(shown, mean.value, marks, values=(mean.value, mean.low, mean.high))
+
+
+def _whole(value: int | None) -> Cell:
+    return Cell("") if value is None else Cell(f"{value:,}", value)
+
+
+def _table(board: Leaderboard, standings: Sequence[Standing], name: str, caption: str, *, ranked: bool) -> Table:
+    """Runs with their means; ranked ones with rank, group and the rank's interval."""
+    kinds = any(each.kind for each in standings)
+    counts = not board.private
+    best = {}
+    for measure in board.measures:
+        values = [value for each in standings if (value := each.mean(measure).value) is not None]
+        best[measure] = max(values) if len(values) > 1 and ranked else math.nan
+    spans = (Column("rank interval", parts=("rank low", "rank high")),) if counts else ()
+    columns = [
+        Column("run"),
+        *((Column("rank", kind="number"),) if ranked else ()),
+        *((Column("kind"),) if kinds else ()),
+        *((Column("group"), *spans) if ranked else ()),
+        *(_measure_column(board, measure) for measure in board.measures),
+        *((Column("n", kind="number"), Column("topics missing", kind="number")) if counts else ()),
+    ]
+    rows = []
+    for each in standings:
+        row = [Cell(each.name, marks=("baseline",) if each.baseline else ())]
+        row += [_whole(each.rank)] if ranked else []
+        row += [Cell(each.kind)] if kinds else []
+        row += [Cell(each.group), *(_span(each.rank_low, each.rank_high) for _ in spans)] if ranked else []
+        for mean in each.means:
+            marks = ("best",) if mean.value is not None and mean.value == best[mean.measure] else ()
+            row.append(_mean_cell(mean, board, marks))
+        row += [_counted(each), _whole(each.missing)] if counts else []
+        rows.append(tuple(row))
+    if board.floor and ranked:
+        there = {mean.measure: mean for mean in board.floor}
+        floor = [Cell("random floor"), Cell(""), *(Cell("") for _ in range(kinds + 1 + len(spans)))]
+        floor += [_mean_cell(there[m], board) if m in there else Cell("") for m in board.measures]
+        rows.append((*floor, *((Cell(""), Cell("")) if counts else ())))
+    notes = (f"{said_of(board)}.",)
+    return Table(name, caption, tuple(columns), tuple(rows), notes)
+
+
+def _measure_column(board: Leaderboard, measure: str) -> Column:
+    label = board.protocol.label(measure)
+    return Column(label, kind="number", parts=() if board.private else (label, f"{label} low", f"{label} high"))
+
+
+def _counted(standing: Standing) -> Cell:
+    """n, or several of them where measures stand on different topics."""
+    found = list(dict.fromkeys(mean.n for mean in standing.means))
+    return _whole(found[0]) if len(found) == 1 else Cell("/".join(str(mean.n) for mean in standing.means))
+
+
+def _span(low: int | None, high: int | None) -> Cell:
+    if low is None or high is None:
+        return Cell("")
+    return Cell(f"{low}" if low == high else f"{low} to {high}", values=(low, high))
+
+
+def _standings(board: Leaderboard, end: str, level: int) -> Section:
+    label = board.protocol.label(board.main)
+    caption = f"Runs ranked by {label}"
+    blocks: list[Block] = [Text((PRIVATE,))] if board.private else []
+    blocks.append(_table(board, board.ranked, f"leaderboard{end}", caption, ranked=True))
+    if not board.private:  # without intervals it says no more than the table
+        blocks.append(_figure(board, end))
+    if board.others:
+        other = "Other runs, neither ranked nor tested"
+        blocks.append(_table(board, board.others, f"others{end}", other, ranked=False))
+    return Section("Ranks", tuple(blocks), level)
+
+
+def _figure(board: Leaderboard, end: str) -> Figure:
+    """The main means with their intervals, best first."""
+    label = board.protocol.label(board.main)
+    drawn, alike = [], _like_the_best(board)
+    for each in board.ranked[:MOST_DRAWN]:
+        mean = each.mean(board.main)
+        value, low, high = (math.nan if found is None else found for found in (mean.value, mean.low, mean.high))
+        drawn.append((each.name, value, low, high, each.name in alike))
+    said = "; diamonds: not significantly different from the best" if board.grouping != "none" else ""
+    some = f", the first {MOST_DRAWN}" if len(board.ranked) > MOST_DRAWN else ""
+    svg = figures.dot_interval(drawn, f"{label}, {board.confidence * 100:g}% interval")
+    return Figure(f"means{end}", f"{label} of the runs{some}{said}", svg)
+
+
+def _reading(board: Leaderboard, level: int) -> Section:
+    return Section("How to read it", (Text(reading(board)),), level)
+
+
+def _judgments(board: Leaderboard, end: str, level: int) -> Section | None:
+    """How much of each run was judged."""
+    found = [(each, each.judgments) for each in (*board.ranked, *board.others) if each.judgments is not None]
+    if not found:
+        return None
+    k, depth = found[0][1].k, found[0][1].depth
+    estimated = any(judged.expected is not None for _, judged in found)
+    columns = [Column("run"), Column(f"Judged@{k}", kind="number"), Column(f"unjudged@{k}", kind="number")]
+    columns += [Column(f"expected bias of P@{k}", kind="number")] if estimated else []
+    columns += [Column(f"Judged@{depth}", kind="number")] if depth is not None else []
+    rows = []
+    for each, judged in found:
+        row = [Cell(each.name), number_cell(judged.judged, 3), number_cell(1 - judged.judged, 3)]
+        row += [number_cell(math.nan if judged.expected is None else judged.expected, 3)] if estimated else []
+        row += [number_cell(math.nan if judged.covered is None else judged.covered, 3)] if depth is not None else []
+        rows.append(tuple(row))
+    said = [POOLING]
+    said += [EXPECTED] if estimated else []
+    said += [PRIMED] if board.protocol.prime else []
+    said += [f"Judged@{depth} is how much of the whole run the pool covers."] if depth is not None else []
+    table = Table(f"judged{end}", "How much of the runs was judged", tuple(columns), tuple(rows))
+    return Section("What was judged", (Text(tuple(said)), table), level)
+
+
+def _ties(board: Leaderboard, end: str, level: int) -> Section | None:
+    """What the order of tied results could change."""
+    if board.private:
+        return None
+    label = board.protocol.label(board.main)
+    found = [(each, each.ties) for each in board.ranked if each.ties is not None and each.ties.tied]
+    rule = " ".join(word for word in board.protocol.in_words()[: 2 if board.protocol.deduplicate else 1])
+    if not found:
+        return Section("Ties", (Text((f"No run has tied results. {rule}",)),), level)
+    rows = []
+    for each, ties in found:
+        known = ties.low is not None and ties.high is not None
+        span = f"{ties.low:.4f} to {ties.high:.4f}" if known else "not known"
+        values = (ties.low or 0.0, ties.high or 0.0) if known else ()
+        ranks = _span(ties.best, ties.worst) if ties.best is not None else Cell("not known")
+        rows.append((Cell(each.name), _whole(each.rank), _whole(ties.tied), Cell(span, values=values), ranks))
+    columns = (
+        Column("run"),
+        Column("rank", kind="number"),
+        Column("tied results", kind="number"),
+        Column(label, parts=(f"{label} low", f"{label} high")),
+        Column("ranks", parts=("rank low", "rank high")),
+    )
+    note = "Ranks: the best and the worst that orders of all runs' tied results would give."
+    caption = f"{label} and rank over all orders of tied results"
+    return Section("Ties", (Text((rule,)), Table(f"ties{end}", caption, columns, tuple(rows), (note,))), level)
+
+
+def _what(board: Leaderboard, remarks: Sequence[str], level: int) -> Section:
+    judged = f"SHA-256 of the judgments: {board.qrels_sha256[:12]}." if board.qrels_sha256 else ""
+    head = f"Collection {board.collection}, edition {board.edition}: {board.topics} topics. {judged}".strip()
+    return Section("What was compared", (Text((head, *remarks)), protocol_text(board.protocol)), level)

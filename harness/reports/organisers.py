@@ -1,0 +1,431 @@
+"""What organisers read: systems, topics, measures and pool behind a table of means; pools; agreement of assessors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from itertools import combinations
+
+import numpy as np
+
+from harness.data.columns import Floats
+from harness.data.trec import Qrels
+from harness.errors import HarnessError
+from harness.experiments.evaluate import Evaluation, compare, independent, inputs
+from harness.render import figures
+from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell
+from harness.render.write import Report
+from harness.reports.comparison import means_table
+from harness.reports.parts import protocol_text, provenance_section, shown_p
+from harness.scoring.agreement import Correlation, Kappa, Weights, confusion, kappa, rank_correlation
+from harness.scoring.anova import Anova, anova
+from harness.scoring.bias import TeamBias
+from harness.scoring.difficulty import TopicDifficulty, topic_difficulty
+from harness.scoring.measures import without_diagnostics
+from harness.scoring.pools import Pool
+from harness.scoring.scores import Scores
+from harness.store.provenance import Provenance
+
+DRAWN = 12  # topics of a figure, at either end
+Label = Callable[[str], str]
+
+
+def values_of(scores: Sequence[Scores], measure: str) -> Floats:
+    """One measure of all runs, shape (topics, runs)."""
+    return np.stack([each.column(measure) for each in scores], axis=1)
+
+
+# Topics
+
+
+def difficulty_table(found: Sequence[TopicDifficulty], label: str) -> Table:
+    """Every topic, the hardest first."""
+    rows = tuple(
+        (
+            Cell(each.topic),
+            Cell(str(each.runs), each.runs),
+            *(_number(value) for value in (each.mean, each.sd, each.low, each.high)),
+            Cell(str(each.zeros), each.zeros),
+            _number(each.discrimination),
+        )
+        for each in found
+    )
+    columns = (
+        Column("topic"),
+        Column("runs", kind="number"),
+        *(Column(name, label, "number") for name in ("mean", "sd", "lowest", "highest")),
+        Column("runs with 0", kind="number"),
+        Column("discrimination", kind="number"),
+    )
+    note = (
+        "Discrimination: correlation of the topic's values with the runs' means over all other topics; below 0, the "
+        "topic turns the order of the runs round."
+    )
+    return Table("difficulty", f"Topics by {label}, the hardest first", columns, rows, (note,))
+
+
+def _topics_section(scores: Sequence[Scores], measure: str, label: Label) -> tuple[Section, Sequence[TopicDifficulty]]:
+    values = values_of(scores, measure)
+    found = topic_difficulty(values, scores[0].topics)
+    at = {topic: row for row, topic in enumerate(scores[0].topics)}
+    ends = found if len(found) <= 2 * DRAWN else (*found[:DRAWN], *found[-DRAWN:])
+    drawn = [(each.topic, [float(v) for v in values[at[each.topic]] if not math.isnan(v)]) for each in ends]
+    name = label(measure)
+    which = "" if len(found) <= 2 * DRAWN else f", the {DRAWN} hardest and the {DRAWN} easiest topics"
+    figure = Figure("difficulty-figure", f"{name} over runs{which}", figures.distribution(drawn, name))
+    return Section("Topics", (difficulty_table(found, name), figure)), found
+
+
+# Measures, editions, years
+
+
+def measure_correlations(scores: Sequence[Scores], measures: Sequence[str], label: Label) -> list[Correlation]:
+    """The rankings of the runs by each pair of measures."""
+    means = {measure: {each.run: each.mean(measure) for each in scores} for measure in measures}
+    return [rank_correlation(label(a), label(b), means[a], means[b]) for a, b in combinations(measures, 2)]
+
+
+def correlations_table(found: Sequence[Correlation], caption: str) -> Table:
+    """Each pair of rankings, most alike last."""
+    rows = tuple(
+        (
+            Cell(each.a),
+            Cell(each.b),
+            Cell(str(each.n), each.n),
+            *(_number(value) for value in (each.tau, each.tau_ap, each.rbo)),
+        )
+        for each in sorted(found, key=lambda each: (each.tau is not None, each.tau or 0.0, each.a, each.b))
+    )
+    columns = (
+        Column("ranking by"),
+        Column("and by"),
+        *(Column(name, kind="number") for name in ("runs", "tau-b", "tau-AP", "rank-biased overlap")),
+    )
+    note = (
+        "tau-AP: Yilmaz's AP correlation in the symmetric form for ties (tau_ap,b), heavier at the top; rank-biased "
+        "overlap with p = 0.9, extrapolated."
+    )
+    return Table("correlations", caption, columns, rows, (note,), row_headers=2)
+
+
+def rankings_report(given: Mapping[str, Sequence[Scores]], measures: Sequence[str], made: Provenance) -> Report:
+    """Correlations of one file's rankings by its measures; of several files (editions, years), by the same measure.
+
+    Parameters
+    ----------
+    given : name of a file -> the scores of its runs; runs are matched by name.
+    measures : those to compare; none: all that every file has, but diagnostic ones.
+
+    Raises
+    ------
+    HarnessError
+        No measure, or fewer than two runs, in common.
+    """
+    files = list(given)
+    first = given[files[0]][0]
+    wanted = list(measures) or list(without_diagnostics(first.measures))
+    found: list[Correlation] = []
+    if len(files) == 1:
+        found = measure_correlations(given[files[0]], wanted, first.protocol.label)
+    shared = [m for m in wanted if measures or all(m in each.measures for scores in given.values() for each in scores)]
+    for a, b in combinations(files, 2):
+        for measure in shared:
+            means = [{each.run: each.mean(measure) for each in given[name]} for name in (a, b)]
+            label = first.protocol.label(measure)
+            found.append(rank_correlation(f"{a}: {label}", f"{b}: {label}", *means))
+    if not found:
+        raise HarnessError("there are no two rankings to correlate: give two files with a measure in common")
+    where = ", ".join(
+        f"{name}: {scores[0].collection}, edition {scores[0].edition}, protocol {scores[0].protocol.name}"
+        for name, scores in given.items()
+    )
+    table = correlations_table(found, "Correlations of rankings of runs")
+    least = min((each.tau for each in found if each.tau is not None), default=math.nan)
+    return Report(
+        "Rankings compared",
+        f"{len(found)} pairs of rankings; lowest tau-b {least:.3f}",
+        (Section("Correlations", (table, Text((where,)))), provenance_section(made)),
+        data={"correlations": [asdict(each) for each in found]},
+    )
+
+
+# Systems
+
+
+def sources_table(found: Mapping[str, Anova]) -> Table:
+    """What systems, topics and the rest explain; `found`: the measure's label -> its analysis."""
+    rows = tuple(
+        (
+            Cell(name),
+            Cell(each.name),
+            _number(each.squares, 4),
+            Cell(str(each.freedom), each.freedom),
+            _number(each.share),
+            _number(each.f, 2),
+            Cell("") if each.name == "residual" else shown_p(each.p),
+            _number(each.omega),
+        )
+        for name, analysis in found.items()
+        for each in analysis.sources
+    )
+    titles = ("sum of squares", "df", "share", "F", "p", "partial omega²")
+    columns = (Column("measure"), Column("source"), *(Column(title, kind="number") for title in titles))
+    note = (
+        "Two-way analysis of variance without replication: score = system + topic + error. F tests suppose equal "
+        "variances and no interaction, which scores of topics only come near to."
+    )
+    return Table("anova", "What explains the scores", columns, rows, (note,), row_headers=2)
+
+
+def pairs_table(found: Anova, holm: Mapping[frozenset[str], float | None], label: str) -> Table:
+    """Tukey's test of every pair of systems beside the corrected paired t-test; `holm`: two runs -> its p."""
+    rows = []
+    for pair in sorted(found.pairs, key=lambda each: -abs(each.difference)):
+        p = holm.get(frozenset((pair.a, pair.b)))
+        both = None not in (p, pair.p)
+        differs = both and pair.significant != (p is not None and p < found.alpha)
+        rows.append(
+            (
+                Cell(pair.a),
+                Cell(pair.b),
+                Cell(f"{pair.difference:+.4f}", pair.difference, ("significant",) if pair.significant else ()),
+                Cell(f"{pair.low:+.4f} to {pair.high:+.4f}", values=(pair.low, pair.high)),
+                shown_p(pair.p),
+                shown_p(p),
+                Cell("differ" if differs else "agree" if both else "n/a"),
+            )
+        )
+    columns = (
+        Column("run"),
+        Column("against"),
+        Column("difference", kind="number"),
+        Column("Tukey interval", parts=("low", "high")),
+        Column("Tukey p", kind="number"),
+        Column("t-test p (Holm)", kind="number"),
+        Column("the two"),
+    )
+    level = f"alpha {found.alpha:g}, n = {found.topics} topics"
+    notes = (
+        f"Tukey's honestly significant difference: {found.hsd:.4f} ({level}, one error for all pairs). The paired "
+        "t-tests, Holm over all these pairs, stand on the variance of each pair alone.",
+    )
+    return Table("pairs", f"Pairs of runs by {label}", columns, tuple(rows), notes, row_headers=2, collapsed=True)
+
+
+def _systems_section(evaluation: Evaluation, alpha: float, label: Label) -> tuple[Section, dict[str, Anova]]:
+    scores = independent(evaluation)
+    names = [each.run for each in scores]
+    measures = without_diagnostics(scores[0].measures)
+    found = {label(measure): anova(values_of(scores, measure), names, alpha) for measure in measures}
+    first = measures[0]
+    # One sign flip: only the t-tests are shown.
+    tests = compare(evaluation, measures=[first], alpha=alpha, permutations=1)
+    holm = {frozenset((row.a, row.b)): row.p_holm for row in tests.rows}
+    blocks = (sources_table(found), pairs_table(found[label(first)], holm, label(first)))
+    return Section("Systems: analysis of variance", blocks), found
+
+
+# The pool
+
+
+def teams_table(found: Sequence[TeamBias], label: Label) -> Table:
+    """What each team's runs lose, at the most, and what becomes of the order of all runs; a row a team and measure."""
+    rows = []
+    for bias in found:
+        for measure, tau in bias.tau.items():
+            losses = [each.difference for each in bias.losses if each.measure == measure]
+            worst = max((x for x in losses if not math.isnan(x)), key=abs, default=math.nan)
+            rows.append(
+                (
+                    Cell(bias.team),
+                    Cell(f"{bias.judgments:,}", bias.judgments),
+                    Cell(f"{bias.relevant:,}", bias.relevant),
+                    Cell(label(measure)),
+                    _number(worst, 4),
+                    _number(tau, 4),
+                )
+            )
+    columns = (
+        Column("team"),
+        *(Column(name, "brought alone", "number") for name in ("judgments", "relevant")),
+        Column("measure"),
+        Column("largest change", kind="number"),
+        Column("tau-b of all runs", kind="number"),
+    )
+    note = (
+        "Without the judgments that only this team's runs brought into the pool. Changes are before - after: what "
+        "these judgments are worth to the run."
+    )
+    return Table("teams", "Pool bias: teams left out", columns, tuple(rows), (note,))
+
+
+def losses_table(found: Sequence[TeamBias], label: Label) -> Table:
+    """Every run of every team: means and ranks before and after."""
+    rows = tuple(
+        (
+            Cell(bias.team),
+            Cell(each.run),
+            Cell(label(each.measure)),
+            *(_number(value, 4) for value in (each.before, each.after, each.difference)),
+            *(Cell(str(rank), rank) for rank in (each.rank_before, each.rank_after)),
+        )
+        for bias in found
+        for each in bias.losses
+    )
+    columns = (
+        *(Column(name) for name in ("team", "run", "measure")),
+        *(Column(name, "mean", "number") for name in ("before", "after", "loss")),
+        *(Column(name, "rank", "number") for name in ("before", "after")),
+    )
+    return Table("losses", "Runs of the teams left out", columns, rows, row_headers=3, collapsed=True)
+
+
+def pool_tables(found: Pool) -> tuple[Table, Table]:
+    """What each run gave to a pool, and the topics of the pool."""
+    shares = tuple(
+        (Cell(each.run), *(Cell(f"{n:,}", n) for n in (each.depth, each.pooled, each.alone))) for each in found.shares
+    )
+    columns = (Column("run"), *(Column(name, kind="number") for name in ("depth", "in the pool", "given alone")))
+    topics = tuple(
+        (Cell(topic), *(Cell(f"{n:,}", n) for n in (len(docs), found.candidates[topic])))
+        for topic, docs in found.topics.items()
+    )
+    sizes = (Column("topic"), *(Column(name, kind="number") for name in ("to judge", "candidates")))
+    return (
+        Table("shares", "What each run gave", columns, shares),
+        Table("pool-topics", "Topics of the pool", sizes, topics, collapsed=True),
+    )
+
+
+def pool_report(found: Pool, title: str, how: Sequence[str], made: Provenance) -> Report:
+    """A pool; `how`: what it was made by, a sentence each."""
+    shares, topics = pool_tables(found)
+    headline = f"{len(found):,} to judge in {len(found.topics)} topics, from {len(found.shares)} runs"
+    said = (*how, f"{found.judged:,} were judged already and are left out.") if found.judged else tuple(how)
+    aside = "For organisers: who gave what must not be known to those who judge; they get pool.tsv alone."
+    sections = (Section("The pool", (Text((*said, aside)), shares, topics)), provenance_section(made))
+    return Report(title, headline, sections)
+
+
+# All of them
+
+
+def analysis_report(
+    evaluation: Evaluation, bias: Sequence[TeamBias] | None = None, alpha: float = 0.05, remarks: Sequence[str] = ()
+) -> Report:
+    """Means, analysis of variance, topics, measures, and the bias of the pool if it was computed.
+
+    Raises
+    ------
+    HarnessError
+        There are fewer than two runs, or topics that count for all of them.
+    """
+    scores = evaluation.scores
+    protocol = scores[0].protocol
+    if len(scores) < 2:
+        raise HarnessError("an analysis needs two runs or more")
+    systems, found = _systems_section(evaluation, alpha, protocol.label)
+    measures = without_diagnostics(scores[0].measures)
+    topics, difficulty = _topics_section(scores, measures[0], protocol.label)
+    sections = [Section("Results", (means_table(evaluation, None),)), systems, topics]
+    rows = measure_correlations(scores, measures, protocol.label)
+    if rows:
+        sections.append(Section("Measures", (correlations_table(rows, "Rankings of the runs by pairs of measures"),)))
+    if bias is not None:
+        blocks: tuple[Block, ...] = (teams_table(bias, protocol.label), losses_table(bias, protocol.label))
+        sections.append(Section("The pool", blocks))
+    what = Text((f"{evaluation.task.collection.title}, edition {scores[0].edition}.", *remarks))
+    sections += [
+        Section("What was analysed", (what, protocol_text(protocol))),
+        provenance_section(inputs(evaluation)),
+    ]
+    name, first = next(iter(found.items()))
+    share = first.sources[0].share
+    headline = f"{len(scores)} runs: systems explain {share:.0%} of the variance of {name}, topics "
+    headline += f"{first.sources[1].share:.0%}; honestly significant difference {first.hsd:.3f}"
+    data = {
+        "anova": {label: asdict(each) for label, each in found.items()},
+        "difficulty": [asdict(each) for each in difficulty],
+        "correlations": [asdict(each) for each in rows],
+        "bias": None if bias is None else [asdict(each) for each in bias],
+    }
+    return Report(f"Analysis of {evaluation.task.collection.name}", headline, tuple(sections), data=data)
+
+
+# Assessors
+
+
+def kappa_report(a: Qrels, b: Qrels, relevant_from: float, names: tuple[str, str], made: Provenance) -> Report:
+    """How far two assessors agree on what both judged.
+
+    Parameters
+    ----------
+    relevant_from : the lowest grade that counts as relevant.
+    names : what the two are called.
+
+    Raises
+    ------
+    HarnessError
+        They have no judged pair of topic and document in common.
+    """
+    first, second = (_grades(qrels) for qrels in (a, b))
+    common = [pair for pair in first if pair in second]
+    if not common:
+        raise HarnessError(f"{names[0]} and {names[1]}: no topic and document that both judge")
+    x, y = (np.array([grades[pair] for pair in common]) for grades in (first, second))
+    kinds: tuple[Weights, ...] = ("none", "linear", "quadratic")
+    found = {("grades" if kind == "none" else f"grades, {kind} weights"): kappa(x, y, kind) for kind in kinds}
+    found[f"relevant or not (from grade {relevant_from:g})"] = kappa(x >= relevant_from, y >= relevant_from)
+    topics: dict[str, list[int]] = {}
+    for at, (topic, _) in enumerate(common):
+        topics.setdefault(topic, []).append(at)
+    of_topics = {topic: kappa(x[rows], y[rows]) for topic, rows in topics.items()}
+    counts, grades = confusion(x, y)
+    matrix = Table(
+        "confusion",
+        f"Grades of {names[0]} (rows) and {names[1]} (columns)",
+        (Column("grade"), *(Column(f"{grade:g}", names[1], "number") for grade in grades)),
+        tuple(
+            (Cell(f"{grade:g}"), *(Cell(f"{n:,}", n) for n in row))
+            for grade, row in zip(grades.tolist(), counts.tolist(), strict=True)
+        ),
+    )
+    only = [len(part) - len(common) for part in (first, second)]
+    said = f"Judged by both: {len(common):,}; by {names[0]} only: {only[0]:,}; by {names[1]} only: {only[1]:,}."
+    note = "Kappa: agreement beyond that of assessors who give their own grades at random; topics are not averaged."
+    blocks = (Text((said,)), kappas_table("kappa", "Agreement", "of", found, note), matrix)
+    by_topic = kappas_table("kappa-topics", "Agreement by topic", "topic", of_topics, collapsed=True)
+    plain = found["grades"]
+    shown = "undefined" if plain.kappa is None else f"{plain.kappa:.3f}"
+    return Report(
+        f"Agreement of {names[0]} and {names[1]}",
+        f"Cohen's kappa {shown} on {plain.n:,} documents that both judged",
+        (Section("Agreement", blocks), Section("Topic by topic", (by_topic,)), provenance_section(made)),
+        data={"kappa": {name: asdict(each) for name, each in found.items()}},
+    )
+
+
+def kappas_table(
+    id: str, caption: str, first: str, found: Mapping[str, Kappa], note: str = "", collapsed: bool = False
+) -> Table:
+    """Kappas with what they are made of."""
+    rows = tuple(
+        (
+            Cell(name),
+            Cell(f"{each.n:,}", each.n),
+            *(_number(value) for value in (each.observed, each.chance, each.kappa)),
+        )
+        for name, each in found.items()
+    )
+    columns = (Column(first), *(Column(name, kind="number") for name in ("n", "observed", "by chance", "kappa")))
+    return Table(id, caption, columns, rows, (note,) if note else (), collapsed=collapsed)
+
+
+def _grades(qrels: Qrels) -> dict[tuple[str, str], float]:
+    rows = zip(qrels.topic.tolist(), qrels.doc.tolist(), qrels.grade.tolist(), strict=True)
+    return {(qrels.topics[topic], doc.decode()): grade for topic, doc, grade in rows}
+
+
+def _number(value: float | None, digits: int = 3) -> Cell:
+    return Cell("n/a") if value is None else number_cell(value, digits)

@@ -1,0 +1,155 @@
+"""The report of a run against the one that it reproduces: effects, values of topics, rankings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from harness.render.model import Block, Cell, Column, Section, Table, Text, number_cell
+from harness.render.write import Report
+from harness.reports.parts import protocol_text, provenance_section, shown_p
+from harness.scoring.protocol import Protocol
+from harness.scoring.reproduction import Reproduction, to_json
+from harness.store.provenance import Provenance
+
+_ORDERS = (
+    ("tau", "Kendall's tau-b of the union", "documents that one ranking lacks are tied at its end"),
+    (
+        "ktu",
+        "Kendall's tau union (repro_eval)",
+        "of places in the sorted union; it depends on what documents are called",
+    ),
+    ("rbo", "rank-biased overlap", "extrapolated"),
+    ("rbo_cut", "rank-biased overlap (repro_eval)", "not extrapolated: equal short rankings have less than 1"),
+)
+
+
+def reproduction_report(
+    found: Reproduction, protocol: Protocol, provenance: Provenance, remarks: Sequence[str] = ()
+) -> Report:
+    """Everything that `harness.scoring.reproduction` found.
+
+    Parameters
+    ----------
+    remarks : what a reader of the numbers must know, a sentence each.
+    """
+    blocks: list[Block] = [effects_table(found, protocol.label)]
+    if found.orders:
+        blocks.append(orders_table(found))
+    said = [_what(found), *remarks]
+    if found.unanswered:
+        said.append(f"Answered by one of the runs only: {', '.join(found.unanswered)}.")
+    sections = [
+        Section("How near it comes", tuple(blocks)),
+        Section("What was compared", (Text(tuple(said)), protocol_text(protocol))),
+    ]
+    if found.orders:
+        sections.append(Section("Topic by topic", (topics_table(found),)))
+    sections.append(provenance_section(provenance))
+    kind = "Reproduction" if found.paired else "Replication"
+    return Report(
+        f"{kind} of {found.original} by {found.new}",
+        headline(found, protocol.label),
+        tuple(sections),
+        data={"reproduction": to_json(found)},
+    )
+
+
+def headline(found: Reproduction, label: Callable[[str], str] = str) -> str:
+    """The outcome in one line."""
+    first = found.effects[0]
+    parts = [f"{label(first.measure)} {first.new:.4f} for {first.original:.4f}"]
+    if first.rmse is not None:
+        parts.append(f"RMSE {first.rmse:.4f}")
+    if first.effect_ratio is not None:
+        parts.append(f"effect ratio {first.effect_ratio:.3f}")
+    overlap, _ = found.mean("rbo")
+    if overlap is not None:
+        parts.append(f"rank-biased overlap {overlap:.3f}")
+    return f"{found.new} against {found.original}: {', '.join(parts)}"
+
+
+def _what(found: Reproduction) -> str:
+    where = f"{found.collection}, edition {found.edition}"
+    if found.paired:
+        return f"A reproduction: both runs on the same topics and judgments ({where})."
+    other = f"{found.collection_new}, edition {found.edition_new}"
+    return f"A replication: the original on {where}, the new run on other topics ({other})."
+
+
+def effects_table(found: Reproduction, label: Callable[[str], str] = str) -> Table:
+    """Measure by measure: means, differences, the test, and effects over the baselines if there are any."""
+    based = found.baseline_original is not None
+    rows = []
+    for each in found.effects:
+        n = Cell(str(each.n), each.n) if found.paired else Cell(f"{each.n} / {each.n_new}", values=(each.n, each.n_new))
+        cells = [Cell(label(each.measure)), n, *(number_cell(x, 4) for x in (each.original, each.new))]
+        cells.append(Cell(f"{each.difference:+.4f}", each.difference))
+        if found.paired:
+            cells += [_number(each.rmse), _number(each.largest), Cell(each.topic or "")]
+        cells.append(shown_p(each.p))
+        if based:
+            cells += [
+                _number(each.baseline_original),
+                _number(each.baseline_new),
+                _number(each.effect_ratio, 3),
+                _number(each.delta_ri),
+            ]
+        rows.append(tuple(cells))
+    counted = Column("n", kind="number") if found.paired else Column("n", parts=("n original", "n new"))
+    columns = [Column("measure"), counted]
+    columns += [Column(name, "mean", "number") for name in ("original", "new", "difference")]
+    if found.paired:
+        columns += [Column("RMSE", "topics", "number"), Column("largest", "topics", "number"), Column("at", "topics")]
+    columns.append(Column("p", kind="number"))
+    if based:
+        columns += [Column(name, "baseline", "number") for name in ("original", "new")]
+        columns += [Column(name, "improvement", "number") for name in ("effect ratio", "delta RI")]
+    test = "paired t-test" if found.paired else "t-test of independent samples, one variance"
+    notes = [f"p: two-sided {test}, not corrected; a large p is no proof of equality."]
+    if found.paired:
+        notes.append("RMSE: root mean square of the topics' differences.")
+    if based:
+        notes.append(
+            f"Baselines: {found.baseline_original}, {found.baseline_new}. Effect ratio: improvement over the baseline, "
+            "new over original (1: the same). Delta RI: relative improvement, original - new (0: the same)."
+        )
+    caption = f"{found.new} against {found.original}"
+    return Table("effects", caption, tuple(columns), tuple(rows), tuple(notes))
+
+
+def orders_table(found: Reproduction) -> Table:
+    """The rankings: mean, lowest and highest of each figure over topics."""
+    rows = []
+    for name, title, note in _ORDERS:
+        mean, n = found.mean(name)
+        values = [value for each in found.orders if (value := getattr(each, name)) is not None]
+        ends = (_number(min(values)), _number(max(values))) if values else (Cell("n/a"), Cell("n/a"))
+        rows.append((Cell(title, note=note), _number(mean), *ends, Cell(str(n), n)))
+    columns = (Column("rankings"), *(Column(name, kind="number") for name in ("mean", "lowest", "highest", "topics")))
+    note = (
+        f"Rankings as the protocol has them, of {len(found.orders)} topics that both runs answer. Overlaps: p = "
+        f"{found.persistence:g}; repro_eval's down to depth {found.depth}."
+    )
+    return Table("rankings", "How alike the rankings are", columns, tuple(rows), (note,))
+
+
+def topics_table(found: Reproduction) -> Table:
+    """The rankings of each topic."""
+    rows = tuple(
+        (
+            Cell(each.topic),
+            *(Cell(f"{n:,}", n) for n in (each.original, each.new, each.common)),
+            *(_number(getattr(each, name)) for name, _, _ in _ORDERS),
+        )
+        for each in found.orders
+    )
+    columns = (
+        Column("topic"),
+        *(Column(name, "documents", "number") for name in ("original", "new", "common")),
+        *(Column(title, kind="number") for _, title, _ in _ORDERS),
+    )
+    return Table("orders", "Rankings by topic", columns, rows, collapsed=True)
+
+
+def _number(value: float | None, digits: int = 4) -> Cell:
+    return Cell("n/a") if value is None else number_cell(value, digits)

@@ -1,0 +1,385 @@
+"""Reports on collections with fixed candidates: domains with intervals, tournaments, and what their analyses find."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from harness.builders.saber.analyses import (
+    Above,
+    Correlation,
+    Preference,
+    Retrieved,
+    Tokens,
+    cumulative_ranks,
+    domain_counts,
+    leaderboards,
+    preference,
+    retrieved_domains,
+    token_counts,
+)
+from harness.builders.saber.annotate import ANNOTATIONS, read_annotations
+from harness.builders.saber.databank import PROBLEMS, read_problems
+from harness.builders.saber.local import title_words
+from harness.builders.saber.orders import Point, means
+from harness.builders.saber.people import PeopleAgreement
+from harness.builders.saber.pipeline import Settings
+from harness.builders.saber.rate import RATINGS, read_ratings
+from harness.builders.saber.select import TARGETS, domains_of, read_targets
+from harness.builders.saber.swiss import GAMES, Games, position_bias, read_games, wilson
+from harness.data.columns import Floats
+from harness.data.trec import Run
+from harness.errors import HarnessError, suggestion
+from harness.experiments.evaluate import Evaluation
+from harness.render import figures
+from harness.render.model import Block, Cell, Column, Facts, Figure, Section, Table, Text, number_cell, slug
+from harness.render.write import Report
+from harness.reports.parts import provenance_section
+from harness.scoring.bootstrap import mean_resampled
+from harness.store.provenance import provenance
+
+ATTRIBUTE = "domain"
+RESAMPLES = 2000
+MOST_SUBDOMAINS = 40
+_INTERVAL = ("95% low", "95% high")
+
+
+def domain_section(evaluation: Evaluation, seed: int = 0) -> Section | None:
+    """The first measure over all topics and over those of each domain, with bootstrap intervals; None without domains.
+
+    Domains overlap: a topic may be in several.
+    """
+    first = evaluation.scores[0]
+    measure = first.measures[0]
+    label = first.protocol.label(measure)
+    known = evaluation.task.topics.by_id()
+    of = {topic: known[topic].values(ATTRIBUTE) for topic in first.topics if topic in known}
+    domains = sorted({domain for found in of.values() for domain in found})
+    if not domains:
+        return None
+    ranked = sorted(evaluation.scores, key=lambda s: (-s.mean(measure), s.run))
+    columns = [Column("run")]
+    cells: list[list[Cell]] = [[Cell(scores.run)] for scores in ranked]
+    for domain in ("", *domains):
+        parts = [scores.select(t for t in of if domain in ("", *of[t])) for scores in ranked]
+        low, high = mean_resampled(np.stack([part.column(measure) for part in parts]), resamples=RESAMPLES, seed=seed)
+        group = f"{domain or 'overall'} (n = {parts[0].n(measure)})"
+        columns += [Column("mean", group, "number"), Column("95% interval", group, parts=_INTERVAL)]
+        for row, part, ends in zip(cells, parts, zip(low.tolist(), high.tolist(), strict=True), strict=True):
+            row += [number_cell(part.mean(measure), 3), _interval(*ends)]
+    note = f"Percentile bootstrap over topics, {RESAMPLES:,} resamples. Domains overlap. Not tested."
+    table = Table("domains", f"{label} by domain", tuple(columns), tuple(map(tuple, cells)), (note,))
+    return Section("Domains", (table,))
+
+
+def _interval(low: float, high: float, digits: int = 3) -> Cell:
+    if math.isnan(low) or math.isnan(high):
+        return Cell("n/a", values=(math.nan, math.nan))
+    return Cell(f"{low:.{digits}f} to {high:.{digits}f}", values=(low, high))
+
+
+# ---- tournaments ------------------------------------------------------------------------------------------------
+
+
+def tournament_section(played: Sequence[Games], judge: str) -> Section:
+    """What was played, and the judge's position bias."""
+    bias = position_bias(played)
+    games = sum(len(each.games) for each in played)
+    out = sum(len(names) for each in played for names in each.sat_out)
+    share = f"{bias.share:.3f} (95% interval {bias.low:.3f} to {bias.high:.3f})" if bias.decided else "n/a"
+    items = (
+        ("judge", judge),
+        ("targets", f"{len(played):,}"),
+        ("comparisons", f"{games:,}"),
+        ("without a decision", f"{bias.undecided:,}"),
+        ("times that a candidate sat out", f"{out:,}"),
+        ("decisions for the candidate shown first", share),
+    )
+    said = "The order of the two is drawn, so that a judge without position bias prefers the first in half of them."
+    return Section("Tournament", (Facts(items), Text((said,))))
+
+
+def ranks_section(shares: Mapping[str, Floats]) -> Section:
+    """Figure 4: how early candidates of each signal stand in the order of ratings."""
+    series = [(signal, [(rank, float(y)) for rank, y in enumerate(values, 1)]) for signal, values in shares.items()]
+    last = max((len(values) for values in shares.values()), default=1)
+    ranks = sorted({1, *(round(last * part / 10) for part in range(1, 11)), min(10, last)} - {0})
+    columns = (Column("signal"), *(Column(str(rank), "rank", "number") for rank in ranks))
+    rows = tuple(
+        (Cell(signal), *(number_cell(float(values[rank - 1])) for rank in ranks)) for signal, values in shares.items()
+    )
+    table = Table("ranks-by-signal", "Share of candidates at a rank or above", columns, rows)
+    svg = figures.curves(series, "rank", "share of candidates", "Ranks by signal")
+    return Section("Ranks by signal", (Figure("ranks-by-signal-figure", "Cumulative share by rank", svg, table),))
+
+
+def domains_table(counts: Mapping[tuple[str, str], int], problems: int) -> Table:
+    """Figure 6: problems with a topic in each subdomain."""
+    rows = tuple(
+        (Cell(domain), Cell(sub), number_cell(n, 0), number_cell(n / problems)) for (domain, sub), n in counts.items()
+    )
+    columns = (Column("domain"), Column("subdomain"), Column("problems", kind="number"), Column("share", kind="number"))
+    note = f"{problems:,} problems; one is in every subdomain of its topics."
+    return Table("subdomains", "Domains and subdomains", columns, rows, (note,), row_headers=2)
+
+
+def retrieved_table(target: str, found: Sequence[Retrieved], first: int = 10) -> Table:
+    """Figure 7: where the candidates of one target stand."""
+    rows = tuple(
+        (
+            *(Cell(name) for name in each.subdomain),
+            number_cell(each.candidates, 0),
+            number_cell(each.first, 0),
+            Cell("yes" if each.own else ""),
+        )
+        for each in found
+    )
+    titles = ("candidates", f"of the first {first}")
+    columns = (*(Column(t) for t in ("domain", "subdomain")), *(Column(t, kind="number") for t in titles))
+    name = f"retrieved-{slug(target)}"
+    return Table(name, f"Candidates of {target}", (*columns, Column("the target's")), rows, row_headers=2)
+
+
+def tokens_table(counts: Mapping[str, Tokens]) -> Table:
+    """Figure 2: the tokens of problems by domain."""
+    columns = (Column("domain"), *(Column(t, kind="number") for t in ("problems", "in formulas", "words", "share")))
+    rows = tuple(
+        (
+            Cell(name),
+            number_cell(each.problems, 0),
+            number_cell(each.formulas, 1),
+            number_cell(each.words, 1),
+            number_cell(each.formulas / max(each.formulas + each.words, 1e-9)),
+        )
+        for name, each in counts.items()
+    )
+    note = "Mean of a problem with its solution; a command, number or character of a formula, or a word, is a token."
+    return Table("tokens", "Tokens by domain", columns, rows, (note,))
+
+
+def preference_table(found: Mapping[str, Mapping[str, Preference]]) -> Table:
+    """Figures 2 and 8: system -> domain -> preference."""
+    columns = (
+        Column("system"),
+        Column("domain"),
+        Column("queries", kind="number"),
+        Column("prefer formulas", kind="number"),
+        Column("95% interval", parts=_INTERVAL),
+        Column("mean difference", kind="number"),
+    )
+    rows = tuple(
+        (
+            Cell(system),
+            Cell(domain),
+            number_cell(each.queries, 0),
+            number_cell(each.share),
+            _interval(each.low, each.high),
+            number_cell(float(np.mean(each.differences)), 4),
+        )
+        for system, domains in found.items()
+        for domain, each in domains.items()
+    )
+    note = "Share of queries that score their candidates higher by formulas alone than by words alone."
+    return Table("preference", "Formulas or words", columns, rows, (note,), row_headers=2)
+
+
+def correlation_table(found: Iterable[tuple[str, str, Correlation]]) -> Table:
+    """Two leaderboards a row: their names and correlation."""
+    columns = [Column("leaderboard"), Column("against"), Column("systems", kind="number")]
+    for name in ("Kendall's tau", "Spearman's rho"):
+        columns += [Column(name, kind="number"), Column("95% interval", name, parts=_INTERVAL)]
+    rows = tuple(
+        (
+            Cell(a),
+            Cell(b),
+            number_cell(each.systems, 0),
+            number_cell(each.tau[0]),
+            _interval(*each.tau[1:]),
+            number_cell(each.rho[0]),
+            _interval(*each.rho[1:]),
+        )
+        for a, b, each in found
+    )
+    note = "Percentile bootstrap over systems."
+    return Table("leaderboards", "Rank correlation of leaderboards", tuple(columns), rows, (note,), row_headers=2)
+
+
+def people_table(found: Mapping[str, PeopleAgreement]) -> Table:
+    """Order -> agreement of people with it."""
+    columns = (
+        Column("order"),
+        Column("choices", kind="number"),
+        Column("agreement", kind="number"),
+        Column("95% interval", parts=_INTERVAL),
+    )
+    rows = tuple(
+        (
+            Cell(name),
+            number_cell(each.choices, 0),
+            number_cell(each.agreed / each.choices if each.choices else math.nan),
+            _interval(each.low, each.high),
+        )
+        for name, each in found.items()
+    )
+    return Table("people", "Agreement of people with orders", columns, rows)
+
+
+def _second_section(judge: str, games: int, same: int) -> Section:
+    low, high = wilson(same, games)
+    share = f"{same / games:.3f} (95% interval {low:.3f} to {high:.3f})" if games else "n/a"
+    items = (("judge", judge), ("comparisons that both decide", f"{games:,}"), ("the same preferred", share))
+    return Section("Another judge", (Facts(items),))
+
+
+def truth_section(found: Above, truth: str) -> Section:
+    """Ratings held against judgments of another collection."""
+    items = (
+        ("judgments of", truth),
+        ("targets with relevant and other candidates", f"{found.targets:,}"),
+        ("relevant candidates", f"{found.relevant:,}"),
+        ("relevant rated above others", f"{found.share:.3f} (95% interval {found.low:.3f} to {found.high:.3f})"),
+    )
+    said = "Of pairs of a relevant and another candidate the share in which the relevant one has the higher rating."
+    return Section("Independent truth", (Facts(items), Text((said,))))
+
+
+# ---- what was built ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What stands beside the builder's own in its report.
+
+    Attributes
+    ----------
+    target : whose candidates are shown; empty for the first one.
+    preferences : system -> its run on the documents' formulas alone, and that on their words alone.
+    boards : pairs of leaderboards by name, system -> value.
+    people : order -> agreement of people with it.
+    truth : the name of other judgments, and how the ratings stand to them.
+    second : another judge in words, the games that both decided, and those in which both prefer the same.
+    """
+
+    target: str = ""
+    preferences: Mapping[str, tuple[Run, Run]] = field(default_factory=dict)
+    boards: Sequence[tuple[str, Mapping[str, float], str, Mapping[str, float]]] = ()
+    people: Mapping[str, PeopleAgreement] = field(default_factory=dict)
+    truth: tuple[str, Above] | None = None
+    second: tuple[str, int, int] | None = None
+
+
+def built_report(settings: Settings, folders: Mapping[str, Path], beside: Beside) -> Report:
+    """The analyses of SABER-Math on what a builder made.
+
+    Parameters
+    ----------
+    folders : of the steps up to `rate`.
+
+    Raises
+    ------
+    HarnessError
+        There is no such target, or what the analyses raise.
+    """
+    problems = read_problems(folders["databank"] / PROBLEMS)
+    tags = {name: each.tags for name, each in read_annotations(folders["annotate"] / ANNOTATIONS).items()}
+    played = read_games(folders["judge"] / GAMES)
+    rated = {each.target: each for each in read_ratings(folders["rate"] / RATINGS)}
+    targets = [target for target in read_targets(folders["select"] / TARGETS) if target.id in rated]
+    shown = beside.target or next(iter(rated))
+    if shown not in rated:
+        raise HarnessError(f"target {shown!r} is unknown; {suggestion(shown, rated)}")
+    place, domains = subdomain(settings.select.domains), settings.select.domains
+    counts = list(domain_counts(tags, place).items())[:MOST_SUBDOMAINS]
+    of_problems = {name: domains_of(found, domains) for name, found in tags.items()}
+    sections = [
+        tournament_section(played, settings.judge.named()),
+        ranks_section(cumulative_ranks(list(rated.values()), targets)),
+        Section(
+            "Domains",
+            (
+                domains_table(dict(counts), len(problems)),
+                retrieved_table(shown, retrieved_domains(rated[shown], tags, place)),
+            ),
+        ),
+        Section("Tokens", (tokens_table(token_counts(problems.values(), of_problems)),)),
+    ]
+    if beside.preferences:
+        of = {target.id: target.domains for target in targets}
+        found = {name: preference(*runs, of) for name, runs in beside.preferences.items()}
+        sections.append(Section("Formulas or words", (preference_table(found),)))
+    if beside.boards:
+        compared = [(a, b, leaderboards(mine, theirs)) for a, mine, b, theirs in beside.boards]
+        sections.append(Section("Leaderboards", (correlation_table(compared),)))
+    if beside.people:
+        sections.append(Section("People", (people_table(beside.people),)))
+    if beside.second is not None:
+        sections.append(_second_section(*beside.second))
+    if beside.truth is not None:
+        sections.append(truth_section(beside.truth[1], beside.truth[0]))
+    games = sum(len(each.games) for each in played)
+    candidates = sum(len(target.candidates) for target in targets)
+    headline = (
+        f"{len(targets):,} targets with {candidates:,} candidates from {len(problems):,} problems; "
+        f"{games:,} comparisons by {settings.judge.named()}"
+    )
+    title = settings.title or settings.name
+    return Report(title, headline, (*sections, provenance_section(provenance({}))))
+
+
+def subdomain(tops: Mapping[str, Sequence[str]]) -> Callable[[str], tuple[str, str] | None]:
+    """The domain and the subdomain, a title below its top, of a node of the ontology; None at the top.
+
+    >>> subdomain({"Algebra": ["Algebra"]})("Algebra/PolynomialRoots/VietasFormulas")
+    ('Algebra', 'Polynomial Roots')
+    """
+    domain = {top: name for name, titles in tops.items() for top in titles}
+
+    def of(node: str) -> tuple[str, str] | None:
+        top, *below = node.split("/")
+        return (domain.get(top, title_words(top)), title_words(below[0])) if below else None
+
+    return of
+
+
+# ---- the oracle study -------------------------------------------------------------------------------------------
+
+
+def study_report(points: Sequence[Point], candidates: int) -> Report:
+    """Figure 3: inversions between Swiss order and the order of all pairs, and the known order, over rounds."""
+    found = means(points)
+    noises = list(dict.fromkeys(point.noise for point in points))
+    rounds = sorted({point.rounds for point in points})
+    seeds = len({point.seed for point in points})
+    pairs = candidates * (candidates - 1) // 2
+    blocks: list[Block] = []
+    for against, what in (("all pairs", "the order of all pairs"), ("truth", "the known order")):
+        for by, shown in (("ratings", "ratings"), ("wins", "wins")):
+            series = [(f"noise {n:g}", [(float(r), found[n, r, by, against][0]) for r in rounds]) for n in noises[:6]]
+            columns = [Column("rounds", kind="number")]
+            columns += [Column(t, f"noise {n:g}", "number") for n in noises for t in ("inversions", "sd", "tau")]
+            rows = tuple(
+                (number_cell(number, 0), *(cell for n in noises for cell in _point(found[n, number, by, against])))
+                for number in rounds
+            )
+            name = f"{by}-{slug(against)}"
+            caption = f"Order by {shown} against {what}"
+            table = Table(f"table-{name}", caption, tuple(columns), rows, (f"Mean of {seeds} seeds; {pairs:,} pairs.",))
+            svg = figures.curves(series, "rounds", "inversions", caption)
+            blocks.append(Figure(f"figure-{name}", caption, svg, table))
+    last = rounds[-1]
+    ratings, wins = (found[noises[0], last, by, "truth"] for by in ("ratings", "wins"))
+    headline = (
+        f"{candidates} candidates, {last} Swiss rounds, noise {noises[0]:g}: {ratings[0]:,.1f} inversions "
+        f"(tau {ratings[2]:.3f}) by ratings, {wins[0]:,.1f} (tau {wins[2]:.3f}) by wins"
+    )
+    sections = (Section("Inversions over rounds", tuple(blocks)), provenance_section(provenance({})))
+    return Report("Swiss tournaments of an oracle", headline, sections)
+
+
+def _point(values: tuple[float, float, float, float]) -> tuple[Cell, Cell, Cell]:
+    inversions, spread, tau, _ = values
+    return number_cell(inversions, 1), number_cell(spread, 1), number_cell(tau, 4)

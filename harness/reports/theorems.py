@@ -1,0 +1,138 @@
+"""What the report of an experiment on theorems says beyond every experiment's: groups of queries, and where these lie.
+
+Source: the figures of Gao et al., "A Semantic Search Engine for Mathlib4" (2024): means by group of queries (Figure 6),
+and vectors of queries on a plane (Figure 5). An experiment names `sections` under its key `sections`.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.topics import Topic, Topics
+from harness.errors import HarnessError
+from harness.experiments.experiment import said_of
+from harness.experiments.results import Outcome, Results
+from harness.render import figures
+from harness.render.model import Block, Figure, Section, Text, slug
+from harness.reports.comparison import MOST_GROUPS, by_group
+from harness.systems.build import build_system
+from harness.systems.dense.bi_encoder import BiEncoder
+from harness.systems.states import parts
+
+PERPLEXITY = 30.0  # scikit-learn's own; less where there are few queries
+_CLASS = f"{BiEncoder.__module__}.{BiEncoder.__qualname__}"
+_FORM = "form"
+_LEAST = 4  # queries of a picture
+
+
+def sections(results: Results) -> Sequence[Section]:
+    """The sections: the first measure by group of queries, and the queries' vectors by group and form."""
+    found = (groups(results), maps(results))
+    return [section for section in found if section is not None]
+
+
+def groups(results: Results) -> Section | None:
+    """Means of each group of queries, for the rows that were run, on each collection whose topics have groups."""
+    blocks: list[Block] = []
+    for part in results.sets:
+        there = [(row, scores) for row in results.rows if (scores := results.scores(row, part, independent=True))]
+        task = next((outcome.task for row, _ in there for outcome in results.of(row, part)), None)
+        clusters = None if task is None else task.collection.clusters()
+        if task is None or clusters is None or not 2 <= len(there[0][1].topics) <= MOST_GROUPS:
+            continue
+        measure = results.experiment.measures[0]
+        n = Counter(clusters[topic] for topic in task.scorer.qrels.topics)
+        label = there[0][1].protocol.label(measure)
+        blocks.append(by_group([scores for _, scores in there], n, measure, label, task.collection.cluster))
+    return Section("By group of queries", tuple(blocks)) if blocks else None
+
+
+def maps(results: Results) -> Section | None:
+    """Vectors of queries on a plane, one picture for each way in which the rows' bi-encoders encode them."""
+    blocks: list[Block] = []
+    seen: set[tuple[str, str]] = set()
+    for outcome in results.outcomes:
+        config = _encoder(outcome.system)
+        if config is None or outcome.task is None or outcome.scores is None:
+            continue
+        row = said_of(results.experiment.row(outcome.cell.labels))
+        collection = outcome.task.collection
+        kind = (repr([config.get(key) for key in ("model", "prefixes", "query", "length")]), collection.name)
+        if kind in seen or not collection.cluster:
+            continue
+        seen.add(kind)
+        try:
+            blocks.append(picture(row, config, outcome, results.seed))
+        except HarnessError as error:
+            blocks.append(Text((f"{row}: {error.lines[0]}",)))
+    return Section("Where queries lie", tuple(blocks)) if blocks else None
+
+
+def _encoder(system: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The bi-encoder that a system is or asks; None without one, or where a model writes queries anew before."""
+    if system.get("augment"):
+        return None
+    return next((part for part in parts(system) if part.get("_target_") == _CLASS), None)
+
+
+def picture(row: str, config: Mapping[str, Any], outcome: Outcome, seed: int) -> Figure:
+    """The vectors of an outcome's queries, each with its form and joined to the middle of its group.
+
+    Raises
+    ------
+    HarnessError
+        scikit-learn or the model is missing, or there are too few queries.
+    """
+    if outcome.task is None:
+        raise HarnessError("there is no run")
+    judged = set(outcome.task.scorer.qrels.topics)
+    topics = Topics(tuple(topic for topic in outcome.task.topics if topic.id in judged))
+    built = build_system(config, row).system
+    if not isinstance(built, BiEncoder):
+        raise HarnessError("is no bi-encoder")
+    with tempfile.TemporaryDirectory() as folder:
+        names, vectors = built.topic_vectors(topics, Path(folder))
+    places, perplexity = plane(vectors, seed)
+    known: Mapping[str, Topic] = topics.by_id()
+    group = outcome.task.collection.cluster
+    points = [
+        (name, known[name].attributes.get(group, ""), known[name].attributes.get(_FORM, "query"), float(x), float(y))
+        for name, (x, y) in zip(names, places, strict=True)
+    ]
+    version = importlib.metadata.version("scikit-learn")
+    how = f"t-SNE of cosines (scikit-learn {version}, perplexity {perplexity:g}, seed {seed})"
+    title = f"{len(names)} queries of {outcome.task.collection.name} by the vectors of {config['model']} ({row}): {how}"
+    note = "; lines join a query to the middle of its group; distances between far points mean nothing"
+    return Figure(f"queries-{slug(row)}", title + note, figures.stars(points, title))
+
+
+def plane(vectors: npt.NDArray[np.float32], seed: int) -> tuple[npt.NDArray[np.float64], float]:
+    """Places of vectors on a plane by t-SNE, shape (vectors, 2), and the perplexity: at most a third of the vectors.
+
+    The same vectors and seed give the same places.
+
+    Raises
+    ------
+    HarnessError
+        scikit-learn is not installed, or there are fewer than four vectors.
+    """
+    if len(vectors) < _LEAST:
+        raise HarnessError(f"{len(vectors)} queries are too few for a picture")
+    try:
+        from sklearn.manifold import TSNE
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        raise HarnessError("scikit-learn is not installed: pip install 'mathir-harness[sentences]'") from None
+    perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    found = TSNE(2, perplexity=perplexity, metric="cosine", init="random", random_state=seed, n_jobs=1)
+    with threadpool_limits(1):  # sums of several threads may differ in their last bits, and so then in all of them
+        return np.asarray(found.fit_transform(unit), np.float64), perplexity

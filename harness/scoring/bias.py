@@ -1,0 +1,152 @@
+"""Pool bias: what a team's runs lose when the judgments that only this team brought into the pool are taken away.
+
+The leave-one-team-out experiment (Zobel, SIGIR 1998; by teams, Buckley, Dimmick, Soboroff and Voorhees, 2007): a team
+that had not taken part would have been scored so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.data.columns import Bools
+from harness.data.trec import Qrels, Run
+from harness.errors import HarnessError
+from harness.io.console import track
+from harness.io.files import sha256
+from harness.scoring.agreement import tau_b
+from harness.scoring.measures import without_diagnostics
+from harness.scoring.pools import Pair
+from harness.scoring.scorer import Scorer
+
+DIGITS = 12  # means that are equal to so many decimals are tied
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One run and measure: its mean with all judgments, its mean without those that only its team brought, its ranks.
+
+    A rank counts the runs that are better, plus 1; `after` all runs are scored with what is left.
+    """
+
+    run: str
+    measure: str
+    before: float
+    after: float
+    rank_before: int
+    rank_after: int
+
+    @property
+    def difference(self) -> float:
+        """What the team's own judgments are worth to the run: before - after."""
+        return self.before - self.after
+
+
+@dataclass(frozen=True)
+class TeamBias:
+    """What the pool owes to one team.
+
+    Attributes
+    ----------
+    judgments, relevant : that only this team's runs brought; relevant as the protocol counts.
+    losses : of the team's runs, measure by measure.
+    tau : measure -> tau-b of all runs by their means before and after; NaN for fewer than two runs or all tied.
+    """
+
+    team: str
+    judgments: int
+    relevant: int
+    losses: tuple[Loss, ...]
+    tau: Mapping[str, float]
+
+
+def only_of_team(qrels: Qrels, given: Mapping[str, Set[Pair]], teams: Mapping[str, str]) -> dict[str, Bools]:
+    """Team -> which judgments only its runs gave to the pool, bool, shape (judgments,).
+
+    What no run here gave (from other sources, or from deeper) belongs to no team.
+
+    Parameters
+    ----------
+    given : run -> the pairs of topic and document that it gave.
+    teams : run -> its team.
+    """
+    owner: dict[Pair, str | None] = {}
+    for name, pairs in given.items():
+        for pair in pairs:
+            owner[pair] = teams[name] if owner.get(pair, teams[name]) == teams[name] else None
+    of = [
+        owner.get((qrels.topics[topic], doc.decode()))
+        for topic, doc in zip(qrels.topic.tolist(), qrels.doc.tolist(), strict=True)
+    ]
+    return {team: np.array([name == team for name in of], dtype=bool) for team in dict.fromkeys(teams.values())}
+
+
+def leave_one_team_out(
+    scorer: Scorer, runs: Sequence[Run], depths: Mapping[str, int], teams: Mapping[str, str]
+) -> tuple[TeamBias, ...]:
+    """The bias of each team, in the order of `teams`.
+
+    Parameters
+    ----------
+    scorer : with all judgments.
+    depths : run -> how deep the pool was made of it.
+    teams : run -> its team.
+
+    Raises
+    ------
+    HarnessError
+        A run has no depth or team, or without a team no judgments would be left.
+
+    Examples
+    --------
+    >>> import harness as h
+    >>> runs = [h.Run.from_dict("a", {"M.1": {"a1088": 2, "a1007": 1}}), h.Run.from_dict("b", {"M.1": {"a1007": 1}})]
+    >>> scorer = h.task("mini-task1", measures=["P@1"]).scorer
+    >>> found = leave_one_team_out(scorer, runs, {"a": 2, "b": 2}, {"a": "one", "b": "two"})
+    >>> [(bias.team, bias.judgments) for bias in found]
+    [('one', 1), ('two', 0)]
+    """
+    if lacking := [run.name for run in runs if run.name not in depths or run.name not in teams]:
+        raise HarnessError(f"run {lacking[0]}: its team and the depth of the pool must be given")
+    given = {run.name: _judged_pairs(scorer, run, depths[run.name]) for run in runs}
+    before = [scorer(run) for run in runs]
+    relevant = scorer.qrels.grade >= scorer.protocol.relevant_from
+    out = []
+    masks = only_of_team(scorer.qrels, given, teams)
+    for team, mine in track(masks.items(), "leaving out teams", len(masks)):
+        if mine.all():
+            raise HarnessError(f"team {team}: only its runs brought judgments into the pool; without it none is left")
+        reduced = scorer.on(without(scorer.qrels, mine)) if mine.any() else scorer
+        after = [reduced(run) for run in runs] if mine.any() else before
+        losses, taus = [], {}
+        for measure in without_diagnostics(scorer.measures):
+            old, new = (np.array([each.mean(measure) for each in scores]).round(DIGITS) for scores in (before, after))
+            known = ~(np.isnan(old) | np.isnan(new))
+            taus[measure] = tau_b(old[known], new[known]) if np.count_nonzero(known) > 1 else float("nan")
+            for at, run in enumerate(runs):
+                if teams[run.name] == team:
+                    ranks = (int(np.count_nonzero(values > values[at])) + 1 for values in (old, new))
+                    losses.append(Loss(run.name, measure, before[at].mean(measure), after[at].mean(measure), *ranks))
+        counted = int(np.count_nonzero(mine)), int(np.count_nonzero(mine & relevant))
+        out.append(TeamBias(team, *counted, tuple(losses), taus))
+    return tuple(out)
+
+
+def _judged_pairs(scorer: Scorer, run: Run, depth: int) -> set[Pair]:
+    """The judged ones among the first results of each topic."""
+    if depth < 1:
+        raise HarnessError(f"run {run.name}: a pool depth of {depth}, expected 1 or more")
+    found = scorer.rankings(run, depth)
+    return {(topic, doc) for topic, each in found.items() for doc, rank in each.judged.items() if rank <= depth}
+
+
+def without(qrels: Qrels, rows: Bools) -> Qrels:
+    """The judgments but those of some rows, bool, shape (judgments,), with a checksum of their own.
+
+    All topics stay, also one of which nothing is left: a protocol says what such a topic counts.
+    """
+    checksum = sha256(f"{qrels.sha256} without\n".encode() + np.packbits(rows).tobytes())
+    kept = ~rows
+    return Qrels(qrels.edition, qrels.topics, qrels.topic[kept], qrels.doc[kept], qrels.grade[kept], checksum)

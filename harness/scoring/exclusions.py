@@ -1,0 +1,225 @@
+"""Exclusions: documents that must not count for a topic, out of runs before ranks are counted, and of judgments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.data.columns import Bools, Floats, Ids, Index, pair_hashes
+from harness.data.trec import Qrels, Run
+from harness.errors import HarnessError
+from harness.io.files import sha256
+
+Rule = Literal["own", "listed", "later"]
+RULES: tuple[Rule, ...] = get_args(Rule)
+STRETCH = 1 << 18  # pairs looked at at a time, so that intermediate results stay small
+IN_WORDS: Mapping[Rule, str] = {
+    "own": "the document whose id is the topic's",
+    "listed": "documents that the collection lists for the topic",
+    "later": "documents at or after the topic's place in the collection's order",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Exclusions:
+    """Which documents must not count for which topics.
+
+    A document or a topic without a place is neither before nor after anything: `later` lets it be.
+
+    Attributes
+    ----------
+    rules : `own`, `listed`, `later`; a pair is out if one of them says so.
+    listed : topic -> ids of documents that are out for it; read by `listed` alone.
+    places : document -> its place in the collection's order; read by `later` alone.
+    topic_places : topic -> its place in the same order; None: topics are documents of the order.
+
+    Examples
+    --------
+    >>> run = Run.from_dict("mine", {"b": {"a": 3.0, "b": 2.0, "c": 1.0}})
+    >>> later = Exclusions(("later",), places={"a": 0, "b": 1, "c": 2})
+    >>> later.out(run.topics, run.topic, run.doc).tolist()
+    [False, True, True]
+    >>> later.among(np.array([b"c", b"a"]))("b").tolist()
+    [True, False]
+    """
+
+    rules: tuple[Rule, ...]
+    listed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    places: Mapping[str, float] = field(default_factory=dict)
+    topic_places: Mapping[str, float] | None = None
+
+    @cached_property
+    def sha256(self) -> str:
+        """A checksum of the rules and of all that they read."""
+        parts: list[object] = [sorted(self.rules)]
+        if "listed" in self.rules:
+            parts.append(sorted((topic, sorted(docs)) for topic, docs in self.listed.items() if docs))
+        if "later" in self.rules:
+            of_topics = self.topic_places
+            parts += [sorted(self.places.items()), None if of_topics is None else sorted(of_topics.items())]
+        return sha256(repr(parts).encode())
+
+    def out(self, topics: Sequence[str], topic: npt.NDArray[np.integer[Any]], doc: Ids) -> Bools:
+        """Which (topic, document) pairs are out, shape (pairs,).
+
+        Parameters
+        ----------
+        topics : ids of topics.
+        topic : shape (pairs,). Index into `topics`.
+        doc : bytes, shape (pairs,). Ids of documents.
+        """
+        out = np.zeros(doc.size, dtype=bool)
+        if not doc.size:
+            return out
+        names = np.array([name.encode() for name in topics], dtype=np.bytes_)
+        at = np.array([self._place_of(name) for name in topics])
+        for begin in range(0, doc.size, STRETCH):
+            part = slice(begin, begin + STRETCH)
+            of, docs = topic[part], doc[part]
+            if "own" in self.rules:
+                out[part] |= names[of] == docs
+            if "listed" in self.rules:
+                out[part] |= self._listed_pairs(topics, of, docs)
+            if "later" in self.rules:
+                out[part] |= self._places_of(docs) >= at[of]
+        return out
+
+    def among(self, docs: Ids) -> Callable[[str], Bools]:
+        """For some documents a function of a topic that says which of them are out, shape (documents,).
+
+        Memory grows with the documents, not with topics times documents.
+        """
+        order = np.argsort(docs, kind="stable")
+        ordered = docs[order]
+        place = self._places_of(docs) if "later" in self.rules else np.zeros(0)
+
+        def out(topic: str) -> Bools:
+            found = np.zeros(docs.size, dtype=bool)
+            named = set(self.listed.get(topic, ())) if "listed" in self.rules else set()
+            named |= {topic} if "own" in self.rules else set()
+            if named and docs.size:
+                wanted = np.array([name.encode() for name in sorted(named)], dtype=np.bytes_)
+                row = np.minimum(np.searchsorted(ordered, wanted), docs.size - 1)
+                found[order[row[ordered[row] == wanted]]] = True
+            if "later" in self.rules:
+                found |= place >= self._place_of(topic)
+            return found
+
+        return out
+
+    def without_place(self, docs: Ids) -> int:
+        """How many of some documents have no place, which `later` needs; 0 without that rule."""
+        if "later" not in self.rules:
+            return 0
+        parts = (docs[begin : begin + STRETCH] for begin in range(0, docs.size, STRETCH))
+        return sum(int(np.count_nonzero(np.isnan(self._places_of(part)))) for part in parts)
+
+    def kept(self, run: Run) -> Run:
+        """The run without what is out; topics with nothing left are not answered. Its checksum stays the file's."""
+        out = self.out(run.topics, run.topic, run.doc)
+        if not out.any():
+            return run
+        rows = np.flatnonzero(~out)
+        topics, topic = _renumbered(run.topics, run.topic[rows])
+        context = None if run.context is None else run.context[rows]
+        about = (context, run.sha256, run.warnings, run.source)
+        return Run(run.name, topics, topic, run.doc[rows], run.score[rows], *about)
+
+    def cut(self, qrels: Qrels) -> Qrels:
+        """The judgments without what is out; topics with none left are dropped. The checksum is of both."""
+        rows = np.flatnonzero(~self.out(qrels.topics, qrels.topic, qrels.doc))
+        topics, topic = _renumbered(qrels.topics, qrels.topic[rows])
+        checksum = sha256(f"{qrels.sha256}\n{self.sha256}".encode())
+        return Qrels(qrels.edition, topics, topic, qrels.doc[rows], qrels.grade[rows], checksum)
+
+    def check(self, qrels: Qrels) -> None:
+        """Raise HarnessError if `later` is to hold of judgments and one of their topics or documents has no place."""
+        if "later" not in self.rules:
+            return
+        if lacking := [topic for topic in qrels.topics if np.isnan(self._place_of(topic))]:
+            raise HarnessError(f"topic {lacking[0]!r} has no place in the order ({len(lacking):,} such topics)")
+        if (lost := np.isnan(self._places_of(qrels.doc))).any():
+            first = qrels.doc[int(lost.argmax())].decode()
+            many = np.count_nonzero(lost)
+            raise HarnessError(f"judged document {first!r} has no place in the order ({many:,} such judgments)")
+
+    def _place_of(self, topic: str) -> float:
+        return (self.places if self.topic_places is None else self.topic_places).get(topic, np.nan)
+
+    @cached_property
+    def _ordered(self) -> tuple[Ids, Floats]:
+        """The documents of the order, sorted by their ids, and their places."""
+        ids = np.array([name.encode() for name in self.places], dtype=np.bytes_)
+        order = np.argsort(ids)
+        return ids[order], np.array(list(self.places.values()), dtype=np.float64)[order]
+
+    def _places_of(self, docs: Ids) -> Floats:
+        """The place of each document, NaN for one that has none; of what is NaN no comparison is true."""
+        ids, place = self._ordered
+        if not ids.size:
+            return np.full(docs.size, np.nan)
+        row = np.minimum(np.searchsorted(ids, docs), ids.size - 1)
+        return np.where(ids[row] == docs, place[row], np.nan)
+
+    @cached_property
+    def _hashes(self) -> npt.NDArray[np.uint64]:
+        pairs = [(topic, doc.encode()) for topic, docs in self.listed.items() for doc in docs]
+        topics = tuple(self.listed)
+        index = {name: at for at, name in enumerate(topics)}
+        topic = np.array([index[name] for name, _ in pairs], dtype=np.int32)
+        return np.sort(pair_hashes(topics, topic, np.array([doc for _, doc in pairs], dtype=np.bytes_)))
+
+    def _listed_pairs(self, topics: Sequence[str], topic: npt.NDArray[np.integer[Any]], docs: Ids) -> Bools:
+        out = np.zeros(docs.size, dtype=bool)
+        if not self._hashes.size:
+            return out
+        # Equal pairs have equal hashes; unequal ones may, so that each candidate is looked up by its ids.
+        same: Index = np.flatnonzero(np.isin(pair_hashes(tuple(topics), topic.astype(np.int32), docs), self._hashes))
+        for row in same.tolist():
+            out[row] = docs[row].decode() in self.listed.get(topics[topic[row]], ())
+        return out
+
+
+def rules(key: str, value: object) -> tuple[Rule, ...]:
+    """The rules that a configuration's key names: one, a list of several, or none; each once, in a fixed order.
+
+    Raises
+    ------
+    HarnessError
+        A value is no rule.
+
+    Examples
+    --------
+    >>> rules("exclude", ["later", "own"]), rules("exclude", "listed"), rules("exclude", None)
+    (('own', 'later'), ('listed',), ())
+    """
+    given = [value] if isinstance(value, str) else [] if value is None else value
+    if not isinstance(given, list | tuple) or (unknown := [each for each in given if each not in RULES]):
+        wrong = value if not isinstance(given, list | tuple) else unknown[0]
+        raise HarnessError(f"key {key!r} is {wrong!r}, expected {', '.join(RULES)}, or a list of them")
+    return tuple(rule for rule in RULES if rule in given)
+
+
+def in_words(named: Iterable[Rule]) -> str:
+    """What is excluded, as a sentence of a report; empty if nothing is.
+
+    Examples
+    --------
+    >>> in_words(("own",))
+    "The document whose id is the topic's: taken from runs before ranks are counted, and from judgments."
+    """
+    what = "; ".join(IN_WORDS[rule] for rule in named)
+    return f"{what[0].upper()}{what[1:]}: taken from runs before ranks are counted, and from judgments." if what else ""
+
+
+def _renumbered(
+    topics: Sequence[str], topic: npt.NDArray[np.integer[Any]]
+) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
+    """The topics that are left, in their order, and the index into them."""
+    left = np.unique(topic)
+    return tuple(topics[at] for at in left.tolist()), np.searchsorted(left, topic).astype(np.int32)

@@ -1,0 +1,347 @@
+"""How near a run comes to another one that it is said to reproduce: rankings, values of topics, effects, a test.
+
+Sources: the measures of reproducibility and replicability of Breuer et al. (SIGIR 2020), as the library repro_eval
+has them; PRIMAD (Ferro et al., 2016) for what is varied. Same topics: a reproduction; other topics: a replication.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from statistics import mean
+from typing import Any
+
+import numpy as np
+
+from harness.data.columns import Floats
+from harness.errors import HarnessError
+from harness.scoring.agreement import rbo, rbo_cut, tau_b
+from harness.scoring.compare import TOLERANCE
+from harness.scoring.protocol import Protocol
+from harness.scoring.scores import Scores
+
+SCHEMA = "mathir-harness/reproduction"
+VERSION = 1
+Rankings = Mapping[str, Sequence[str]]  # topic -> documents, best first
+
+
+@dataclass(frozen=True)
+class TopicOrder:
+    """The two rankings of one topic.
+
+    Attributes
+    ----------
+    original, new : how many documents each has; `common`: in both.
+    tau : Kendall's tau-b over the documents of either (`union_tau`); None where it is not defined.
+    ktu : Kendall's tau union as repro_eval computes it (`index_tau`); None where the lengths differ.
+    rbo : rank-biased overlap, extrapolated; None if a ranking is empty.
+    rbo_cut : the same as repro_eval computes it, down to the depth.
+    """
+
+    topic: str
+    original: int
+    new: int
+    common: int
+    tau: float | None
+    ktu: float | None
+    rbo: float | None
+    rbo_cut: float
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One measure.
+
+    Attributes
+    ----------
+    n, n_new : topics of the original and the new run; of a reproduction both count the common ones.
+    original, new : means over these; `difference` is new - original.
+    rmse : root mean square of the topics' differences; None for a replication.
+    largest : the largest absolute difference of a topic, at `topic`; None for a replication.
+    p : of the two-sided t-test, paired for a reproduction, else of independent samples with one variance (as
+        repro_eval). None where the differences are constant but not 0.
+    baseline_original, baseline_new : means of the baselines, over the same topics; None without baselines.
+    effect_ratio : mean improvement of the new pair over that of the original pair; 1 is a full reproduction, above 1
+        larger, below 0 the other way round. None without baselines, and where the original improvement is 0.
+    delta_ri : relative improvement of the original pair - that of the new one; 0 is a full reproduction. None
+        without baselines, and where a baseline has 0.
+    """
+
+    measure: str
+    n: int
+    n_new: int
+    original: float
+    new: float
+    difference: float
+    rmse: float | None
+    largest: float | None
+    topic: str | None
+    p: float | None
+    baseline_original: float | None
+    baseline_new: float | None
+    effect_ratio: float | None
+    delta_ri: float | None
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A new run against an original one.
+
+    Attributes
+    ----------
+    paired : scored on the same topics by the same judgments and protocol (a reproduction).
+    persistence : the p of rank-biased overlap; `depth`: the depth of repro_eval's form.
+    orders : topic by topic, of the topics that either run answers; empty for a replication.
+    unanswered : topics that only one of the runs answers: they have no place in `orders`.
+    """
+
+    original: str
+    new: str
+    baseline_original: str | None
+    baseline_new: str | None
+    collection: str
+    edition: str
+    protocol: str
+    qrels_sha256: str
+    collection_new: str
+    edition_new: str
+    qrels_sha256_new: str
+    paired: bool
+    persistence: float
+    depth: int
+    orders: tuple[TopicOrder, ...]
+    unanswered: tuple[str, ...]
+    effects: tuple[Effect, ...]
+
+    def mean(self, name: str) -> tuple[float | None, int]:
+        """The mean of a figure of `orders` over the topics that have it, and how many those are."""
+        found = [value for each in self.orders if (value := getattr(each, name)) is not None]
+        return (mean(found) if found else None), len(found)
+
+
+def union_tau(a: Sequence[str], b: Sequence[str]) -> float:
+    """Kendall's tau-b of two rankings over all documents of either; those that one lacks are tied at its end.
+
+    It does not depend on what documents are called. NaN where a ranking has no order, such as of a single document.
+
+    >>> round(union_tau(["d1", "d2", "d3"], ["d1", "d2", "d4"]), 4)
+    0.6667
+    """
+    union = list(dict.fromkeys((*a, *b)))
+    if len(union) < 2:
+        return math.nan
+    places = [{doc: rank for rank, doc in enumerate(docs)} for docs in (a, b)]
+    first, second = ([-place.get(doc, len(place)) for doc in union] for place in places)
+    return tau_b(first, second)
+
+
+def index_tau(a: Sequence[str], b: Sequence[str]) -> float | None:
+    """Kendall's tau union of repro_eval: tau of the two lists of the documents' places in their sorted union.
+
+    Two runs of one model get the published kind of number by it; but it changes when documents are renamed, and is
+    not defined (None) for rankings of unequal lengths or of fewer than two documents. `union_tau` has neither fault.
+
+    >>> round(index_tau(["d1", "d2", "d3"], ["d2", "d5", "d3"]), 4)
+    0.3333
+    """
+    if len(a) != len(b) or len(a) < 2:
+        return None
+    place = {doc: at for at, doc in enumerate(sorted({*a, *b}))}
+    return tau_b([place[doc] for doc in a], [place[doc] for doc in b])
+
+
+def effect_ratio(original: Floats, baseline: Floats, new: Floats, new_baseline: Floats) -> float | None:
+    """Mean improvement of the new pair over that of the original pair; None where the original improvement is 0.
+
+    >>> effect_ratio(np.array([0.5, 1.0]), np.array([0.25, 0.25]), np.array([0.5, 0.5]), np.array([0.25, 0.25]))
+    0.5
+    """
+    before, after = float((original - baseline).mean()), float(new.mean() - new_baseline.mean())
+    return None if abs(before) <= TOLERANCE else after / before
+
+
+def delta_relative_improvement(original: Floats, baseline: Floats, new: Floats, new_baseline: Floats) -> float | None:
+    """Relative improvement of the mean, of the original pair - of the new pair; None where a baseline has 0."""
+    before, after = float(baseline.mean()), float(new_baseline.mean())
+    if abs(before) <= TOLERANCE or abs(after) <= TOLERANCE:
+        return None
+    return (float(original.mean()) - before) / before - (float(new.mean()) - after) / after
+
+
+def topic_orders(
+    original: Rankings, new: Rankings, persistence: float, depth: int
+) -> tuple[tuple[TopicOrder, ...], tuple[str, ...]]:
+    """The two rankings of each topic that both runs answer, in the original's order; and the topics of only one."""
+    orders = []
+    for topic, a in original.items():
+        if topic not in new:
+            continue
+        b = new[topic]
+        overlap, cut = rbo(a, b, persistence), rbo_cut(a, b, persistence, depth)
+        found = TopicOrder(
+            topic, len(a), len(b), len({*a} & {*b}), _known(union_tau(a, b)), index_tau(a, b), _known(overlap), cut
+        )
+        orders.append(found)
+    return tuple(orders), tuple(sorted(original.keys() ^ new.keys()))
+
+
+def reproduction(
+    original: Scores,
+    new: Scores,
+    rankings: tuple[Rankings, Rankings] | None = None,
+    baselines: tuple[Scores, Scores] | None = None,
+    *,
+    measures: Sequence[str] | None = None,
+    clusters: tuple[Mapping[str, str] | None, Mapping[str, str] | None] = (None, None),
+    persistence: float = 0.9,
+    depth: int = 1000,
+) -> Reproduction:
+    """Compare a new run with the original one; with baselines, the improvements over them as well.
+
+    Scores of the same judgments are a reproduction, others a replication. Each measure is taken over the topics that
+    count for all runs of its judgments.
+
+    Parameters
+    ----------
+    rankings : of the original and the new run, for a reproduction; None: rankings are not compared.
+    baselines : what each run improves on, scored as it.
+    measures : those of the original run if None.
+    clusters : topic -> what it shares with topics that are no independent sample of it, of each side; only the test
+        is of their means.
+    persistence, depth : of rank-biased overlap.
+
+    Raises
+    ------
+    HarnessError
+        Protocols differ, a measure is missing, or fewer than two topics count.
+
+    Examples
+    --------
+    >>> old, new = (Scores(run, "c", "e", Protocol("p", ("AP",)), ("AP",), ("1", "2", "3"), np.array([values]).T)
+    ...             for run, values in (("old", [0.5, 0.75, 1.0]), ("new", [0.5, 0.5, 1.0])))
+    >>> effect = reproduction(old, new, ({"1": ["d1", "d2"]}, {"1": ["d1", "d2"]})).effects[0]
+    >>> round(effect.rmse, 4), effect.largest, effect.topic
+    (0.1443, 0.25, '2')
+    """
+    sides = [[each] if baselines is None else [each, baselines[at]] for at, each in enumerate((original, new))]
+    paired = _same_judgments(original, new)
+    wanted = original.measures if measures is None else tuple(measures)
+    _check_alike(sides, wanted, paired)
+    orders, unanswered = ((), ()) if rankings is None else topic_orders(*rankings, persistence, depth)
+    effects = [_effect(measure, sides, paired, clusters) for measure in wanted]
+    return Reproduction(
+        original.run,
+        new.run,
+        None if baselines is None else baselines[0].run,
+        None if baselines is None else baselines[1].run,
+        original.collection,
+        original.edition,
+        original.protocol.name,
+        original.qrels_sha256,
+        new.collection,
+        new.edition,
+        new.qrels_sha256,
+        paired,
+        persistence,
+        depth,
+        orders,
+        unanswered,
+        tuple(effects),
+    )
+
+
+def to_json(found: Reproduction) -> dict[str, Any]:
+    """The reproduction as standard JSON (undefined values are null), with schema name and version."""
+    means = {name: dict(zip(("mean", "n"), found.mean(name), strict=True)) for name in ("tau", "ktu", "rbo", "rbo_cut")}
+    return {"schema": SCHEMA, "version": VERSION, **asdict(found), "rankings": means}
+
+
+def _same_judgments(a: Scores, b: Scores) -> bool:
+    return (a.collection, a.edition, a.qrels_sha256) == (b.collection, b.edition, b.qrels_sha256)
+
+
+def _check_alike(sides: Sequence[Sequence[Scores]], measures: Sequence[str], paired: bool) -> None:
+    first = sides[0][0]
+    for each in (score for side in sides for score in side):
+        for field in fields(Protocol):
+            one, two = getattr(first.protocol, field.name), getattr(each.protocol, field.name)
+            if field.name not in ("title", "measures") and one != two:
+                found = f"protocol.{field.name} is {one!r} for the first, {two!r} for the second"
+                raise HarnessError(f"runs {first.run} and {each.run} cannot be compared: {found}")
+        for measure in measures:
+            each.column(measure)  # names the run that lacks it
+    for run, *others in sides if not paired else [[each for side in sides for each in side]]:
+        for other in others:
+            if not _same_judgments(run, other):
+                raise HarnessError(f"run {run.run} and its baseline {other.run} were scored by different judgments")
+
+
+def _effect(
+    measure: str,
+    sides: Sequence[Sequence[Scores]],
+    paired: bool,
+    clusters: tuple[Mapping[str, str] | None, Mapping[str, str] | None],
+) -> Effect:
+    groups = [[*sides[0], *sides[1]]] if paired else sides
+    names, columns = [], []
+    for group in groups:
+        topics, values = _common(group, measure)
+        names.append(topics)
+        columns += values
+    size = len(sides[0])
+    (original, *old_base), (new, *new_base) = columns[:size], columns[size:]
+    differences = new - original if paired else np.zeros(0)
+    at = int(np.abs(differences).argmax()) if paired else -1
+    return Effect(
+        measure,
+        original.size,
+        new.size,
+        float(original.mean()),
+        float(new.mean()),
+        float(new.mean() - original.mean()),
+        math.sqrt(float((differences**2).mean())) if paired else None,
+        float(abs(differences[at])) if paired else None,
+        names[0][at] if paired else None,
+        _p(_means(original, names[0], clusters[0]), _means(new, names[-1], clusters[1]), paired),
+        float(old_base[0].mean()) if old_base else None,
+        float(new_base[0].mean()) if new_base else None,
+        effect_ratio(original, old_base[0], new, new_base[0]) if old_base else None,
+        delta_relative_improvement(original, old_base[0], new, new_base[0]) if old_base else None,
+    )
+
+
+def _common(group: Sequence[Scores], measure: str) -> tuple[list[str], list[Floats]]:
+    """The topics that count for all runs, and each run's values of them."""
+    columns = [dict(zip(each.topics, each.column(measure).tolist(), strict=True)) for each in group]
+    topics = [t for t in columns[0] if all(not math.isnan(column.get(t, math.nan)) for column in columns)]
+    if len(topics) < 2:
+        runs = " and ".join(dict.fromkeys(each.run for each in group))
+        raise HarnessError(f"{runs}: {len(topics)} topics count for {measure}; a comparison needs 2 or more")
+    return topics, [np.array([column[topic] for topic in topics]) for column in columns]
+
+
+def _means(values: Floats, topics: Sequence[str], clusters: Mapping[str, str] | None) -> Floats:
+    """The values, or their means by cluster."""
+    if clusters is None:
+        return values
+    _, at = np.unique([clusters[topic] for topic in topics], return_inverse=True)
+    means: Floats = np.bincount(at, values) / np.bincount(at)
+    return means
+
+
+def _p(a: Floats, b: Floats, paired: bool) -> float | None:
+    from scipy import stats
+
+    if min(a.size, b.size) < 2:
+        return None
+    differences = a - b if paired else np.concatenate((a - a.mean(), b - b.mean()))
+    apart = float(np.abs(differences).max()) if paired else abs(float(a.mean() - b.mean()))
+    if np.ptp(differences) <= TOLERANCE:
+        return 1.0 if apart <= TOLERANCE else None
+    found = stats.ttest_rel(a, b) if paired else stats.ttest_ind(a, b)
+    return float(found.pvalue)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

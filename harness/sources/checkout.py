@@ -1,0 +1,99 @@
+"""A folder of sources that a person has got, such as a clone of a repository: any version of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import HarnessError, format_error
+from harness.io.files import sha256, sha256_file
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """The files of one kind below some folders of a checkout.
+
+    Attributes
+    ----------
+    what : what messages call it, such as `Mathlib checkout`.
+    variable : the environment variable that names it.
+    parts : folders in it that are read; without any, all of it is.
+    suffix : of the files.
+    get : how a person gets it; one line.
+    place : where it is, if no variable names it.
+
+    Examples
+    --------
+    >>> checkout = Checkout("checkout of A", "NO_SUCH_VARIABLE", ("A",), ".lean", "git clone A, and name it")
+    >>> checkout.state()
+    'needs a checkout of A: git clone A, and name it'
+    """
+
+    what: str
+    variable: str
+    parts: tuple[str, ...] = ()
+    suffix: str = ".lean"
+    get: str = ""
+    place: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not self.variable and self.place is None:
+            raise HarnessError("a checkout needs a 'variable' or a 'place'")
+
+    @property
+    def root(self) -> Path:
+        """Where it is.
+
+        Raises
+        ------
+        HarnessError
+            It is not there, or lacks one of the parts.
+        """
+        named = self._named()
+        if named is None:
+            raise HarnessError(f"{self.state()}")
+        for part in ("", *self.parts):
+            if not (named / part).is_dir():
+                lacks = f"has no folder {part!r}" if part else "no such folder"
+                raise HarnessError(f"{self.variable or 'place'}={named}: {lacks}; expected a {self.what}")
+        return named
+
+    def state(self) -> str:
+        """`here`, or `needs a ...` with how to get it."""
+        return "here" if self._named() is not None else f"needs a {self.what}: {self.get}"
+
+    def files(self) -> list[Path]:
+        """The files, sorted by their paths; what hidden folders hold (`.lake`) is none of it.
+
+        Raises
+        ------
+        HarnessError
+            There is no file.
+        """
+        root = self.root
+        found = [path for part in self.parts or ("",) for path in _below(root / part, self.suffix)]
+        if not found:
+            raise format_error(root, 0, f"no {self.suffix} file below {', '.join(self.parts) or 'it'}")
+        return sorted(found, key=lambda path: path.relative_to(root).parts)
+
+    def checksums(self) -> dict[Path, str]:
+        """The SHA-256 of each file."""
+        return {path: sha256_file(path) for path in self.files()}
+
+    def digest(self) -> str:
+        """A SHA-256 of all files and their places, as `harness.sources.resource.Folder` has it."""
+        root = self.root
+        lines = (f"{path.relative_to(root).as_posix()}\0{checksum}\n" for path, checksum in self.checksums().items())
+        return sha256("".join(lines).encode())
+
+    def _named(self) -> Path | None:
+        named = os.environ.get(self.variable, "") if self.variable else ""
+        return Path(named).expanduser() if named else self.place
+
+
+def _below(folder: Path, suffix: str) -> Iterator[Path]:
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(here) / name for name in sorted(files) if name.endswith(suffix))

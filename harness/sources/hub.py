@@ -1,0 +1,184 @@
+"""Data sets on the Hugging Face hub, each at a fixed revision: from the mirror, the hub's own cache, or the network."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from harness.errors import HarnessError, shortened
+from harness.io.console import say
+from harness.io.files import sha256_file
+from harness.sources import network
+
+NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+REVISION = re.compile(r"[0-9a-f]{40}")
+TIMEOUT = 10.0  # seconds in which the hub must answer
+_VERIFIED: set[tuple[str, int, int]] = set()  # file, mtime in ns, size
+
+T = TypeVar("T")
+Chosen = Callable[[Sequence[str]], Iterable[str]]
+
+
+def snapshot(name: str, revision: str) -> Path | None:
+    """The folder where a data set lies on this machine, perhaps without all of its files; None if it does not.
+
+    Looks in `HARNESS_MIRROR` (folder `huggingface.co/datasets/OWNER/NAME/REVISION`), then in the hub's own cache.
+    """
+    if folder := mirrored(name, revision):
+        return folder
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        return None
+    try:
+        return Path(snapshot_download(name, repo_type="dataset", revision=revision, local_files_only=True))
+    except (OSError, ValueError) as error:  # files that nobody asked for are not there
+        incomplete = getattr(error, "snapshot_path", None)
+        return Path(incomplete) if incomplete else None
+
+
+def mirrored(name: str, revision: str) -> Path | None:
+    """The folder of a data set in the mirror; None without one."""
+    mirror = os.environ.get("HARNESS_MIRROR")
+    folder = Path(mirror or "") / "huggingface.co" / "datasets" / name / revision
+    return folder if mirror and folder.is_dir() else None
+
+
+def installed() -> bool:
+    """Whether the hub's library is there."""
+    try:
+        import huggingface_hub  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def listed(name: str, revision: str | None = None) -> tuple[str, list[str]]:
+    """The full revision of a data set (by default the newest) and its files, as the hub says.
+
+    Raises
+    ------
+    HarnessError
+        `HARNESS_OFFLINE` is set, the hub's library is not installed, or the hub does not answer or knows no such set.
+    """
+    return _asked(name, lambda: _listed(name, revision))
+
+
+def download(name: str, revision: str, chosen: Chosen) -> Path:
+    """Some files of a data set in the hub's own cache; the folder.
+
+    Parameters
+    ----------
+    chosen : which of all files of the data set are wanted.
+
+    Raises
+    ------
+    HarnessError
+        As `listed`.
+    """
+    files = sorted(chosen(listed(name, revision)[1]))
+
+    def get() -> Path:
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.utils.tqdm import disable_progress_bars
+
+        if not sys.stderr.isatty():
+            disable_progress_bars()
+        say(f"downloading {len(files)} files of {name} from the hub")
+        found = [
+            Path(hf_hub_download(name, file, repo_type="dataset", revision=revision, endpoint=_endpoint()))
+            for file in files
+        ]
+        return found[0].parents[len(Path(files[0]).parts) - 1]
+
+    return _asked(name, get)
+
+
+def json_lines(name: str, revision: str) -> Iterator[bytes]:
+    """The rows of a data set, each a JSON object on a line: of its files in Parquet, else of JSON lines, by name.
+
+    Raises
+    ------
+    HarnessError
+        As `listed`; it has files in neither form; a file was damaged.
+    """
+    revision, names = listed(name, revision)
+    forms = ([each for each in sorted(names) if each.endswith(form)] for form in (".parquet", ".jsonl"))
+    files = next(filter(None, forms), [])
+    if not files:
+        raise HarnessError(f"data set {name} (hub): none of its {len(names)} files ends in .parquet or .jsonl")
+    at = download(name, revision, lambda _: files)
+    for path in (at / file for file in files):
+        verify(path)
+        if path.suffix == ".jsonl":
+            yield from (line + b"\n" for line in path.read_bytes().split(b"\n") if line.strip())
+        else:
+            yield from _rows(path)
+
+
+def _rows(path: Path) -> Iterator[bytes]:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise HarnessError("pyarrow is not installed: pip install 'mathir-harness[hub]'") from None
+    try:
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=1024):
+                yield from (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in batch.to_pylist())
+    except (OSError, ValueError, TypeError) as error:  # pyarrow's own are kinds of these; a type that JSON lacks
+        raise HarnessError(f"{path}: no Parquet file of texts and numbers: {shortened(str(error), 100)}") from None
+
+
+def verify(path: Path) -> None:
+    """Raise HarnessError if a file of the hub's cache is not what its name there says; once a process.
+
+    The cache names content by its SHA-256, small files by the SHA-1 that Git has of them. Other files are taken as
+    they are.
+    """
+    blob = path.resolve()
+    status = blob.stat()
+    stamp = str(blob), status.st_mtime_ns, status.st_size
+    if blob.parent.name != "blobs" or stamp in _VERIFIED:
+        return
+    if len(blob.name) == 64:
+        found = sha256_file(blob)
+    else:
+        found = hashlib.sha1(b"blob %d\0" % status.st_size + blob.read_bytes(), usedforsecurity=False).hexdigest()
+    if found != blob.name:
+        raise HarnessError(
+            f"{path}: damaged (checksum {found[:12]}, expected {blob.name[:12]}); delete {blob}, then fetch"
+        )
+    _VERIFIED.add(stamp)
+
+
+def _listed(name: str, revision: str | None) -> tuple[str, list[str]]:
+    from huggingface_hub import HfApi
+
+    about = HfApi(endpoint=_endpoint()).dataset_info(name, revision=revision, timeout=TIMEOUT)
+    return str(about.sha), [sibling.rfilename for sibling in about.siblings or ()]
+
+
+def _endpoint() -> str | None:
+    return os.environ.get("HF_ENDPOINT") or None  # which the library reads when it is imported
+
+
+def _asked(name: str, call: Callable[[], T]) -> T:
+    """What the hub gives."""
+    if network.offline():
+        raise HarnessError(f"data set {name} (hub): HARNESS_OFFLINE forbids the network")
+    try:
+        return call()
+    except HarnessError:
+        raise
+    except ImportError:
+        install = "pip install 'mathir-harness[hub]'"
+        raise HarnessError(f"data set {name} (hub): huggingface_hub is not installed: {install}") from None
+    except Exception as error:  # of whichever library the hub's uses for the network
+        reason = shortened(" ".join(str(error).split()) or type(error).__name__, 150)
+        raise HarnessError(f"data set {name} (hub): cannot be had: {reason}") from None

@@ -1,0 +1,55 @@
+"""Sources with terms of use, which a person accepts once; and files that come in parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.errors import HarnessError
+from harness.io.files import cache_root, read_bytes, sha256_file, write_atomic
+from harness.io.temporary import new_file
+from harness.sources import cache, catalogue, fetch
+
+
+def accepted(name: str) -> bool:
+    """Whether the terms of a source, as they stand now, were accepted; also where it has none."""
+    terms, path = catalogue.terms(name), _place(name)
+    return not terms or (path.is_file() and read_bytes(path) == f"{terms}\n".encode())
+
+
+def accept(name: str) -> None:
+    """Note in the cache that a person has accepted the terms of a source."""
+    write_atomic(_place(name), f"{catalogue.terms(name)}\n")
+
+
+def _place(name: str) -> Path:
+    return cache_root() / "accepted" / f"{name}.txt"
+
+
+def whole(name: str, progress: cache.Progress | None = None) -> Path:
+    """The file that the files of a source are the parts of: verified, and put together where that was not done yet.
+
+    Raises
+    ------
+    HarnessError
+        The terms were not accepted, the source's files are no parts, one of them cannot be had, or the whole has
+        another checksum.
+    """
+    described = catalogue.joined(name)
+    if described is None:
+        raise HarnessError(f"source {name!r} holds no file in parts")
+    if not accepted(name):
+        raise HarnessError(f"source {name!r} has terms of use: harness fetch {name} --accept")
+    path = cache_root() / "joined" / name / described.file
+    if path.is_file() and sha256_file(path) == described.sha256:
+        return path
+    parts = fetch.fetch(catalogue.source_files(name), progress=progress)
+    with cache.reported(path, "written"), new_file(path.parent) as (temporary, stream):
+        for part in parts:
+            with part.open("rb") as content:
+                while chunk := content.read(1 << 20):
+                    stream.write(chunk)
+        stream.flush()
+        if (found := sha256_file(temporary)) != described.sha256:
+            raise HarnessError(f"source {name!r}: expected sha256 {described.sha256} of {path.name}, found {found}")
+        temporary.rename(path)
+    return path

@@ -1,0 +1,7 @@
+"""The client through which every call of a language model goes: answers kept by content, limits, budget, dry runs."""
+
+from harness.store.llm.client import Client
+from harness.store.llm.endpoint import Answer, Ask, Endpoint, Message, Spent, load_endpoint
+from harness.store.llm.estimate import Estimate, sample
+
+__all__ = ["Answer", "Ask", "Client", "Endpoint", "Estimate", "Message", "Spent", "load_endpoint", "sample"]

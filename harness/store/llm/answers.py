@@ -1,0 +1,106 @@
+"""How an ask is worded, and whether an answer is what was asked for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from harness.errors import HarnessError, one_line, shortened
+from harness.store.llm.endpoint import Ask, Message
+from harness.store.llm.kept import Reply
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+_FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
+_LONGEST = 300  # characters of what is wrong with an answer
+
+
+def worded(ask: Ask, schemas: str) -> tuple[Message, ...]:
+    """The messages of an ask as they are sent: with the schema in words, where the server is not told of it exactly.
+
+    Raises
+    ------
+    HarnessError
+        The ask has no message.
+    """
+    if not ask.messages:
+        raise HarnessError("an ask without messages; expected at least one")
+    if ask.schema is None or schemas == "json_schema":
+        return ask.messages
+    written = json.dumps(ask.schema, ensure_ascii=False)
+    last = ask.messages[-1]
+    content = (
+        f"{last.content}\n\nAnswer with one JSON value that fits this JSON Schema, and with nothing else:\n{written}"
+    )
+    return (*ask.messages[:-1], replace(last, content=content))
+
+
+def validator(schema: Mapping[str, Any]) -> Validator:
+    """What checks values against a schema; never asks the network.
+
+    Raises
+    ------
+    HarnessError
+        The schema is none, or jsonschema is not installed.
+    """
+    try:
+        import jsonschema
+        from referencing import Registry
+    except ImportError:
+        raise HarnessError("jsonschema is not installed: pip install 'mathir-harness[llm]'") from None
+    kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    try:
+        kind.check_schema(dict(schema))
+    except jsonschema.SchemaError as error:
+        raise HarnessError(f"schema of an ask: {error.json_path}: {shortened(one_line(error.message), 200)}") from None
+    return kind(schema, registry=Registry())
+
+
+def fault(reply: Reply, schema: Mapping[str, Any] | None) -> tuple[Any, str, bool]:
+    """(value, what is wrong, whether asking again may help) of a reply; nothing is wrong with an empty text.
+
+    >>> fault(Reply('{"n": 7}'), {"type": "object", "required": ["n"]})
+    ({'n': 7}, '', False)
+    >>> fault(Reply("7", finish="length"), None)
+    (None, 'it was cut off at the most tokens that it may have', False)
+    """
+    if reply.finish == "refused":
+        return None, f"refused: {reply.text}", False
+    if reply.finish == "content_filter":
+        return None, "the server filtered its content", False
+    if reply.finish == "length":
+        return None, "it was cut off at the most tokens that it may have", schema is not None
+    if not reply.text.strip():
+        return None, "it is empty", schema is not None
+    if schema is None:
+        return None, "", False
+    fenced = _FENCED.fullmatch(reply.text)
+    try:
+        value = json.loads(fenced[1] if fenced else reply.text, parse_constant=_no_number)
+        json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no text that could be written
+    except (ValueError, RecursionError) as error:
+        return None, shortened(one_line(f"it is not valid JSON: {error}"), _LONGEST), True
+    from jsonschema.exceptions import best_match
+    from referencing.exceptions import Unresolvable
+
+    try:
+        found = best_match(validator(schema).iter_errors(value))
+    except RecursionError:
+        return None, "it is nested too deeply", True
+    except Unresolvable as error:
+        raise HarnessError(f"schema of an ask: {shortened(one_line(str(error)), 200)}") from None
+    if found is not None:
+        return (
+            None,
+            shortened(one_line(f"it does not fit the schema: {found.json_path}: {found.message}"), _LONGEST),
+            True,
+        )
+    return value, "", False
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")

@@ -1,0 +1,110 @@
+"""What calls would take, by what like calls took: the tokens of a dry run, without any model's tokenizer.
+
+Tokenizers of hosted models differ from each other and are fetched from the network. What a server counted for calls
+that are kept already holds its tokenizer, its template and the length of its answers: a regression of the tokens on
+the characters of the asks carries that over to those that were not asked yet. With a random sample of the same asks
+(`sample`) it is the regression estimator of survey sampling (Cochran, Sampling Techniques, 3rd ed., ch. 7), whose error
+can be told.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from harness.store.llm.endpoint import Endpoint
+
+ENOUGH = 20  # calls from which tokens are estimated
+_PER_TOKEN = 3.5  # characters; only where nothing is known of a model
+_ANSWER = 256  # tokens; likewise
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one ask took: its sizes in letters and in other characters, and its calls and tokens."""
+
+    sizes: tuple[int, int]
+    calls: int
+    tokens_in: int
+    tokens_out: int
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a dry run counts.
+
+    Attributes
+    ----------
+    asks : asks that are not answered from the cache.
+    calls, tokens_in, tokens_out, cost : expected of them; calls are more than asks where answers are repaired.
+    within : half the width of the 95 % confidence interval of the cost (of the tokens if they cost nothing), as a part
+        of it; infinite where nothing is known of the model.
+    basis : what it was estimated from, in words.
+    """
+
+    asks: int
+    calls: float
+    tokens_in: float
+    tokens_out: float
+    cost: float
+    within: float
+    basis: str
+
+    def __str__(self) -> str:
+        sure = f"± {self.within:.1%}" if math.isfinite(self.within) else "(rough)"
+        tokens = f"{self.tokens_in:,.0f} tokens in, {self.tokens_out:,.0f} out"
+        return f"{self.calls:,.0f} calls, {tokens}, cost {self.cost:,.4f} {sure}, from {self.basis}"
+
+
+def sample(asks: Sequence[T], count: int = 30, seed: int = 0) -> tuple[T, ...]:
+    """A random part of the asks, in their order: asked first, it makes the dry run of the others exact enough.
+
+    >>> sample(range(1000), 5)
+    (394, 430, 776, 864, 911)
+    """
+    chosen = random.Random(seed).sample(range(len(asks)), min(count, len(asks)))  # noqa: S311  (no secret)
+    return tuple(asks[i] for i in sorted(chosen))
+
+
+def sizes(text: str) -> tuple[int, int]:
+    """Letters and blanks, and all other characters: formulas have more tokens in as many characters than prose.
+
+    >>> sizes("if x = 1")
+    (6, 2)
+    """
+    plain = sum(c.isascii() and (c.isalpha() or c.isspace()) for c in text)
+    return plain, len(text) - plain
+
+
+def estimate(endpoint: Endpoint, wanted: Sequence[tuple[int, int]], seen: Sequence[Taken], basis: str) -> Estimate:
+    """What asks of these sizes would take, by what others took; fewer than `ENOUGH` of them count as none."""
+    count = len(wanted)
+    if not count:
+        return Estimate(0, 0.0, 0.0, 0.0, 0.0, 0.0, "the cache")
+    if len(seen) < ENOUGH:
+        tokens_in = sum(sum(each) for each in wanted) / _PER_TOKEN
+        tokens_out = float(count * min(endpoint.longest or _ANSWER, _ANSWER))
+        cost = endpoint.cost(tokens_in, tokens_out)
+        rough = f"{_PER_TOKEN} characters a token: ask {ENOUGH} of them first to learn how this model counts"
+        return Estimate(count, float(count), tokens_in, tokens_out, cost, math.inf, rough)
+    import numpy as np
+
+    took = np.array([[each.calls, each.tokens_in, each.tokens_out] for each in seen], dtype=float)
+    known = np.array([[1, *each.sizes] for each in seen], dtype=float)
+    new = np.array([[1, *each] for each in wanted], dtype=float)
+    weights, _, rank, _ = np.linalg.lstsq(known, took, rcond=None)
+    calls, tokens_in, tokens_out = np.maximum((new @ weights).sum(axis=0), 0.0).tolist()
+    prices = np.array([0.0, endpoint.price_in, endpoint.price_out]) / 1e6
+    if not prices.any():
+        prices = np.array([0.0, 1.0, 1.0])
+    left = (took - known @ weights) @ prices
+    spread = math.sqrt(float(left @ left) / max(len(seen) - int(rank), 1))
+    total = float(np.array([calls, tokens_in, tokens_out]) @ prices)
+    # The error of the mean of those seen, and that of the new ones around their own.
+    error = 1.96 * spread * count * math.sqrt(1 / len(seen) + 1 / count)
+    within = error / total if total else 0.0
+    return Estimate(count, calls, tokens_in, tokens_out, endpoint.cost(tokens_in, tokens_out), within, basis)

@@ -1,0 +1,132 @@
+"""How fast calls may follow each other, how long to wait after a fault, and how much may be spent."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from threading import Condition, Lock
+from time import monotonic, time
+
+MINUTE = 60.0  # seconds
+FIRST, LONGEST = 0.5, 60.0  # seconds of the first pause after a fault, and of the longest
+_STEP = 1e-3  # seconds; less may be nothing at all where the clock shows large numbers
+PATIENCE = 900.0  # seconds; a server that asks for a longer pause is not waited for
+
+
+def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time) -> float | None:
+    """Seconds that a server asks to wait (`Retry-After` as seconds or as a date, RFC 9110; `retry-after-ms`).
+
+    >>> retry_after({"retry-after": "7"}), retry_after({"retry-after-ms": "250"}), retry_after({})
+    (7.0, 0.25, None)
+    """
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        said = headers.get(name, "")
+        try:
+            seconds = float(said) / unit
+        except ValueError:
+            continue
+        if math.isfinite(seconds) and seconds >= 0:
+            return seconds
+    try:
+        date = parsedate_to_datetime(headers.get("retry-after", ""))
+        # The old form without a zone is of Greenwich too.
+        return max(0.0, (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - now())
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def pause(attempt: int, key: str, asked: float | None = None) -> float:
+    """Seconds before the next attempt: doubled each time, spread by the request's key, never less than was asked for.
+
+    Parameters
+    ----------
+    attempt : attempts so far, from 1.
+    key : hexadecimal digits; requests that failed together do not come back together.
+
+    >>> [round(pause(attempt, "0" * 64), 2) for attempt in (1, 2, 3, 20)], pause(1, "0" * 64, 7.0)
+    ([0.38, 0.75, 1.5, 45.0], 7.0)
+    """
+    longest = min(LONGEST, FIRST * 2.0 ** min(attempt - 1, 30))
+    return max(asked or 0.0, longest * (0.75 + 0.25 * int(key[:8], 16) / 0xFFFFFFFF))
+
+
+class Pace:
+    """Requests and tokens of the last minute, and pauses that a server asked for; of one process.
+
+    Parameters
+    ----------
+    requests, tokens : allowed in any 60 seconds; None for no limit. One call of more tokens than that goes alone.
+    clock : seconds.
+    """
+
+    def __init__(self, requests: int | None, tokens: int | None, clock: Callable[[], float] = monotonic) -> None:
+        self._requests, self._tokens, self._clock = requests or math.inf, tokens or math.inf, clock
+        self._sent: deque[list[float]] = deque()  # [when, tokens]
+        self._until = 0.0
+        self._lock = Lock()
+
+    def take(self, tokens: float) -> tuple[float, list[float] | None]:
+        """(0, a ticket) if a call of so many tokens may go now, else (seconds to wait before asking again, None)."""
+        with self._lock:
+            now = self._clock()
+            while self._sent and self._sent[0][0] <= now - MINUTE:
+                self._sent.popleft()
+            if now < self._until:
+                return self._until - now, None
+            fits = len(self._sent) < self._requests and sum(each[1] for each in self._sent) + tokens <= self._tokens
+            if self._sent and not fits:
+                return max(self._sent[0][0] + MINUTE - now, _STEP), None
+            ticket = [now, tokens]
+            if math.isfinite(self._requests) or math.isfinite(self._tokens):
+                self._sent.append(ticket)
+            return 0.0, ticket
+
+    def took(self, ticket: list[float], tokens: float) -> None:
+        """What a call really took, in tokens."""
+        with self._lock:
+            ticket[1] = tokens
+
+    def rest(self, seconds: float) -> None:
+        """No call for so long."""
+        with self._lock:
+            self._until = max(self._until, self._clock() + seconds)
+
+
+class Budget:
+    """How much may be spent: what is under way counts with the most that it can cost.
+
+    Parameters
+    ----------
+    limit : None for no limit.
+    """
+
+    def __init__(self, limit: float | None) -> None:
+        self.limit = math.inf if limit is None else limit
+        self.spent = self.held = 0.0
+        self._calls = 0
+        self._changed = Condition()
+
+    def reserve(self, most: float) -> bool:
+        """Wait until a call that costs at most so much is sure to fit; False if it cannot any more."""
+        with self._changed:
+            # What is under way mostly costs less than the most that it can.
+            self._changed.wait_for(lambda: self._fits(most) or not self._calls)
+            if not self._fits(most):
+                return False
+            self.held += most
+            self._calls += 1
+            return True
+
+    def _fits(self, most: float) -> bool:
+        return self.spent + self.held + most <= self.limit * (1 + 1e-12)
+
+    def settle(self, most: float, cost: float) -> None:
+        """A call that had reserved `most` has cost so much; one that may have been charged counts as `most`."""
+        with self._changed:
+            self.held -= most
+            self.spent += cost
+            self._calls -= 1
+            self._changed.notify_all()

@@ -1,0 +1,269 @@
+"""One call to an endpoint through the package `openai`, and what its faults mean."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from harness.errors import HarnessError, one_line, shortened
+from harness.store.llm.endpoint import Endpoint
+from harness.store.llm.kept import Reply
+from harness.store.llm.limits import retry_after
+
+_AGAIN = (408, 409, 425, 429)  # and 500 up
+_HIDDEN = 8  # characters of a key from which on it is taken out of answers too; shorter ones may be words of them
+_DATED = re.compile(r"(?:-\d{4}|-\d{8}|-\d{4}-\d\d-\d\d|-v\d+)?")  # what servers put after the name of a model
+# What servers call a request that they would never answer, whoever asks.
+_REFUSED = (
+    "context_length_exceeded",
+    "exceed_context_size_error",
+    "string_above_max_length",
+    "content_filter",
+    "content_policy_violation",
+)
+_EXHAUSTED = ("insufficient_quota", "billing_hard_limit_reached")
+_SAID = 200  # characters of what a server says
+_MOST = 1 << 28  # bytes of an answer
+
+
+class BrokenError(Exception):
+    """A call without an answer, to be tried again.
+
+    Attributes
+    ----------
+    after : seconds that the server asks to wait.
+    charged : whether the endpoint may charge for it.
+    """
+
+    def __init__(self, reason: str, after: float | None = None, charged: bool = False) -> None:
+        super().__init__(reason)
+        self.after, self.charged = after, charged
+
+
+class Wire:
+    """A connection to an endpoint; may be used by many threads.
+
+    Raises
+    ------
+    HarnessError
+        The package or the key is missing, or `HARNESS_OFFLINE` forbids the network.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        if lacking := endpoint.missing():
+            raise HarnessError(f"endpoint {endpoint.name}: {lacking[0]}")
+        if os.environ.get("HARNESS_OFFLINE", "0") not in ("", "0") and not endpoint.local:
+            raise HarnessError(f"endpoint {endpoint.name}: HARNESS_OFFLINE forbids the network")
+        import openai
+
+        def bound(response: Any) -> None:  # noqa: ANN401  (of httpx, or of httpx2)
+            response.stream = _bounded(response.stream, endpoint.timeout)
+
+        self._key = os.environ[endpoint.key].strip() if endpoint.key else ""
+        if not (self._key.isascii() and self._key.isprintable()):
+            raise HarnessError(f"endpoint {endpoint.name}: {endpoint.key} holds no key: it has unprintable characters")
+        self._client = openai.OpenAI(
+            api_key=self._key or "none",
+            base_url=endpoint.address,
+            timeout=endpoint.timeout,
+            max_retries=0,
+            http_client=openai.DefaultHttpxClient(event_hooks={"response": [bound]}),
+        )
+
+    def close(self) -> None:
+        """End the connections."""
+        self._client.close()
+
+    def chat(self, request: Mapping[str, Any]) -> Reply:
+        """The answer to a conversation.
+
+        Raises
+        ------
+        BrokenError
+            There is none, and there may be one later.
+        HarnessError
+            There will be none: a refused key, an unknown model, another model than was asked for.
+        """
+        more = dict(request["parameters"]) | _form(request)
+        create = self._client.chat.completions.with_streaming_response.create
+        call = partial(create, model=request["model"], messages=request["messages"], extra_body=more)
+        body = self._send(call)
+        if isinstance(body, Reply):
+            return body
+        try:
+            choice = body["choices"][0]
+            text = choice["message"].get("content") or choice["message"].get("refusal") or ""
+            finish = str(choice.get("finish_reason") or "stop")
+            if not isinstance(text, str):
+                raise TypeError
+        except (LookupError, TypeError, AttributeError):
+            raise BrokenError("an answer without choices", charged=True) from None
+        tokens_in, tokens_out = self._usage(body, "prompt_tokens", "completion_tokens")
+        return Reply(self._text(text), "", self._text(str(body["model"])), self._text(finish), tokens_in, tokens_out)
+
+    def vectors(self, requests: Sequence[Mapping[str, Any]]) -> list[Reply]:
+        """The vectors of texts, asked for together; raises as `chat` does."""
+        import numpy as np
+
+        texts = [str(request["input"]) for request in requests]
+        call = partial(
+            self._client.embeddings.with_streaming_response.create,
+            model=requests[0]["model"],
+            input=texts,
+            encoding_format="float",
+            extra_body=dict(requests[0]["parameters"]),
+        )
+        body = self._send(call)
+        if isinstance(body, Reply):
+            raise HarnessError(f"endpoint {self._endpoint.name}: refuses a text of this request: {body.text}")
+        try:
+            found = {int(each["index"]): each["embedding"] for each in body["data"]}
+            raw = [found[i] for i in range(len(texts))]
+            rows = [
+                np.frombuffer(base64.b64decode(row, validate=True), "<f4")
+                if isinstance(row, str)
+                else np.array(row, "<f4")
+                for row in raw
+            ]
+            if len({row.shape for row in rows}) != 1 or rows[0].ndim != 1 or not rows[0].size:
+                raise ValueError
+            if not all(np.isfinite(row).all() for row in rows):
+                raise ValueError
+        except (LookupError, TypeError, ValueError, AttributeError):
+            raise BrokenError("an answer without a vector for each text", charged=True) from None
+        total, _ = self._usage(body, "prompt_tokens", "")
+        shares = _shares(total, [len(text.encode()) for text in texts])
+        kept = [base64.b64encode(row.tobytes()).decode() for row in rows]
+        model = self._text(str(body["model"]))
+        return [Reply("", vector, model, "stop", tokens) for vector, tokens in zip(kept, shares, strict=True)]
+
+    def _usage(self, body: Mapping[str, Any], *names: str) -> tuple[int, int]:
+        """Tokens as the server counts them; it may leave that out only if they cost nothing."""
+        usage = body.get("usage")
+        counts = [usage.get(name, 0) if name and isinstance(usage, Mapping) else 0 for name in names]
+        free = not (self._endpoint.price_in or self._endpoint.price_out)
+        whole = isinstance(usage, Mapping) and all(type(count) is int and count >= 0 for count in counts)
+        if not whole and not free:
+            raise HarnessError(
+                f"endpoint {self._endpoint.name}: answers without 'usage', so what they cost cannot be counted"
+            )
+        return (counts[0], counts[1]) if whole else (0, 0)
+
+    def _send(self, call: Callable[[], AbstractContextManager[Any]]) -> dict[str, Any] | Reply:
+        """The body of an answer."""
+        import openai
+
+        try:
+            with call() as response:
+                data = b"".join(response.iter_bytes())
+        except BrokenError:
+            raise
+        except openai.APIStatusError as error:
+            return self._status(error.status_code, dict(error.response.headers), error.body)
+        except openai.APITimeoutError as error:
+            never = "Connect" in type(error.__cause__).__name__
+            raise BrokenError(f"no answer within {self._endpoint.timeout:g} s", charged=not never) from None
+        except openai.APIConnectionError as error:
+            never = "Connect" in type(error.__cause__).__name__
+            raise BrokenError(self._clean(f"no connection: {error.__cause__ or error}"), charged=not never) from None
+        except openai.OpenAIError as error:
+            raise HarnessError(f"endpoint {self._endpoint.name}: {self._clean(error)}") from None
+        except Exception as error:  # of whichever library reads the body
+            raise BrokenError(self._clean(f"an answer cut short: {error}"), charged=True) from None
+        try:
+            body = json.loads(data)
+        except (ValueError, RecursionError):
+            raise BrokenError("an answer that is not valid JSON", charged=True) from None
+        if not isinstance(body, dict):
+            raise BrokenError("an answer that is not a JSON object", charged=True)
+        if "model" not in body:
+            raise BrokenError("an answer that names no model", charged=True)
+        self._check_model(str(body["model"]))
+        return body
+
+    def _check_model(self, found: str) -> None:
+        model, reports = self._endpoint.model, self._endpoint.reports
+        name = reports or model
+        if not (found.startswith(name) and _DATED.fullmatch(found, len(name))):
+            where = f"endpoint {self._endpoint.name} ({self._endpoint.address})"
+            raise HarnessError(
+                f"{where}: answers as model {self._clean(found)!r}, expected {reports or model!r}; "
+                "serve that one, or say its other name in the key 'reports'"
+            )
+
+    def _status(self, status: int, headers: Mapping[str, str], body: object) -> Reply:
+        """What a status that is no success means: raises, or is the reply that the request is refused."""
+        about = body if isinstance(body, Mapping) else {}
+        codes = {str(about.get("code")), str(about.get("type"))}
+        said = self._clean(about.get("message") or body or "")
+        where = f"endpoint {self._endpoint.name}"
+        if codes.intersection(_REFUSED):
+            return Reply(f"{status}: {said}", finish="refused")
+        if status in (401, 403):
+            key = f"the key in {self._endpoint.key}" if self._endpoint.key else "a call without a key"
+            raise HarnessError(f"{where}: {self._endpoint.address} refuses {key} ({status}): {said}")
+        if codes.intersection(_EXHAUSTED):
+            raise HarnessError(f"{where}: the account has nothing left ({status}): {said}")
+        if status in _AGAIN or status >= 500:
+            raise BrokenError(f"{status}: {said}", retry_after({k.lower(): v for k, v in headers.items()}))
+        if status == 404:
+            raise HarnessError(f"{where}: {self._endpoint.address} has no model {self._endpoint.model!r} (404): {said}")
+        raise HarnessError(f"{where}: the request was refused ({status}): {said}")
+
+    def _clean(self, said: object) -> str:
+        """What somebody else said, as a part of one line, without the key."""
+        text = str(said)
+        if self._key:
+            text = text.replace(self._key, "[key]")
+        return shortened(one_line(" ".join(text.split())), _SAID)
+
+    def _text(self, said: str) -> str:
+        """A text of an answer as it is kept: without the key, and such as UTF-8 can hold."""
+        text = said.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return text.replace(self._key, "[key]") if len(self._key) >= _HIDDEN else text
+
+
+def _bounded(stream: Any, seconds: float) -> Any:  # noqa: ANN401
+    """The body of an answer, of whichever status: as a whole within the time-out, however slowly it drips."""
+    end = monotonic() + seconds
+    kind = next(each for each in type(stream).__mro__ if each.__name__ == "SyncByteStream")  # of httpx, or of httpx2
+
+    def chunks(_: object) -> Iterator[bytes]:
+        size = 0
+        for chunk in stream:
+            size += len(chunk)
+            if monotonic() > end or size > _MOST:
+                raise BrokenError(f"no whole answer within {seconds:g} s", charged=True)
+            yield chunk
+
+    return type("Bounded", (kind,), {"__iter__": chunks, "close": lambda _: stream.close()})()
+
+
+def _form(request: Mapping[str, Any]) -> dict[str, Any]:
+    """How the server is told of the form that an answer must have."""
+    schema, schemas = request.get("schema"), request.get("schemas")
+    if schema is None or schemas == "none":
+        return {}
+    if schemas == "json_schema":
+        return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}}
+    with_schema = {"schema": schema} if schemas == "llama" else {}
+    return {"response_format": {"type": "json_object", **with_schema}}
+
+
+def _shares(total: int, sizes: Sequence[int]) -> list[int]:
+    """A count shared out by size, so that the shares add up to it.
+
+    >>> _shares(10, [1, 1, 2])
+    [2, 3, 5]
+    """
+    whole = max(sum(sizes), 1)
+    ends = [total * sum(sizes[: i + 1]) // whole for i in range(len(sizes))]
+    return [end - begin for begin, end in zip([0, *ends], ends, strict=False)]

@@ -1,0 +1,95 @@
+"""The first documents of another ranking, which a model is to put in a new order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from harness.collections.corpus import Corpus, Document
+from harness.data.columns import Bools, Floats, Index
+from harness.data.trec import Run
+from harness.errors import HarnessError
+from harness.io.console import say
+from harness.store.cost import note
+from harness.systems.base import Request
+from harness.systems.build import Built
+from harness.systems.ranking import permitted, places
+
+K = 100  # documents of a topic, where nobody says how many
+T = TypeVar("T")
+
+
+def first(system: Built, request: Request) -> Run:
+    """The ranking to start from; nothing outside a pool, if there is one, and nothing that is excluded."""
+    return permitted(system(request), request)
+
+
+def read(
+    name: str, run: Run, corpus: Corpus, depth: int | None, text: Callable[[Document], T]
+) -> tuple[Run, dict[bytes, T]]:
+    """The part of a run that a corpus holds, and what is read of the first documents of its topics.
+
+    Parameters
+    ----------
+    name : of the system that re-ranks, for messages.
+    depth : documents of a topic that are read; None for all.
+    text : what is read of a document.
+
+    Raises
+    ------
+    HarnessError
+        The corpus holds no document of the run.
+    """
+    found: dict[bytes, T] = {}
+    here: set[bytes] = set()
+    asked, count = set(run.doc.tolist()), len(run)
+    wanted = _heads(run, depth)
+    while wanted:  # a second time if documents move up into the place of some that are not there
+        for document in corpus:
+            if (doc := document.id.encode()) in asked:
+                here.add(doc)
+            if doc in wanted:
+                found[doc] = text(document)
+        run = only(run, np.array([doc in here for doc in run.doc.tolist()], dtype=bool))
+        wanted = _heads(run, depth) - found.keys()
+    if not len(run):
+        raise HarnessError(f"system {name}: corpus {corpus.name} holds no document of {run.name}")
+    if lost := count - len(run):
+        note(f"{name}: results left out", lost)
+        say(f"{name}: {lost:,} of {count:,} results are left out; corpus {corpus.name} does not hold them")
+    return run, found
+
+
+def _heads(run: Run, depth: int | None) -> set[bytes]:
+    return {doc for rows in ranked(run).values() for doc in run.doc[rows[:depth]].tolist()}
+
+
+def ranked(run: Run) -> dict[str, Index]:
+    """topic -> its lines, as trec_eval sorts them: score as 32-bit float descending, then document descending."""
+    with np.errstate(over="ignore"):
+        order = np.lexsort((-places(run.doc), -run.score.astype(np.float32), run.topic))
+    parts = np.split(order, np.searchsorted(run.topic[order], np.arange(1, len(run.topics))))
+    return {topic: rows for topic, rows in zip(run.topics, parts, strict=False) if rows.size}
+
+
+def only(run: Run, rows: Bools) -> Run:
+    """The same run with some of its lines."""
+    context = None if run.context is None else run.context[rows]
+    return replace(run, topic=run.topic[rows], doc=run.doc[rows], score=run.score[rows], context=context)
+
+
+def filled(scores: Floats) -> Floats:
+    """Scores of a topic's documents, in which numbers below all others stand for NaN and keep the order of these.
+
+    Examples
+    --------
+    >>> filled(np.array([0.5, np.nan, 2.25, np.nan])).tolist()
+    [0.5, -1.0, 2.25, -2.0]
+    """
+    lacking = np.isnan(scores)
+    out = scores.copy()
+    out[lacking] = np.floor(scores[~lacking].min(initial=0)) - np.arange(1, lacking.sum() + 1)
+    return out

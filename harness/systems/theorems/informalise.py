@@ -1,0 +1,192 @@
+"""Declarations in prose, by a language model that is shown each with the definitions it refers to.
+
+Source: Gao et al., "A Semantic Search Engine for Mathlib4" (2024), section 3.1. The prompt is our own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from harness.collections.corpus import Corpus, Document
+from harness.errors import HarnessError, suggestion
+from harness.io.files import sha256
+from harness.store import artefacts, prompts, provenance
+from harness.store.llm import Answer, Ask, Client
+from harness.systems.theorems.declarations import referenced
+
+KIND = "informal-statements"
+PROMPT = "informalise"
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "minLength": 1}, "statement": {"type": "string", "minLength": 1}},
+    "required": ["name", "statement"],
+    "additionalProperties": False,
+}
+PROVED = ("theorem", "lemma")
+_BATCH = 4096  # asks that are in memory at one time
+
+
+@dataclass(frozen=True)
+class Informal:
+    """A declaration in prose.
+
+    Examples
+    --------
+    >>> Informal("Zorn's Lemma", "Every chain has a bound.").text
+    "Zorn's Lemma: Every chain has a bound."
+    """
+
+    name: str
+    statement: str
+
+    @property
+    def text(self) -> str:
+        """Name and statement in one."""
+        return f"{self.name}: {self.statement}"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where a corpus has the parts of a declaration: names of its columns.
+
+    Attributes
+    ----------
+    references : ids of what a statement refers to, with blanks between them; where a corpus has no such column, the
+        identifiers in the statement are looked up from the declaration's namespace outwards.
+    """
+
+    statement: str = "signature"
+    doc: str = "doc"
+    kind: str = "kind"
+    references: str = "references"
+
+    def of(self, document: Document, part: str) -> str:
+        """A part of a declaration; empty if it has none.
+
+        Raises
+        ------
+        HarnessError
+            It has no statement: the corpus keeps no such column.
+        """
+        name = str(getattr(self, part))
+        if part == "statement" and name not in document.columns:
+            known = suggestion(name, document.columns)
+            raise HarnessError(f"key 'columns.statement': document {document.id} has no column {name!r}; {known}")
+        return document.columns.get(name, "")
+
+
+@dataclass(frozen=True)
+class _Definition:
+    statement: str
+    doc: str
+
+
+def informal(
+    corpus: Corpus,
+    client: Client,
+    *,
+    columns: Columns | None = None,
+    kinds: Sequence[str] = (),
+    definitions: int = 8,
+) -> dict[str, Informal]:
+    """The declarations of a corpus in prose, by their ids; those that the model fails on are left out.
+
+    What comes out lies in the store as well, under the hash of the answers, with what made it.
+
+    Parameters
+    ----------
+    kinds : of the declarations that are asked for; without any, all.
+    definitions : the most of them that an ask shows. Theorems that a statement refers to are not shown.
+
+    Raises
+    ------
+    HarnessError
+        The corpus lacks the statements, or what `Client.ask` raises.
+    """
+    where = columns or Columns()
+    found: dict[str, Informal] = {}
+    failed: dict[str, str] = {}
+    waiting = asks(corpus, where, kinds, definitions)
+    while batch := list(islice(waiting, _BATCH)):
+        answers = client.ask([ask for _, ask in batch])
+        for (name, _), answer in zip(batch, answers, strict=True):
+            if answer.failed:
+                failed[name] = answer.failed
+            else:
+                found[name] = Informal(*_parts(answer, "name", "statement"))
+    if client.mode != "dry":
+        about = {
+            "corpus": corpus.identity(),
+            "columns": asdict(where),
+            "kinds": list(kinds),
+            "definitions": definitions,
+        }
+        keep(KIND, PROMPT, client, about, {name: asdict(one) for name, one in found.items()}, failed)
+    return found
+
+
+def asks(corpus: Corpus, columns: Columns, kinds: Sequence[str] = (), most: int = 8) -> Iterator[tuple[str, Ask]]:
+    """What is asked of each declaration: its id, and the ask. Reads the corpus twice."""
+    row: dict[str, int] = {}
+    known: dict[str, _Definition] = {}
+    for document in corpus:
+        row[document.id] = len(row)
+        if columns.of(document, "kind") not in PROVED:
+            known[document.id] = _Definition(columns.of(document, "statement"), columns.of(document, "doc"))
+    ids = list(row)
+    for number, document in enumerate(corpus):
+        kind, statement = columns.of(document, "kind"), columns.of(document, "statement")
+        if not statement.strip() or (kinds and kind not in kinds):
+            continue
+        listed = document.columns.get(columns.references)
+        if listed is None:
+            names = [ids[other] for other in referenced(number, document.id, statement, row)]
+        else:
+            names = listed.split()
+        shown = [known[name] for name in names if name in known][:most]
+        values = {"name": document.id, "kind": kind or "declaration", "statement": statement, "definitions": shown}
+        said = prompts.messages(PROMPT, doc=columns.of(document, "doc"), **values)
+        yield document.id, Ask(said, SCHEMA)
+
+
+def keep(
+    kind: str,
+    prompt: str,
+    client: Client,
+    about: Mapping[str, Any],
+    found: Mapping[str, Mapping[str, str]],
+    failed: Mapping[str, str],
+) -> Path:
+    """Write what a model's answers gave into the store, under the hash of all that it is; the artefact's folder.
+
+    Its specification names the model with its parameters, the prompt by its checksum, and what was asked about.
+    """
+    lines = [json.dumps({"id": name, **fields}, ensure_ascii=False) for name, fields in found.items()]
+    lines += [json.dumps({"id": name, "failed": why}, ensure_ascii=False) for name, why in failed.items()]
+    content = "".join(f"{line}\n" for line in lines).encode()
+    endpoint = client.endpoint
+    spec = {
+        "model": endpoint.model,
+        "parameters": dict(endpoint.parameters),
+        "prompt": {"name": prompt, "sha256": prompts.digest(prompt)},
+        "about": about,
+        "content": sha256(content),
+    }
+
+    def write(folder: Path) -> None:
+        (folder / "texts.jsonl").write_bytes(content)
+        made = asdict(provenance.provenance({}, libraries=()))
+        counts = {"made": len(found), "failed": len(failed), "spent": asdict(client.spent), "mode": client.mode}
+        (folder / "provenance.json").write_text(json.dumps({**made, **counts}, indent=1, default=dict))
+
+    return artefacts.get_or_build(kind, spec, write)
+
+
+def _parts(answer: Answer, *keys: str) -> Iterable[str]:
+    """Texts of an answer's value, on one line each."""
+    return (" ".join(str(answer.value[key]).split()) for key in keys)

@@ -1,0 +1,62 @@
+"""Theorems by where they stand: a proof cites what was shown shortly before more often than anything else."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from harness.data.trec import Run
+from harness.errors import HarnessError
+from harness.io import checks
+from harness.store.cost import queries
+from harness.systems.base import Request
+
+
+@dataclass(frozen=True)
+class Nearby:
+    """The documents before a topic in the order of the corpus, the nearest first; for topics that are documents of it.
+
+    The score falls with the logarithm of the distance: log((depth + 1) / distance), the document right before at
+    distance 1. It reads no text; fused with a system that does, it is a prior.
+
+    Parameters
+    ----------
+    depth : documents returned of each topic.
+
+    Examples
+    --------
+    >>> Nearby(depth=9).score(1) > Nearby(depth=9).score(9) > 0
+    True
+    """
+
+    depth: int = 1000
+    name: str = "nearby"
+
+    def __post_init__(self) -> None:
+        checks.whole("depth", self.depth, low=1)
+
+    def score(self, distance: int) -> float:
+        """The score of a document so many places before the topic."""
+        return math.log((self.depth + 1) / distance)
+
+    def __call__(self, request: Request) -> Run:
+        """Rank by distance; a topic that is no document of the corpus has no ranking.
+
+        Raises
+        ------
+        HarnessError
+            No topic has a document before it.
+        """
+        ids = [document.id for document in request.corpus_for(self.name)]
+        place = {name: at for at, name in enumerate(ids)}
+        found: dict[str, dict[str, float]] = {}
+        for topic in queries(request.topics):
+            at = place.get(topic.id, 0)
+            pool = request.allowed(topic)
+            before = ids[:at] if pool is None else [doc for doc in ids[:at] if doc in pool]
+            docs = request.left(topic, before)
+            best = sorted((at - place[doc], doc) for doc in docs)[: self.depth]
+            found[topic.id] = {doc: self.score(min(distance, self.depth)) for distance, doc in best}
+        if not any(found.values()):
+            raise HarnessError(f"system {self.name}: no topic is a document of the corpus with others before it")
+        return Run.from_dict(self.name, {topic: docs for topic, docs in found.items() if docs})

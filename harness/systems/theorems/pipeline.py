@@ -1,0 +1,268 @@
+"""Search for theorems in what a language model makes of them and of the queries, by any system.
+
+Source: Gao et al., "A Semantic Search Engine for Mathlib4" (2024), sections 3.1 to 3.3: declarations are informalised,
+queries are augmented to the same form, and both are compared by a system that knows nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.data.topic_files import numbered
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Run
+from harness.errors import HarnessError
+from harness.io import checks
+from harness.io.console import say
+from harness.io.files import sha256, sha256_file
+from harness.sources import catalogue
+from harness.store import cost, prompts
+from harness.store.llm import Client, Endpoint, load_endpoint
+from harness.systems.base import MARK, Request
+from harness.systems.build import Built
+from harness.systems.rerank import another, reads_of
+from harness.systems.theorems.augment import PROMPT as AUGMENT
+from harness.systems.theorems.augment import Augmented, augmented
+from harness.systems.theorems.informalise import PROMPT as INFORMALISE
+from harness.systems.theorems.informalise import Columns, Informal, informal
+
+VIEWS = ("formal", "informal", "formal+informal")
+MODES = ("live", "replay", "dry")
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A system that searches a view of the declarations, with queries that may be augmented to the same view.
+
+    To the other system a document is one text, its `body`, and so is a query, its `title`: in Lean (`formal`), in prose
+    (`informal`, "name: statement"), or both, in the form that the paper prints: `{formal} \\n {name}:{statement}`.
+    Documents keep their columns, and get `formal` and `informal`.
+
+    Parameters
+    ----------
+    system : what searches: the name of a system in `conf/system/`, or the configuration of one; its key `calls`, where
+        it has one, gets this `mode`, `budget` and `cache`, for models that ask an endpoint for vectors.
+    view : `formal`, `informal` or `formal+informal`.
+    augment : whether queries are augmented; without it they are what they are.
+    llm : the model, one of `conf/llm/`, that turns declarations into prose; `augment_llm` the one that augments
+        queries, by default the same.
+    mode : `live` asks what is not kept; `replay` takes everything from `cache`, and fails if something is missing;
+        `dry` counts tokens and cost, and searches nothing.
+    cache : folder of kept answers: `{file: PATH}` (a relative one begins at the current folder) or, of the harness
+        itself, `{embedded: PATH}`. By default that of the user's cache.
+    budget : the most that each of the models may spend, in the unit of its prices.
+    kinds : kinds of declarations that are documents; without any, all.
+    columns : where the corpus has the parts of a declaration: see `harness.systems.theorems.informalise.Columns`.
+    definitions : the most definitions that the model is shown with a declaration.
+    query : fields of a topic, title and body, that are the query.
+    name : of the run.
+
+    Raises
+    ------
+    HarnessError
+        A key is wrong; the line names it.
+    """
+
+    system: str | Mapping[str, Any]
+    llm: str
+    view: str = "formal+informal"
+    augment: bool = True
+    augment_llm: str | None = None
+    mode: str = "replay"
+    cache: Mapping[str, str] | None = None
+    budget: float | None = None
+    kinds: Sequence[str] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    definitions: int = 8
+    query: Sequence[str] = ("title", "body")
+    name: str = "theorem-pipeline"
+
+    def __post_init__(self) -> None:
+        checks.choice("view", self.view, VIEWS)
+        checks.choice("mode", self.mode, MODES)
+        checks.whole("definitions", self.definitions)
+        if self.budget is not None:
+            checks.number("budget", self.budget)
+        for key, value in (("kinds", self.kinds), ("query", self.query)):
+            if isinstance(value, str) or not all(isinstance(one, str) for one in value):
+                raise HarnessError(f"key {key!r} is {value!r}, expected a list of texts")
+        for name in self.query:
+            checks.choice("query", name, ("title", "body"))
+        self._endpoints, self._columns, self._folder, self._system  # noqa: B018  (faults in them are found at once)
+
+    def reads(self) -> dict[str, Any]:
+        """The models, the prompts, the answers of a cache that is named, and what the other system reads."""
+        models = {
+            what: {
+                "model": one.model,
+                "parameters": dict(one.parameters),
+                "schemas": one.schemas,
+                "repairs": one.repairs,
+            }
+            for what, one in self._used.items()
+        }
+        asked = {name: prompts.digest(name) for name in (INFORMALISE, AUGMENT)}
+        kept = {} if self._folder is None else {"answers": _digest(self._folder)}
+        return {"models": models, "prompts": asked, **kept, "searcher": reads_of(self.system, self._system)}
+
+    def trains_without(self) -> frozenset[str] | None:
+        """What the other system says."""
+        return self._system.trains_without()
+
+    def notes(self) -> tuple[str, ...]:
+        """Which models wrote what, and what the other system says."""
+        said = {"informal": "Statements in prose are those of", "augment": "Queries are augmented by"}
+        own = (f"{said[what]} {one.model}, by a prompt of this harness." for what, one in self._used.items())
+        return (*own, *self._system.notes())
+
+    def __call__(self, request: Request) -> Run:
+        """Ask the models, and let the other system rank.
+
+        Raises
+        ------
+        HarnessError
+            Answers are missing from a replay; a dry run, which ends here; what a client or the other system raises.
+        """
+        corpus = request.corpus_for(self.name)
+        clients = {what: self._client(one) for what, one in self._used.items()}
+        prose: dict[str, Informal] = {}
+        written: dict[str, Augmented] = {}
+        with cost.phase("language model"):
+            if "informal" in clients:
+                client, shown = clients["informal"], self.definitions
+                prose = informal(corpus, client, columns=self._columns, kinds=self.kinds, definitions=shown)
+            if "augment" in clients:
+                written = augmented(request.topics, clients["augment"], query=self.query)
+        self._note(clients)
+        viewed = self._corpus(corpus, prose)
+        asked = Topics(tuple(self._topic(topic, written.get(topic.id)) for topic in request.topics))
+        if self.mode == "dry":
+            self._end_of_dry_run(clients, replace(request, topics=asked, corpus=viewed))
+        if self.augment and (left := len(asked) - len(written)):
+            say(f"{self.name}: {left} queries are not augmented, and stay as they are")
+        run = self._system(replace(request, topics=asked, corpus=viewed))
+        return replace(run, name=self.name + MARK * run.name.endswith(MARK))
+
+    def _note(self, clients: Mapping[str, Client]) -> None:
+        for what, client in clients.items():
+            spent = client.spent
+            told = {"model": client.endpoint.model, "mode": self.mode, "calls": spent.calls, "tokens": spent.tokens}
+            cost.note(f"{self.name}: {what}", {**told, "cost": spent.cost, "failed": spent.failed})
+            if spent.failed:
+                say(f"{self.name}: {spent.failed} answers of {client.endpoint.model} ({what}) count as failed")
+
+    def _end_of_dry_run(self, clients: Mapping[str, Client], request: Request) -> None:
+        made = {what: list(client.estimates.values()) for what, client in clients.items()}
+        said = [f"{what} {each}" for what, estimates in made.items() for each in estimates]
+        count = getattr(self._system.system, "dry", None)
+        if vectors := count(request) if count else "":
+            unwritten = any(each.asks for estimates in made.values() for each in estimates)
+            said.append(f"{vectors}{', more when all texts are written' if unwritten else ''}")
+        total = "; ".join(said) or "no model is asked"
+        raise HarnessError(f"system {self.name}: dry run, nothing is searched: {total}; run it with system.mode=live")
+
+    def _client(self, endpoint: Endpoint) -> Client:
+        fill = "the same command with system.mode=live asks for them"
+        mode = cast("Literal['live', 'replay', 'dry']", self.mode)
+        return Client(endpoint, mode, self.budget, self._folder, fill)
+
+    # ---- what is searched, and for what -------------------------------------------------------------------------
+
+    def _corpus(self, corpus: Corpus, prose: Mapping[str, Informal]) -> Corpus:
+        """The corpus with a view as its documents' text."""
+        made = sha256(repr([self.view, sorted(self.kinds), *sorted(prose.items())]).encode("utf-8", "surrogatepass"))
+        read = partial(_read, corpus, self._columns, self.view, frozenset(self.kinds), prose)
+        # The name holds what the texts are made from, so that vectors and indexes are never those of other texts.
+        stamp = f"{corpus.reader.name} {corpus.reader.stamp()} {made}"
+        return replace(corpus, reader=Reader(stamp, read, unique=corpus.reader.unique))
+
+    def _topic(self, topic: Topic, found: Augmented | None) -> Topic:
+        text = " ".join(text for name in self.query if (text := str(getattr(topic, name)).strip()))
+        if found is not None:
+            text = viewed(self.view, found.formal, found.informal)
+            return replace(topic, title=text, body="", tags=(), formulas=numbered(text))
+        return replace(topic, title=text, body="", tags=())
+
+    @cached_property
+    def _used(self) -> dict[str, Endpoint]:
+        """The models that are asked, by what for."""
+        first, second = self._endpoints
+        found = {"informal": first} if self.view != "formal" else {}
+        return found | ({"augment": second} if self.augment else {})
+
+    @cached_property
+    def _endpoints(self) -> tuple[Endpoint, Endpoint]:
+        first = load_endpoint(self.llm)
+        return first, load_endpoint(self.augment_llm) if self.augment_llm else first
+
+    @cached_property
+    def _folder(self) -> Path | None:
+        """Where answers are kept, if that is said."""
+        if self.cache is None:
+            return None
+        found = catalogue.resource(self.cache, "key 'cache'")
+        if not isinstance(found, Path):
+            raise HarnessError(f"key 'cache' is {self.cache!r}, expected {{file: FOLDER}} or {{embedded: FOLDER}}")
+        return found
+
+    @cached_property
+    def _columns(self) -> Columns:
+        return checks.typed(Columns, self.columns, "key 'columns'")
+
+    @cached_property
+    def _system(self) -> Built:
+        if isinstance(self.system, Mapping) and "calls" in self.system:
+            folder = None if self._folder is None else str(self._folder)
+            given = {"mode": self.mode, "budget": self.budget, "cache": folder}
+            return another("system", {**self.system, "calls": given})
+        return another("system", self.system)
+
+
+def viewed(view: str, formal: str, prose: Informal | None) -> str:
+    """The text of a declaration or of an augmented query; what it has no prose for is empty, or the formal part alone.
+
+    >>> viewed("formal+informal", "theorem a : 1 = 1", Informal("One", "It is itself."))
+    'theorem a : 1 = 1 \\n One:It is itself.'
+    >>> viewed("informal", "theorem a : 1 = 1", Informal("One", "It is itself."))
+    'One: It is itself.'
+    """
+    if view == "formal":
+        return formal
+    if view == "informal":
+        return "" if prose is None else prose.text
+    return formal if prose is None else f"{formal} \n {prose.name}:{prose.statement}"
+
+
+def _read(
+    corpus: Corpus,
+    columns: Columns,
+    view: str,
+    kinds: frozenset[str],
+    prose: Mapping[str, Informal],
+    _: Corpus,
+    remarks: Remarks,
+) -> Documents:
+    """The documents of a corpus with a view as their text."""
+    for place, document in corpus.reader.read(corpus, remarks):
+        if kinds and columns.of(document, "kind") not in kinds:
+            remarks["of other kinds (left out)"] += 1
+            continue
+        yield place, _document(document, columns, view, prose.get(document.id))
+
+
+def _document(document: Document, columns: Columns, view: str, prose: Informal | None) -> Document:
+    formal = columns.of(document, "statement")
+    text = viewed(view, formal, prose)
+    more = {"formal": formal, "informal": "" if prose is None else prose.text}
+    return replace(document, title="", body=text, columns={**document.columns, **more})
+
+
+def _digest(folder: Path) -> str:
+    """A checksum of the answers in a folder; empty if there is none yet."""
+    files = sorted(folder.rglob("*.json")) if folder.is_dir() else []
+    return sha256("".join(f"{path.relative_to(folder)} {sha256_file(path)}\n" for path in files).encode())

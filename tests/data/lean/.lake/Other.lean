@@ -1,0 +1,1 @@
+theorem of_a_dependency : True := trivial

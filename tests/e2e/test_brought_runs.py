@@ -1,0 +1,70 @@
+"""`harness reproduce paper=X brought=DIR` as a command: what is told, written and refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tools import Place, run_text
+
+from harness.papers.cells import HEADER, KINDS
+
+PAPER = """
+key: own
+title: A paper on the mini collection
+state: "blocked: nobody has its runs"
+scored:
+  protocol: arqmath-task1
+  measures: {ndcg: nDCG}
+  collections: {c1: {collection: mini-task1, edition: official}}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path)
+    made.write("conf/paper/own.yaml", PAPER)
+    cells = [f"own,1,a table,{name},,c1,task1,,ndcg,single,0.9,,,0,\n" for name in ("first", "second")]
+    made.write("conf/paper/cells/own.csv", ",".join(HEADER) + "\n" + "".join(cells))
+    made.write("theirs/c1/First.run", run_text())
+    return made
+
+
+def test_a_blocked_row_gets_a_verdict(place: Place) -> None:
+    arguments = ("reproduce", "paper=own", "formats=[json,md]")
+    assert place.good(*arguments).splitlines()[0] == "own: 0 of 2 table cells exact, 2 blocked"
+    done = place.run(*arguments, "brought=theirs")
+    assert (done.code, done.out.splitlines()[0]) == (0, "own: 0 of 2 table cells exact, 1 differs, 1 blocked")
+    assert "theirs/map.yaml: written, 1 files by their names" in done.err
+    data = json.loads((place.here / "reports/own/report.json").read_text())["data"]
+    assert [verdict["verdict"] for verdict in data["verdicts"]] == ["differs", "blocked"]
+    assert {verdict["verdict"] for verdict in data["verdicts"]} <= set(KINDS)
+    assert [(run["row"], run["source"]) for run in data["brought"]] == [("first", "theirs/c1/First.run")]
+    page = (place.here / "reports/own/report.md").read_text()
+    assert data["brought"][0]["sha256"] in page
+    # The list calls what has no value as the report does.
+    listed = next(line for line in place.good("list").splitlines() if line.strip().startswith("own "))
+    assert "blocked: nobody has its runs" in listed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("paper=own", "brought=nowhere"), "key 'brought': nowhere: no such folder"),
+        (("paper=own", "brought=3"), "key 'brought' is 3, expected a folder's name"),
+        (("paper=all", "brought=theirs"), "key 'brought': runs are brought for one paper; name it with paper=NAME"),
+        (("brought=theirs",), "key 'brought': runs are brought for one paper; name it with paper=NAME"),
+        (
+            ("paper=mathlib4", "brought=theirs"),
+            "theirs: no map.yaml; 1 files, and none is called like a row of paper mathlib4, "
+            "such as mathlib4/Moogle.run",
+        ),
+    ],
+)
+def test_what_is_refused(place: Place, arguments: tuple[str, ...], said: str) -> None:
+    done = place.run("reproduce", *arguments)
+    assert (done.code, done.out) == (2, "")
+    (line,) = done.err.splitlines()
+    assert said in line
+    assert not (place.here / "reports").exists()

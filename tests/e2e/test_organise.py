@@ -1,0 +1,350 @@
+"""The organisers' commands and `compare --reproduction`: what they print and write, and what they refuse."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import typer
+from tools import Place, run_text, table
+
+import harness
+from harness.cli.main import app
+from harness.errors import HarnessError
+from harness.io.files import data_root
+from harness.scoring.pools import first_results, pool
+from harness.scoring.protocol import load_protocol
+
+ROOT = data_root()
+RUNS = {
+    name: str(ROOT / "runs" / "mini" / "mini-task1" / f"{name}.run") for name in ("overlap", "overlap-title", "shuffle")
+}
+QRELS = ROOT / "qrels" / "mini-task1.txt"
+TOPICS = str(ROOT / "topics" / "mini-task1.eng.jsonl")
+MINI = ("-c", "mini-task1")
+SCHEMA = Path(harness.__file__).parent / "data" / "schemas" / "reproduction.json"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder of commands that are called in this process."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.run").write_text(run_text("one"))
+    (tmp_path / "b.run").write_text(run_text("two", docs=("a1088", "a1007")))
+    (tmp_path / "same.run").write_text(run_text("one"))
+    (tmp_path / "bad.run").write_text("M.1 Q0 d1 1 x one\nM.1 Q0 d2 2 1.0 one\n")
+    (tmp_path / "strange.run").write_text(run_text("strange", topics=("M.1", "Z.1")))
+    (tmp_path / "q.txt").write_text("M.1 0 a1007 1\nM.1 0 a1088 3\n")
+    (tmp_path / "other.txt").write_text("M.2 0 a1007 1\n")
+    (tmp_path / "grades.txt").write_text("M.1 0 a1007 yes\nM.1 0 a1088\n")
+    (tmp_path / "list.json").write_text("[1, 2]")
+    (tmp_path / "scores.json").write_text('{"scores": [{"schema": "mathir-harness/scores", "version": 9}]}')
+    return tmp_path
+
+
+def call(*arguments: str) -> None:
+    app([*arguments], standalone_mode=False)
+
+
+def test_a_pool(place: Place) -> None:
+    printed = place.good(
+        *("organise", "pool", *RUNS.values(), *MINI, "--depth", "2", "--primary", "overlap", "--primary-depth", "4"),
+        *("--judged", str(QRELS), "--seed", "7", "-o", "pool"),
+    )
+    how = load_protocol("arqmath-task1")
+    depths = {"overlap": 4, "overlap-title": 2, "shuffle": 2}
+    rankings = {name: first_results(harness.read_run(path), how, None, depths[name])[0] for name, path in RUNS.items()}
+    judged = {(topic, doc) for topic, _, doc, _ in map(str.split, QRELS.read_text().splitlines())}
+    expected = pool(rankings, depths, judged=judged, seed=7)
+    rows = list(csv.reader((place.here / "pool" / "pool.tsv").read_text().splitlines(), delimiter="\t"))
+    assert rows[0] == ["topic", "document"]
+    assert [tuple(row) for row in rows[1:]] == [(topic, doc) for topic, docs in expected.topics.items() for doc in docs]
+    assert not {tuple(row) for row in rows[1:]} & judged
+    shares = {row[0]: row[1:] for row in table(printed)[3:6]}
+    assert shares == {each.run: [str(each.depth), str(each.pooled), str(each.alone)] for each in expected.shares}
+    report = json.loads((place.here / "pool" / "report.json").read_text())
+    assert report["headline"] == f"{len(expected):,} to judge in 42 topics, from 3 runs" == printed.splitlines()[0]
+    assert f"{expected.judged:,} were judged already" in (place.here / "pool" / "report.md").read_text()
+    # The same without a collection, since there are no judgments yet.
+    again = ("organise", "pool", *RUNS.values(), "--topics", TOPICS, "--protocol", "arqmath-task1", "--depth", "2")
+    place.good(*again, "--primary", "overlap", "--primary-depth", "4", "--judged", str(QRELS), "--seed", "7", "-o", "b")
+    assert place.files("b")["b/pool.tsv"] == place.files("pool")["pool/pool.tsv"]
+
+
+def test_an_analysis(place: Place) -> None:
+    teams = (f"--team=psu={RUNS['overlap-title']}", f"--team=psu=second={RUNS['shuffle']}")
+    printed = place.good("organise", "analyse", RUNS["overlap"], *teams, *MINI, "--depth", "3", "-o", "out")
+    names = ["overlap", "psu / overlap-title", "psu / second"]
+    rows = table(printed)
+    means = next(at for at, row in enumerate(rows) if row == ["Means over topics"])
+    assert [row[0] for row in rows[means + 2 : means + 5]] == names
+    data = json.loads((place.here / "out" / "report.json").read_text())["data"]
+    assert data["anova"]["nDCG′"]["topics"] == 42
+    assert {name for pair in data["anova"]["nDCG′"]["pairs"] for name in (pair["a"], pair["b"])} == set(names)
+    assert [each["team"] for each in data["bias"]] == ["overlap", "psu"]
+    assert [{loss["run"] for loss in each["losses"]} for each in data["bias"]] == [{names[0]}, set(names[1:])]
+    assert len(data["difficulty"]) == 42
+    assert len(data["correlations"]) == 6  # pairs of four measures: not of Judged@10
+    page = (place.here / "out" / "index.html").read_text()
+    assert "psu / second" in page
+    assert "Pool bias: teams left out" in page
+    # Topics are told by the first measure that ranks runs, also where another one is named before it.
+    printed = place.good("organise", "analyse", *RUNS.values(), *MINI, "--measures", "Judged@10,AP", "-q")
+    assert "Topics by MAP′, the hardest first" in printed
+    # Without the depth of the pool nothing is said of its bias, but that.
+    done = place.run("organise", "analyse", *RUNS.values(), *MINI)
+    assert "Pool bias" not in done.out
+    assert "no pool bias without --depth, the depth of the judged pool\n" in done.err
+
+
+def test_correlations_of_measures_and_of_editions(place: Place) -> None:
+    document = place.good("score", *RUNS.values(), *MINI, "--json", "-q")
+    place.write("one.json", document)
+    turned = json.loads(document)
+    for scores in turned["scores"]:
+        scores["values"] = [[None if x is None else 1 - x for x in row] for row in scores["values"]]
+    place.write("two.json", json.dumps(turned))
+    within = table(place.good("organise", "correlate", "one.json"))
+    assert {(row[0], row[1]) for row in within[4:10]} >= {("nDCG′", "MAP′"), ("MAP′", "Bpref")}
+    between = table(place.good("organise", "correlate", "one.json", "y=two.json", "--measures", "AP", "-o", "c"))
+    assert between[0] == ["1 pairs of rankings; lowest tau-b -1.000"]
+    # Overlaps 0, 1/2, 1 of three runs and of the same turned round: .1 (.45 + .81) + .729.
+    assert between[4] == ["one: MAP′", "y: MAP′", "3", "-1.000", "-1.000", "0.855"]
+    # Runs of one name on several collections, as a report of a paper has them, are no ranking.
+    for scores in turned["scores"]:
+        scores["collection"] = "another"
+    place.write("mixed.json", json.dumps({"scores": [*json.loads(document)["scores"], *turned["scores"]]}))
+    done = place.run("organise", "correlate", "mixed.json")
+    assert (done.code, done.err) == (
+        2,
+        "harness: mixed.json: 2 runs are named 'overlap'; give each its own name\n",
+    )
+    # A report holds its scores too.
+    place.good("score", *RUNS.values(), *MINI, "-o", "report")
+    assert table(place.good("organise", "correlate", "report/report.json"))[4:] == within[4:]
+
+
+def test_kappa_of_two_files(place: Place) -> None:
+    place.write("a.txt", "t 0 d1 1\nt 0 d2 1\nt 0 d3 0\nu 0 d4 0\nu 0 d5 2\n")
+    place.write("b.txt", "t 0 d1 1\nt 0 d2 0\nt 0 d3 0\nu 0 d4 0\nu 0 d9 2\n")
+    printed = place.good("organise", "kappa", "a.txt", "b.txt", "-o", "k")
+    rows = {row[0]: row[1:] for row in table(printed) if row}
+    assert rows["grades"] == ["4", "0.750", "0.500", "0.500"]
+    report = (place.here / "k" / "report.md").read_text()
+    assert "Judged by both: 4; by a only: 1; by b only: 1." in report
+
+
+def test_a_reproduction(place: Place) -> None:
+    pair = ("compare", "--reproduction", RUNS["overlap"], RUNS["overlap-title"])
+    bases = ("--baseline-original", RUNS["shuffle"], "--baseline-new", f"floor={RUNS['shuffle']}")
+    printed = place.good(*pair, *bases, *MINI, "--measures", "nDCG,AP,Judged@10", "-o", "out")
+    document = json.loads(place.good(*pair, *bases, *MINI, "--measures", "nDCG,AP,Judged@10", "--json", "-q"))
+    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(document)
+    assert [each["measure"] for each in document["effects"]] == ["nDCG", "AP"]
+    means = {
+        name: [float(x) for x in table(place.good("score", path, *MINI, "--measures", "nDCG,AP"))[1][1:3]]
+        for name, path in RUNS.items()
+    }
+    for at, each in enumerate(document["effects"]):
+        old, new, floor = (means[name][at] for name in ("overlap", "overlap-title", "shuffle"))
+        assert (each["original"], each["new"]) == (pytest.approx(old, abs=1e-4), pytest.approx(new, abs=1e-4))
+        assert each["effect_ratio"] == pytest.approx((new - floor) / (old - floor), abs=1e-3)
+        assert each["delta_ri"] == pytest.approx((old - new) / floor, abs=1e-2)
+    assert (document["baseline_original"], document["baseline_new"]) == ("baseline-original", "floor")
+    assert len(document["orders"]) == document["rankings"]["rbo"]["n"] == 42
+    kept = json.loads((place.here / "out" / "report.json").read_text())["data"]["reproduction"]
+    assert kept["effects"] == document["effects"]
+    assert f"rank-biased overlap {document['rankings']['rbo']['mean']:.3f}" in printed
+    # On other topics, a replication.
+    other = ("--new-collection", "mini-task1-again")
+    mini = (
+        (ROOT / "conf" / "collection" / "mini-task1.yaml").read_text().replace("name: mini-task1", f"name: {other[1]}")
+    )
+    place.write(f"conf/collection/{other[1]}.yaml", mini)
+    again = json.loads(place.good(*pair, *MINI, *other, "--measures", "AP", "--json", "-q"))
+    assert (again["paired"], again["orders"], again["collection_new"]) == (False, [], other[1])
+    assert again["effects"][0]["rmse"] is None
+    for wrong, said in (
+        (("--seed", "3"), "--reproduction: makes no test that has a level or a seed; leave out --alpha and --seed"),
+        ((*bases[:3], "gone.run"), "gone.run: no such file"),
+    ):
+        done = place.run(*pair, *MINI, *wrong)
+        assert (done.code, done.out, done.err) == (2, "", f"harness: {said}\n")
+
+
+def test_a_lab_has_teams_and_primary_runs(place: Place) -> None:
+    place.good("lab", "new", "lab", *MINI, "--private", "--cap", "9")
+    for team, name, *more in (
+        ("x", "overlap"),
+        ("y", "overlap-title", "--primary"),
+        ("y", "shuffle"),
+        ("z", "shuffle"),
+    ):
+        place.write("mine.run", Path(RUNS[name]).read_text() + f"M.1 Q0 of-{team} 999 -9 {name}\n")
+        place.good(
+            "submit", "mine.run", "--lab", "lab", "--team", team, "--label", name, "--description", "Mine.", *more
+        )
+    place.good("withdraw", "--lab", "lab", "--team", "z", "--label", "shuffle", "--reason", "wrong")
+    place.good("organise", "analyse", "lab", "--depth", "3", "-o", "out")
+    data = json.loads((place.here / "out" / "report.json").read_text())["data"]
+    assert {each["team"] for each in data["bias"]} >= {"x", "y"}
+    runs = {loss["run"] for each in data["bias"] for loss in each["losses"]}
+    assert runs >= {"x / overlap", "y / overlap-title", "y / shuffle"}
+    assert "z / shuffle" not in runs
+    printed = place.good("organise", "pool", "lab", "--depth", "2", "--primary-depth", "4", "-o", "pool")
+    depths = {row[0]: row[1] for row in table(printed)[3:] if len(row) == 4}
+    assert (depths["y / overlap-title"], depths["y / shuffle"]) == ("4", "2")
+    done = place.run("organise", "analyse", "lab", "--measures", "AP")
+    assert (done.code, done.err) == (
+        2,
+        "harness: --measures: lab/lab.yaml says this for the lab's runs; leave it out\n",
+    )
+    done = place.run("organise", "analyse", "lab", "-o", "lab/out")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "harness: --output lab/out: the lab's judgments are private; write for organisers outside its folder\n"
+    )
+    # A run that is not as it was submitted is not analysed.
+    kept = place.here / "lab" / "submissions" / "x" / "overlap.v1" / "run.txt"
+    kept.write_text(kept.read_text().replace("a1088", "a1089", 1))
+    done = place.run("organise", "analyse", "lab")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == ("harness: lab/submissions/x/overlap.v1/run.txt: damaged: is not as it was submitted\n")
+
+
+POOL = ("organise", "pool")
+ANALYSE = ("organise", "analyse")
+AGAIN = ("compare", "--reproduction", *MINI)
+REFUSED = {
+    (*POOL, "a.run", "-o", "x"): "--depth: how many results of each topic a run gives; such as --depth 20",
+    (*POOL, "a.run", "--depth", "3"): "--output FOLDER: where the pool is written",
+    (*POOL, "--depth", "3", "-o", "x"): "there are no runs: name files, with --team TEAM=FILE those of a team, or the "
+    "folder of a lab",
+    (*POOL, "a.run", "--depth", "3", "--primary", "on", "-o", "x"): "--primary on: no such run; did you mean 'one'?",
+    (
+        *POOL,
+        "a.run",
+        "--depth",
+        "3",
+        "--primary",
+        "one",
+        "-o",
+        "x",
+    ): "--primary: say how deep primary runs are read with --primary-depth",
+    (*POOL, "a.run", "--depth", "3", "--primary-depth", "5", "-o", "x"): "--primary-depth: name the primary runs with "
+    "--primary NAME",
+    (*POOL, "bad.run", "strange.run", *MINI, "--depth", "3", "-o", "x"): "bad.run:1: score 'x' is not a finite number",
+    (
+        *POOL,
+        "strange.run",
+        "--topics",
+        TOPICS,
+        "--depth",
+        "3",
+        "-o",
+        "x",
+    ): "strange.run:4: topic 'Z.1' is not among the collection's topics (3 lines)",
+    (
+        *POOL,
+        "a.run",
+        "--depth",
+        "3",
+        "--judged",
+        "grades.txt",
+        "-o",
+        "x",
+    ): "grades.txt:1: grade 'yes' is not a finite number",
+    (
+        *POOL,
+        "a.run",
+        "--protocol",
+        "arqmath-task2",
+        "--depth",
+        "3",
+        "-o",
+        "x",
+    ): "protocol arqmath-task2 de-duplicates by keys: give --keys FILE, or --keys none",
+    (
+        *POOL,
+        "a.run",
+        "--team",
+        "psu",
+        "--depth",
+        "3",
+        "-o",
+        "x",
+    ): "--team psu: expected TEAM=FILE or TEAM=NAME=FILE, no '/' in the team",
+    (*POOL, "a.run", "--team", "psu=nowhere.run", "--depth", "3", "-o", "x"): "nowhere.run: no such file",
+    (*ANALYSE, "a.run", "b.run"): "no judgments: name a collection with --collection NAME",
+    (*ANALYSE, "a.run", *MINI): "an analysis needs two runs or more",
+    (*ANALYSE, "a.run", "b.run", *MINI, "--primary", "one"): "--primary and --primary-depth go with --depth, the depth "
+    "of the pool",
+    (
+        *ANALYSE,
+        "--team",
+        "x=a.run",
+        "--team",
+        "x=same.run",
+        *MINI,
+    ): "x / one: 2 runs have this name; give each its own, as NAME=FILE",
+    (*ANALYSE, "a.run", "b.run", *MINI, "--alpha", "2"): "alpha: 2 is not between 0 and 1",
+    (
+        "organise",
+        "correlate",
+        "q.txt",
+    ): "q.txt: is no JSON; expected what 'harness score --json' prints, or a report.json",
+    (
+        "organise",
+        "correlate",
+        "list.json",
+    ): "list.json: has no scores; expected what 'harness score --json' prints, or a report.json",
+    (
+        "organise",
+        "correlate",
+        "scores.json",
+    ): "scores.json: scores: schema is 'mathir-harness/scores' version 9, expected 'mathir-harness/scores' version 2",
+    ("organise", "kappa", "q.txt"): "kappa: 1 files; expected the judgments of two assessors",
+    ("organise", "kappa", "q.txt", "q.txt"): "q: two files have this name; give each its own, as NAME=FILE",
+    ("organise", "kappa", "q.txt", "other.txt"): "q and other: no topic and document that both judge",
+    ("organise", "kappa", "q.txt", "grades.txt"): "grades.txt:1: grade 'yes' is not a finite number",
+    (*AGAIN, "a.run"): "--reproduction: 1 runs; expected two, ORIGINAL NEW",
+    (*AGAIN, "a.run", "b.run", "--baseline-new", "a.run"): "--baseline-original and --baseline-new: give both or none; "
+    "effects are of two pairs",
+    (*AGAIN, "a.run", "b.run", "-b", "one"): "--reproduction: has baselines of its own, --baseline-original and "
+    "--baseline-new",
+    (*AGAIN, "a.run", "b.run", "--persistence", "1"): "rank-biased overlap: p is 1, expected a number between 0 and 1",
+    ("compare", "a.run", "b.run", *MINI, "--new-collection", "x"): "--baseline-original, --baseline-new and "
+    "--new-collection go with --reproduction",
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"), REFUSED.items(), ids=[" ".join(key).replace(TOPICS, "TOPICS") for key in REFUSED]
+)
+def test_what_is_refused(here: Path, arguments: tuple[str, ...], fault: str) -> None:
+    before = sorted(here.iterdir())
+    with pytest.raises(HarnessError) as caught:
+        call(*arguments)
+    assert caught.value.lines[0] == fault
+    assert sorted(here.iterdir()) == before
+
+
+def test_all_faults_of_all_files_are_told(here: Path) -> None:
+    with pytest.raises(HarnessError) as caught:
+        call(*ANALYSE, "bad.run", "--team", "x=strange.run", "--team", "/y=a.run", *MINI)
+    assert [line.partition(": ")[0] for line in caught.value.lines] == ["bad.run:1", "strange.run:4", "--team /y=a.run"]
+
+
+@pytest.mark.parametrize("option", ["--depth", "--cap", "--primary-depth"])
+def test_numbers_out_of_range(here: Path, option: str) -> None:
+    with pytest.raises(typer.TyperException) as caught:
+        call(*POOL, "a.run", "--depth", "3", "-o", "x", option, "-1")
+    assert f"'{option}'" in caught.value.format_message()

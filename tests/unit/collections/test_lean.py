@@ -1,0 +1,320 @@
+"""The extractor of Lean declarations: on files written for it, against lists checked by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus
+from harness.collections.readers import lean
+from harness.collections.readers.additive import derived
+from harness.collections.readers.lean_declarations import declarations
+from harness.collections.readers.lean_heads import Additive
+from harness.errors import HarnessError
+from harness.sources.checkout import Checkout
+from harness.store import artefacts
+
+DATA = Path(__file__).parents[2] / "data" / "lean"
+
+
+def corpus_of(place: Path, keep: tuple[str, ...] = lean.COLUMNS) -> Corpus:
+    checkout = Checkout("checkout", "", ("Mini",), place=place)
+    return Corpus("lean", "", "", checkout, keep=keep, reader=lean.DECLARATIONS)
+
+
+@pytest.fixture
+def rows() -> Mapping[str, Mapping[str, str]]:
+    return {document.id: document.columns for document in corpus_of(DATA)}
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(DATA, tmp_path / "copied"))
+
+
+def test_names_kinds_lines_references(rows: Mapping[str, Mapping[str, str]]) -> None:
+    listed = [line.split("\t") for line in (DATA / "expected.tsv").read_text(encoding="utf-8").splitlines()]
+    found = [[row["kind"], row["line"], row["name"], row["references"] or "-"] for row in rows.values()]
+    assert found == listed
+
+
+@pytest.mark.parametrize(
+    ("name", "signature"),
+    [
+        ("Product.Alike", "def Product.Alike {M : Type u} [Product M] (x y : M) : Prop"),
+        (
+            "Product.Alike.map_mul",
+            "theorem Product.Alike.map_mul {M : Type u} {N : Type v} [Product M] [Product N] {x y : M} (f : M → N) "
+            "(hf : RespectsProduct f) (h : Alike x y) : Alike (f x) (f y)",
+        ),
+        (
+            "Product.mul_prod_comm",
+            "theorem Product.mul_prod_comm {M : Type u} [Product M] {x : M} (z : M) : prod x z = prod z x → "
+            "|(0 : Int)| = 0",
+        ),
+        ("Product.chosen", "def Product.chosen {M : Type u} {N : Type v} [Product N] : M → M"),
+        ("with_include", "theorem with_include (R : Type*) [Product R] (T : Type w) : True"),
+        ("with_braces", "lemma with_braces {R : Type*} [Product R] (r : R) : r = r"),
+        ("with_parentheses", "lemma with_parentheses (R : Type*) [Product R] (r : R) : let q := r; q = r"),
+        (
+            "Product.ofFun",
+            "noncomputable instance Product.ofFun {X : Type*} {M : Type u} [Product M] : Product (X → M)",
+        ),
+        ("Shapes.Plane.Point.y", "field Shapes.Plane.Point.y (α : Type*) : α"),
+        ("Shapes.Plane.Colour.green", "constructor Shapes.Plane.Colour.green (shade : Nat)"),
+        ("top_level", "theorem top_level {c : Char} (h : c ≠ '\\'') : c ≠ Quote → c ≠ '\"'"),
+        ("Shapes.image'", "theorem Shapes.image' {α β : Type*} (f : α → β) (s : Set α) : f '' s = f ⁻¹' (f '' s)"),
+        ("Shapes.axiom_free", "theorem Shapes.axiom_free ⦃α⦄ [h : Nonempty α] : ∃ _ : α, True"),
+    ],
+)
+def test_signatures(rows: Mapping[str, Mapping[str, str]], name: str, signature: str) -> None:
+    assert rows[name]["signature"] == signature
+
+
+def test_doc_strings(rows: Mapping[str, Mapping[str, str]]) -> None:
+    said = {name: row["doc"] for name, row in rows.items() if row["doc"]}
+    assert said == {
+        "Product": "A set with a product.",
+        "Product.prod": "The product of two elements.",
+        "Summed": "A set with a sum.",
+        "Product.Alike": "Two elements that\ncommute; see `Product.prod`.",
+        "Product.RespectsProduct": "A map that respects products.",
+        "Product.RespectsProduct.map_prod": "The product of images is\n  the image of the product.",
+        "Product.SumsAlike.map_add": "Sums alike stay so. theorem in_a_string : True",
+        "Product.chosen": "With a variable that only the proof of a definition names.",
+        "Shapes.Plane.Point": "A point of the plane.",
+        "Shapes.Plane.Point.x": "First coordinate.",
+        "Shapes.Plane.Point.y": "Second coordinate.",
+        "Shapes.Plane.Colour": "Three colours, one with a shade.",
+        "Shapes.Plane.Colour.blue": "The last.",
+        "Shapes.shadeOf": "The shade of a colour.",
+        "Shapes.of_set": "Added later.",
+    }
+
+
+def test_to_additive_says_what_it_is_made_from(rows: Mapping[str, Mapping[str, str]]) -> None:
+    made = {name: row["generated"] for name, row in rows.items() if row["generated"]}
+    assert made == {
+        "Product.SumsAlike": "Product.Alike",
+        "Product.SumsAlike.map_add": "Product.Alike.map_mul",
+        "Product.add_sum_comm": "Product.mul_prod_comm",
+    }
+    assert rows["Product.SumsAlike"]["signature"].startswith("def Product.SumsAlike, to_additive of def Product.Alike ")
+
+
+def test_what_is_left_out_is_counted() -> None:
+    assert corpus_of(DATA).remarks() == {
+        "declarations": 46,
+        "examples (left out)": 1,
+        "instances without a name (left out)": 1,
+        "made by to_additive": 3,
+        "made by to_additive, their names derived": 2,
+        "private declarations (left out)": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("one_le_mul", "nonneg_add"),
+        ("inv_mul_cancel", "neg_add_cancel"),
+        ("CommMonoid", "AddCommMonoid"),
+        ("isUnit_iff", "isAddUnit_iff"),
+        ("prod_pow_eq'", "sum_nsmul_eq'"),
+        ("mulSupport_inv", "support_neg"),
+        ("length_append", "length_append"),
+    ],
+)
+def test_derived_names(old: str, new: str) -> None:
+    assert derived(old) == new
+
+
+def names(source: str) -> list[str]:
+    """Kinds and names of what a source declares."""
+    return [f"{one.kind} {one.name}" for one in declarations(source, "a.lean")[0]]
+
+
+@pytest.mark.parametrize(
+    "head", ["mk ::", "private mk ::", "/-- make -/\n  mk ::", "/-- make -/ protected mk ::", "mk::"]
+)
+@pytest.mark.parametrize("between", [" ", "\n  ", "\n  /-- what it has -/\n  "])
+def test_the_constructor_of_a_structure_is_no_field(head: str, between: str) -> None:
+    source = f"structure A where\n  {head}{between}carrier : Type\n" + "  size : Nat\n" * ("\n" in between)
+    fields = ["field A.carrier", "field A.size"] if "\n" in between else ["field A.carrier"]
+    assert names(source) == ["structure A", *fields]
+
+
+def test_another_default_of_a_field_is_no_field() -> None:
+    source = "class B extends A where\n  one := 1\n  pow : Nat := 2\n  two :=\n    2\n"
+    assert names(source) == ["class B", "field B.pow"]
+
+
+@pytest.mark.parametrize("proof", ["by\n  open O in\n  exact a", "by\n  skip\n  open O in simp", "\n  open O in a"])
+def test_what_is_opened_in_a_proof_is_open_there_alone(proof: str) -> None:
+    source = f"theorem a : True := {proof}\nvariable (x : Nat)\ntheorem b : c = x := rfl"
+    (_, last), _ = declarations(source, "a.lean")
+    assert (last.name, last.opens, last.signature) == ("b", (), "theorem b (x : Nat) : c = x")
+    (last,), _ = declarations("open O in\n-- why\n@[simp]\ntheorem b : c = 1 := rfl", "a.lean")
+    assert last.opens == ("O",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        's!"a {"b"} {\'"\'} c"',
+        's!"{m!"{x} {"}"}"} \\" y"',
+        'f!"\\{ {fun x => {x with y := "}"}}"',
+        's!"{/- " -/ x} -- {y}"',
+        '"{" ++ s "}"',
+        "s!" + '"{s!' * 3000 + '"{x}"' + '}"' * 3000,
+    ],
+)
+def test_strings_with_code_in_them(text: str) -> None:
+    text += '}"' if text.endswith('{"') else ""
+    assert names(f"def a := {text}\ntheorem b : True := trivial") == ["def a", "theorem b"]
+
+
+def test_names_that_attributes_give_later() -> None:
+    source = (
+        "namespace A\ntheorem a_mul : x = x := rfl\ntheorem b_mul : x = x := rfl\nend A\n"
+        "attribute [simp, to_additive\n    a_plus] A.a_mul\nattribute [to_additive existing b_add] A.b_mul\n"
+        "attribute [to_additive] Else.where\nattribute [simp] A.b_mul\nattribute [to_additive] A.b_mul in\n"
+        "theorem c : True := trivial\n"
+    )
+    found, left = declarations(source, "a.lean")
+    asked = [one.additive for one in found]
+    assert asked == [Additive("a_plus"), Additive(), None]
+    assert left == {"`to_additive` of what is declared elsewhere": 1}
+
+
+@pytest.mark.parametrize(
+    ("ends", "left"),
+    [
+        ("end B\nend A", {}),
+        ("end A.B", {}),
+        ("end\nend", {}),
+        ("end C\nend A", {"`end` of another name than what it closes": 1}),
+        ("end A.C", {"`end` of another name than what it closes": 1}),
+        ("end B\nend A\nend A", {"`end` that closes nothing": 1}),
+    ],
+)
+def test_an_end_that_fits_nothing_is_counted(ends: str, left: dict[str, int]) -> None:
+    found, counted = declarations(f"namespace A.B\n{ends}\ntheorem a : True := trivial", "a.lean")
+    assert ([one.name for one in found], counted) == (["a"], left)
+
+
+@pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        ('def b := s!"{x', ":1: the string that begins here has no end"),
+        ('\ndef b := s!"{\n/- x}"', ":3: the comment that begins here has no end"),
+        ("def a := 1\n\n/- begun\n/- inner -/\ntheorem", ":3: the comment that begins here has no end (-/)"),
+        ("/-- doc\n", ":1: the comment that begins here has no end (-/)"),
+        ('def a := 1\ndef b := "x\n', ":2: the string that begins here has no end"),
+    ],
+)
+def test_a_file_that_is_cut(copied: Path, source: str, fault: str) -> None:
+    path = copied / "Mini" / "Data" / "Cut.lean"
+    path.write_text(source, encoding="utf-8")
+    with pytest.raises(HarnessError) as caught:
+        list(corpus_of(copied))
+    (line,) = caught.value.lines
+    assert line.startswith(f"{path}{fault}")
+
+
+def test_bytes_that_are_no_text(copied: Path) -> None:
+    path = copied / "Mini" / "Data" / "Bytes.lean"
+    path.write_bytes(b"def a := 1\n-- \xff\n")
+    with pytest.raises(HarnessError, match=r"Bytes\.lean:2: byte 0xff is not UTF-8 text"):
+        list(corpus_of(copied))
+
+
+def test_a_reading_goes_on_where_it_was(copied: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    cut = copied / "Mini" / "Data" / "Cut.lean"
+    cut.write_text("/- cut", encoding="utf-8")
+    with pytest.raises(HarnessError):
+        list(corpus_of(copied))
+    kept = {artefact.key: artefact.path.stat().st_mtime_ns for artefact in artefacts.artefacts()}
+    assert len(kept) == 1  # the folder before the fault
+    cut.unlink()
+    assert [document.id for document in corpus_of(copied)] == [document.id for document in corpus_of(DATA)]
+    now = {artefact.key: artefact.path.stat().st_mtime_ns for artefact in artefacts.artefacts()}
+    assert len(now) == 2
+    assert now.items() > kept.items()
+
+
+def test_another_version_has_another_digest(copied: Path) -> None:
+    before = corpus_of(copied).digest()
+    assert before == corpus_of(DATA).digest()
+    path = copied / "Mini" / "Data" / "Shapes.lean"
+    path.write_text(path.read_text(encoding="utf-8") + "\ntheorem more : True := trivial\n", encoding="utf-8")
+    assert corpus_of(copied).digest() != before
+    assert "more" in set(corpus_of(copied).ids())
+
+
+def test_every_beginning_of_a_file_is_read_or_refused() -> None:
+    source = (DATA / "Mini" / "Data" / "Shapes.lean").read_text(encoding="utf-8")
+    whole = [one.name for one in declarations(source, "whole")[0]]
+    for end in range(0, len(source), 7):
+        try:
+            found = [one.name for one in declarations(source[:end], "cut")[0]]
+        except HarnessError as error:
+            assert "has no end" in str(error)
+            continue
+        assert found[:-3] == whole[: max(len(found) - 3, 0)]  # the last command alone may be another one
+
+
+def test_the_checkout_of_the_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, copied: Path) -> None:
+    monkeypatch.delenv("HARNESS_MATHLIB", raising=False)
+    corpus = load_corpus("mathlib-checkout")
+    assert corpus.state().startswith("needs a Mathlib checkout: git clone ")
+    assert corpus.files() == []
+    with pytest.raises(HarnessError, match=r"needs a Mathlib checkout: git clone .* HARNESS_MATHLIB"):
+        list(corpus)
+    monkeypatch.setenv("HARNESS_MATHLIB", str(tmp_path))
+    with pytest.raises(HarnessError, match=r"HARNESS_MATHLIB=.*: has no folder 'Mathlib'; expected a Mathlib checkout"):
+        list(corpus)
+    (copied / "Mini").rename(copied / "Mathlib")
+    monkeypatch.setenv("HARNESS_MATHLIB", str(copied))
+    assert corpus.state() == "here"
+    assert sum(1 for _ in corpus) == 46
+
+
+def test_the_comparison_of_the_documentation(
+    conf: Callable[[str, str, str], Path],
+    capsys: pytest.CaptureFixture[str],
+    copied: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (copied / "Mini").rename(copied / "Mathlib")
+    monkeypatch.setenv("HARNESS_MATHLIB", str(copied))
+    rows = [("with_braces", "lemma"), ("Product.Alike.map_mul", "theorem"), ("elsewhere", "def")]
+    lines = (json.dumps({"name": name, "kind": kind, "module": "Mathlib.A", "doc": ""}) for name, kind in rows)
+    (tmp_path / "decls.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    about = f"name: decls\ntitle: x\nlicence: x\nfile: {{file: {tmp_path / 'decls.jsonl'}}}\nfields: {{name: id}}\n"
+    conf("corpus", "decls", f"{about}keep: [kind, module]\n")
+    text = (Path(__file__).parents[3] / "docs" / "lean.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(block.replace("mathlib-decls", "decls"), {})  # noqa: S102  (the documentation is ours)
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "here 46 of them comparable 27 there 3 in both 2"
+    assert said[2] == "only there [('def', 1)]"
+    assert said[-1] == "elsewhere Mathlib.A"
+
+
+def test_faults_of_the_configuration() -> None:
+    with pytest.raises(HarnessError, match="keep: 'docs' is unknown; did you mean 'doc'"):
+        list(corpus_of(DATA, ("docs",)))
+    with pytest.raises(HarnessError, match="reader 'lean' needs the key 'checkout'"):
+        list(replace(corpus_of(DATA), sources=DATA / "expected.tsv"))
+    with pytest.raises(HarnessError, match="'variable' or a 'place'"):
+        Checkout("checkout", "")

@@ -1,0 +1,393 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus, Reader
+from harness.collections.excluded import read_places
+from harness.collections.files import read_judgments, read_topics
+from harness.collections.load import load_collection
+from harness.collections.readers import stacks
+from harness.collections.readers.latex_text import expander, plain, without_comments
+from harness.collections.readers.stacks_book import read
+from harness.data.trec import Run
+from harness.errors import HarnessError
+from harness.scoring.exclusions import Exclusions
+from harness.scoring.protocol import Protocol
+from harness.scoring.scorer import Scorer
+
+CHAPTERS = ("sets", "sites", "sites-modules", "rings", "schemes", "flat", "late", "stacks")
+TAGS = """# tags
+0001,sets-lemma-first
+0002,sets-definition-map
+0003,sites-lemma-twice
+0004,sites-modules-lemma-x
+0005,rings-theorem-main
+0006,rings-remark-last
+0007,modules-lemma-x
+"""
+PREAMBLE = r"""
+\def\Spec{\mathop{\mathrm{Spec}}}
+\def\Hom{\mathop{\mathrm{Hom}}\nolimits}
+\def\lim{\mathop{\mathrm{lim}}\nolimits}
+\def\etale{{\acute{e}tale}}
+"""
+SETS = r"""
+\title{Set Theory}
+\section{Maps}
+\label{section-maps}
+% \begin{lemma} \label{lemma-commented} \end{lemma}
+\begin{definition}
+\label{definition-map}
+A {\it map} is $\Hom(A, B)$ on $S_\etale$. % \ref{lemma-first}
+\end{definition}
+
+\begin{lemma}[Nakayama's lemma]
+\label{lemma-first}
+\begin{slogan}
+Small is zero.
+\end{slogan}
+Let $f : A \to B$ be as in Definition \ref{definition-map}. Then
+\begin{enumerate}
+\item
+\label{item-one}
+$\Spec(A) = \lim A_i$, and
+\begin{equation}
+\label{equation-a}
+a \leq 100\%
+\end{equation}
+\item nothing else.
+\end{enumerate}
+\end{lemma}
+
+\begin{proof}
+See Definition \ref{definition-map} and part (\ref{item-one}) of Lemma \ref{lemma-first}, and \cite[p. 3]{Bass}.
+\begin{reference}
+\ref{nowhere-in-an-aside}
+\end{reference}
+\end{proof}
+"""
+SITES = r"""
+\title{Sites}
+\begin{lemma}
+\label{lemma-twice}
+Every \'etale thing, see Sets, Definition \ref{sets-definition-map}, is $x$.
+\end{lemma}
+\begin{proof}[First proof]
+By Sets, (\ref{sets-equation-a}) and Lemma \ref{modules-lemma-x} and Lemma \ref{rings-theorem-main}.
+\end{proof}
+\begin{proof}
+By Lemma \ref{lemma-none} and Sets, Definition \ref{sets-definition-map} and Section \ref{sets-section-maps}.
+\end{proof}
+"""
+MODULES = r"""
+\title{Modules on Sites}
+\begin{lemma}
+\label{lemma-x}
+$$
+x \in \text{modules}
+$$
+\end{lemma}
+\begin{verbatim}
+\begin{lemma} 100% of it
+\end{verbatim}
+"""
+RINGS = r"""
+\begin{theorem}
+\label{theorem-main}
+Main.
+\end{theorem}
+\begin{proof}
+By Sites, Lemma \ref{sites-lemma-twice} and \ref{sites-modules-lemma-x}. Remark \ref{remark-last} says more.
+\end{proof}
+\begin{remark}
+\label{remark-last}
+Last.
+\end{remark}
+\begin{remark}
+\label{remark-without-tag}
+None.
+\end{remark}
+"""
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """A project in a folder, with other texts of some of its files."""
+
+    def write(**changed: str) -> Path:
+        chapters = " \\\n\t".join((" ".join(CHAPTERS[:3]), " ".join(CHAPTERS[3:])))
+        texts = {"sets": SETS, "sites": SITES, "sites-modules": MODULES, "rings": RINGS}
+        files = {f"{name}.tex": texts.get(name, f"\\title{{{name}}}\n") for name in CHAPTERS}
+        files |= {"Makefile": f"# all\nLIJST = {chapters}\n\nALL = x\n", "preamble.tex": PREAMBLE, "tags/tags": TAGS}
+        for name, text in (files | {name.replace("_", "/"): text for name, text in changed.items()}).items():
+            path = tmp_path / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return tmp_path
+
+    return write
+
+
+def corpus(folder: Path, reader: Reader, keep: tuple[str, ...] = ()) -> Corpus:
+    names = ("Makefile", "preamble.tex", "tags/tags", *(f"{name}.tex" for name in CHAPTERS))
+    return Corpus("mine", "", "", tuple(folder / name for name in names), (), keep, reader)
+
+
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_statements_are_documents_in_the_order_of_the_book(write: Write) -> None:
+    found = corpus(write(), stacks.STATEMENTS, tuple(stacks.COLUMNS))
+    first, second, *_ = documents = list(found)
+    assert [document.id for document in documents] == ["0002", "0001", "0003", "0004", "0005", "0006"]
+    assert first.body == r"A map is $\operatorname{Hom}(A, B)$ on $S_{\acute{e}tale}$."
+    assert second.title == "Nakayama's lemma"
+    assert second.body == (
+        r"Let $f : A \to B$ be as in Definition. Then $\operatorname{Spec}(A) = \lim A_i$, and "
+        r"$$a \leq 100\%$$ nothing else."
+    )
+    assert [formula.id for formula in second.formulas] == ["0001.1", "0001.2", "0001.3"]
+    assert second.columns == {
+        "kind": "lemma", "chapter": "Set Theory", "section": "Maps", "label": "lemma-first",
+        "slogan": "Small is zero.", "history": "", "cites": "0002",
+        "proof": "See Definition and part of Lemma, and.",
+    }  # fmt: skip
+    assert documents[3].body == r"$$x \in \text{modules}$$"
+
+
+def test_what_is_odd_is_counted(write: Write) -> None:
+    remarks = corpus(write(), stacks.STATEMENTS).remarks()
+    assert remarks["references to nowhere"] == 2  # lemma-none, and a label of a chapter that is not there
+    assert remarks["references"] == 14
+    assert remarks["statements without a tag (left out)"] == 1
+    assert remarks["statements"] == 6
+
+
+def test_of_two_statements_of_one_tag_the_first_is_one(write: Write) -> None:
+    """A label that stands twice, and two labels that are the same with their chapters' names."""
+    again = r"""
+\begin{lemma}
+\label{theorem-main}
+Again.
+\begin{equation}
+\label{equation-again}
+x
+\end{equation}
+\end{lemma}
+\begin{proof}
+By Lemma \ref{remark-last}.
+\end{proof}
+\begin{lemma}
+\label{lemma-after}
+After.
+\end{lemma}
+\begin{proof}
+By (\ref{equation-again}).
+\end{proof}
+"""
+    other = "\\begin{lemma}\n\\label{modules-lemma-x}\nThe same full label.\n\\end{lemma}\n"
+    folder = write(
+        **{"sites.tex": SITES + other, "rings.tex": RINGS + again, "tags/tags": f"{TAGS}0008,rings-lemma-after"}
+    )
+    found = corpus(folder, stacks.STATEMENTS)
+    bodies = {document.id: document.body for document in found}
+    assert (bodies["0004"], bodies["0005"], bodies["0008"]) == ("The same full label.", "Main.", "After.")
+    assert found.remarks()["statements with the tag of an earlier one (left out)"] == 2
+    assert [document.id for document in corpus(folder, stacks.PROOFS)] == [
+        "0001.1",
+        "0003.1",
+        "0003.2",
+        "0005.1",
+        "0008.1",
+    ]
+    assert list(read_places(folder, "stacks-order")) == ["0002", "0001", "0003", "0004", "0005", "0006", "0008"]
+    premises = read_judgments(folder, "stacks-premises", "all").to_dict()
+    assert premises["0005"] == {"0003": 1, "0004": 1} and "0008" not in premises
+    topics = [topic.id for topic in read_topics(folder, "stacks-proofs")]
+    assert topics == ["0001", "0003", "0005", "0008"]
+
+
+def test_line_ends_of_windows_are_line_ends(write: Write) -> None:
+    plainly = [(document.id, document.body) for document in corpus(write(), stacks.STATEMENTS)]
+    folder = write()
+    for path in (*folder.glob("*.tex"), folder / "Makefile", folder / "tags/tags"):
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert [(document.id, document.body) for document in corpus(folder, stacks.STATEMENTS)] == plainly
+
+
+def test_pairs_have_what_is_proved_and_the_chapter(write: Write) -> None:
+    """For training: statements as questions; the columns are the corpus's choice, and its proofs are the same."""
+    folder = write()
+    keep = ("question", "question_id", "chapter")
+    found = list(replace(corpus(folder, stacks.PROOFS), keep=keep))
+    plain = list(corpus(folder, stacks.PROOFS))
+    assert [(document.id, document.body) for document in found] == [(document.id, document.body) for document in plain]
+    statements = {document.id: document for document in corpus(folder, stacks.STATEMENTS)}
+    chapters = {topic.id: topic.attributes["chapter"] for topic in read_topics(folder, "stacks-proofs")}
+    for document in found:
+        asked = statements[document.id.partition(".")[0]]
+        assert document.columns == {
+            "question": f"{asked.title} {asked.body}".strip(),
+            "question_id": asked.id,
+            "chapter": chapters[asked.id],
+        }
+    said = message(lambda: list(replace(corpus(folder, stacks.PROOFS), keep=("label",))))
+    assert said.startswith("corpus mine: key 'keep': 'label'")
+
+
+def test_proofs_show_no_reference(write: Write) -> None:
+    documents = list(corpus(write(), stacks.PROOFS))
+    assert [document.id for document in documents] == ["0001.1", "0003.1", "0003.2", "0005.1"]
+    assert documents[2].body == "By Lemma and Sets, Definition and Section."
+    for document in documents:
+        assert not document.title and not document.columns and not document.tags
+        assert not any(word in document.body for word in ("first", "lemma", "definition", "ref", "item"))
+
+
+def test_a_proof_is_judged_for_its_statement(write: Write) -> None:
+    folder = write()
+    qrels = read_judgments(folder, "stacks-proofs", "all").to_dict()
+    assert qrels == {"0001": {"0001.1": 1}, "0003": {"0003.1": 1, "0003.2": 1}, "0005": {"0005.1": 1}}
+    topics = list(read_topics(folder, "stacks-proofs"))
+    assert [topic.id for topic in topics] == list(qrels)
+    assert [document.body for document in corpus(folder, stacks.STATEMENTS) if document.id in qrels] == [
+        topic.body for topic in topics
+    ]
+
+
+def test_premises_are_earlier_statements_that_a_proof_cites(write: Write) -> None:
+    """A label of a part means the whole; its own statement, later ones and sections are none; labels of a chapter
+    whose name begins as another's are not taken for it."""
+    folder = write()
+    qrels = read_judgments(folder, "stacks-premises", "all").to_dict()
+    assert qrels == {"0001": {"0002": 1}, "0003": {"0001": 1, "0002": 1}, "0005": {"0003": 1, "0004": 1}}
+    assert [topic.id for topic in read_topics(folder, "stacks-premises")] == list(qrels)
+
+
+def test_chapters_are_split_and_learning_sees_no_test_chapter(write: Write) -> None:
+    folder = write()
+    split = stacks.split_of(read(folder))
+    assert [name for name, kind in split.items() if kind == "test"] == ["sites-modules", "stacks"]
+    for collection in ("stacks-proofs", "stacks-premises"):
+        parts = {name: read_judgments(folder, collection, name).to_dict() for name in ("all", "train", "learn")}
+        assert parts["train"] == parts["all"]  # no statement of a test chapter has a proof here
+    assert parts["all"]["0005"] == {"0003": 1, "0004": 1} and parts["learn"]["0005"] == {"0003": 1}
+    attributes = {topic.id: topic.attributes for topic in read_topics(folder, "stacks-proofs")}
+    assert attributes["0005"] == {"chapter": "rings", "kind": "theorem", "split": "train"}
+    said = message(lambda: read_judgments(folder, "stacks-proofs", "trian"))
+    assert "edition 'trian' is unknown; did you mean 'train'?" in said
+
+
+def test_what_stands_later_does_not_count(write: Write) -> None:
+    folder = write()
+    places = read_places(folder, "stacks-order")
+    assert list(places) == ["0002", "0001", "0003", "0004", "0005", "0006"]
+    protocol = Protocol("mine", ("RR", "AP"), exclude=("later",))
+    qrels = read_judgments(folder, "stacks-premises", "all")
+    run = Run.from_dict("r", {"0003": {"0006": 9.0, "0003": 8.0, "0001": 7.0, "0002": 6.0}, "0005": {"0006": 1.0}})
+    scores = Scorer(qrels, protocol, exclusions=Exclusions(("later",), places=places))(run)
+    assert scores.column("AP").tolist() == [0, 1, 0]
+    assert scores.counts["results excluded"] == 3
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"rings.tex": "a\n\\begin{lemma}\n\\label{x}\n\\begin{enumerate}\n\\end{lemma}\n"},
+         "rings.tex:5: \\end{lemma} where \\end{enumerate} should be, for \\begin of line 4"),
+        ({"rings.tex": "\n\\end{lemma}\n"}, "rings.tex:2: \\end{lemma} closes nothing"),
+        ({"rings.tex": "\n\n\\begin{proof}\nx"},
+         "rings.tex:3: \\begin{proof} is not closed before the end of the chapter"),
+        ({"rings.tex": "\\begin{lemma}\n\\begin{lemma}"},
+         "rings.tex:2: \\begin{lemma} stands within the lemma that begins in line 1"),
+        ({"Makefile": "all:\n"}, "Makefile: no list of chapters, expected a line such as 'LIJST = introduction"),
+        ({"Makefile": "LIJST = sets rings sets\n"}, "Makefile: LIJST names chapter 'sets' twice"),
+        ({"Makefile": "LIJST = sets gone\n"}, "gone.tex: cannot be read: No such file"),
+        ({"tags_tags": "0001,a-b\nx1,y\n"}, "tags:2: 'x1,y' is no tag, expected such as"),
+        ({"tags_tags": "0001,a-b\n0001,y\n"}, "tags:2: tag 0001 is on an earlier line already"),
+    ],
+)  # fmt: skip
+def test_faults_are_one_line(write: Write, files: dict[str, str], said: str) -> None:
+    folder = write(**files)
+    assert said in message(lambda: read_topics(folder, "stacks-proofs"))
+
+
+def test_a_chapter_that_is_no_text_is_named(write: Write) -> None:
+    folder = write()
+    (folder / "flat.tex").write_bytes(b"\\title{a}\n\xff")
+    assert "flat.tex:2: byte 0xff is not UTF-8 text" in message(lambda: read(folder))
+    (folder / "flat.tex").write_bytes(b"\\begin{lemma}\n\\label{a}\n\0007\0\n\\end{lemma}\n")
+    assert "flat.tex:3: byte 0x00 is not UTF-8 text" in message(lambda: read(folder))
+
+
+def test_files_and_folders_are_told_apart(write: Write) -> None:
+    folder = write()
+    assert "a folder, and reader 'jsonl' reads a file" in message(lambda: read_topics(folder, "jsonl"))
+    said = message(lambda: read_judgments(folder / "Makefile", "stacks-proofs", "all"))
+    assert "reader 'stacks-proofs' reads a folder" in said
+    unknown = corpus(folder, stacks.STATEMENTS, ("proofs",))
+    assert "'keep': 'proofs'" in message(lambda: list(unknown))
+
+
+def test_the_book_is_read_again_when_a_chapter_changes(write: Write) -> None:
+    assert len(read(write()).statements) == 6
+    assert len(read(write(**{"rings.tex": ""})).statements) == 4
+
+
+@pytest.mark.parametrize(
+    ("latex", "text"),
+    [
+        (r"""\v{C}ech, \v Cech, Poincar\'e, \`a, \"o, \c{c}, na\"{\i}ve""", "Čech, Čech, Poincaré, à, ö, ç, naïve"),
+        (r"50\% of $a\%b$~and ``this''", r'50% of $a\%b$ and "this"'),
+        (r"\begin{align*} a & = b \\ & = c \end{align*}.", r"$$\begin{align*} a & = b \\ & = c \end{align*}$$."),
+        (r"see \href{https://x.y}{there}\footnote{A {\bf bold} $x$.}", "see there (A bold $x$.)"),
+        (r"(see Lemma \ref{a} (\ref{b})) $x \text{ by \ref{c}}$", r"(see Lemma) $x \text{ by }$"),
+        (r"\medskip\noindent {\it A} \emph{b}\\ c\ d", "A b c d"),
+        (r"\[ x \label{z} \] \( y \) $$$$", "$$x$$ $y$"),
+    ],
+)
+def test_prose(latex: str, text: str) -> None:
+    assert plain(latex) == text
+
+
+def test_comments_go_and_lines_stay() -> None:
+    text = "a % b\n\\% c %% d\n\\\\% e\n\\begin{verbatim}\n%\n\\end{lemma}\n\\end{verbatim}\nf"
+    out = without_comments(text)
+    assert out.split("\n") == ["a ", "\\% c ", "\\\\", "\\begin{verbatim}", "", "", "\\end{verbatim}", "f"]
+
+
+def test_macros_do_not_begin_longer_names() -> None:
+    assert expander({"Ob": "O", "Obs": "P"})(r"\Ob \Obs \Obst x^\Ob") == r"O P \Obst x^{O}"
+
+
+def test_collections_name_all_files_of_a_source() -> None:
+    collection, corpus = load_collection("stacks-premises"), load_corpus("stacks")
+    assert len(collection.files()) == len(corpus.files()) == 118
+    assert {file.commit for file in collection.files()} == {"4ac4815d5a00dc2eacab7824cf4e4baafe2773ac"}
+    assert list(collection.editions) == ["all", "train", "test", "learn"]
+    assert collection.edition().order is not None
+
+
+def test_other_readers_need_a_path(conf: Callable[[str, str, str], Path]) -> None:
+    about = "name: mine\ntitle: a\nlicence: b\n"
+    conf("corpus", "mine", f"{about}file: {{source: stacks-project}}\nfields: {{a: id}}\n")
+    assert "key 'path' is missing" in message(lambda: load_corpus("mine"))
+    place = "{source: stacks-project}"
+    conf(
+        "collection",
+        "mine",
+        f"{about}protocol: trec_eval\ntopics: {{reader: stacks-proofs, source: stacks-project}}\n"
+        f"editions: {{all: {{title: a, qrels: {place}}}}}\n",
+    )
+    said = message(lambda: load_collection("mine"))
+    assert "editions: all" in said and "key 'path' is missing" in said

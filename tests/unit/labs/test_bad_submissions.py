@@ -1,0 +1,232 @@
+"""Submissions that are refused: each with its line, and the lab as it was."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab_tools import TOPICS, UNJUDGED, Conf, collection, files, judgments, rankings, run_file, run_text, tiny_lab
+
+from harness.errors import HarnessError
+from harness.labs.lab import Lab
+from harness.labs.submit import Offer, submit, withdraw
+
+GOOD = run_text(rankings(1))
+NAMES = "expected letters, digits and _.+=,@()~#%- only"
+LATER = datetime(2026, 9, 2, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A submission of team `DPRL` that is refused.
+
+    Attributes
+    ----------
+    content : of the run's file; None for none. `lab`: settings. `before`: seeds and teams of what was submitted before.
+    """
+
+    said: str
+    content: bytes | str | None = GOOD
+    offer: dict[str, Any] = field(default_factory=dict)
+    lab: dict[str, Any] = field(default_factory=dict)
+    before: tuple[tuple[int, str, str], ...] = ()
+    name: str = "mine.run"
+
+
+def lines(*changed: str) -> str:
+    """The good run with further lines."""
+    return GOOD + "".join(f"{line}\n" for line in changed)
+
+
+def reordered() -> bytes:
+    """Run 5 with its lines in another order, another tag, other ranks, packed."""
+    rows = [line.split() for line in run_text(rankings(5)).splitlines()]
+    text = "".join(f"{t}\tQ0\t{d}\t0\t{float(s):.3f}\tother\n" for t, _, d, _, s, _ in sorted(rows, reverse=True))
+    return gzip.compress(text.encode())
+
+
+BAD = {
+    # What is no run.
+    "missing": Bad("no such file", None),
+    "folder": Bad("is a folder, expected a file", None, {"run": Path(__file__).parent}),
+    "device": Bad("is a device, expected a file", None, {"run": Path("/dev/null")}),
+    "empty": Bad("empty file, expected at least one line", ""),
+    "blank": Bad("empty file, expected at least one line", "\n \n"),
+    "zero byte": Bad("binary file: byte 0x00", lines("T.1\0")),
+    "utf-16": Bad("is UTF-16 text, expected UTF-8", GOOD.encode("utf-16")),
+    "latin-1": Bad("byte 0xe9 is not UTF-8 text", GOOD.encode() + "T.1 Q0 caf\xe9 11 1 mine\n".encode("latin-1")),
+    "json": Bad("2 columns, expected", '{"T.1": {}}\n{"T.2": {}}\n'),
+    "three columns": Bad("3 columns, expected", "T.1 d1 3\n"),
+    "seven columns": Bad("7 columns, expected", "T.1 Q0 d1 1 3 mine more\n"),
+    "a column too few": Bad("5 columns like a TREC run", "T.1 Q0 d1 1 3\nT.1 Q0 d2 2 2\n"),
+    "one short line": Bad(":81: 3 columns, expected 6", lines("T.1 Q0 d1")),
+    "score a word": Bad(":81: score 'high' is not a finite number", lines("T.1 Q0 x 11 high mine")),
+    "score nan": Bad(":81: score 'nan' is not a finite number", lines("T.1 Q0 x 11 nan mine")),
+    "score infinite": Bad(":81: score '1e999' is not a finite number", lines("T.1 Q0 x 11 1e999 mine")),
+    "rank a word": Bad(":81: rank 'first' is not a whole number", lines("T.1 Q0 x first 1 mine")),
+    "document twice": Bad("document 'x' of topic 'T.1' is on line 81 already", lines(*["T.1 Q0 x 11 1 mine"] * 2)),
+    "two tags": Bad(":81: run tag 'yours' differs from line 1's 'mine'", lines("T.1 Q0 x 11 1 yours")),
+    "long id": Bad(":81: document id of 300 bytes, at most 255", lines(f"T.1 Q0 {'x' * 300} 11 1 mine")),
+    "unknown topic": Bad(":81: topic 'T.1000' is not among the collection's topics", lines("T.1000 Q0 x 1 1 mine")),
+    "other collection": Bad("is it a run of another collection?", GOOD.replace("T.", "A.")),
+    "not judged": Bad("answers none of the topics that are judged", f"{UNJUDGED} Q0 x 1 1 mine\n"),
+    "few topics": Bad(
+        "answers 4 of 9 topics; where judgments are private, a run must answer half of them",
+        run_text(rankings(1, TOPICS[:4])),
+        lab={"private": True, "cap": 9},
+    ),
+    "duplicate in private": Bad(
+        "the same rankings were submitted by another team; nothing is stored",
+        lab={"private": True, "cap": 9},
+        before=((1, "MIRMU", "one"),),
+    ),
+    "layout": Bad("--format trek: no such format; did you mean 'trec'?", offer={"format": "trek"}),
+    "deep": Bad("topic 'T.1' has 10 results, at most 9 (8 such topics)", lab={"results": 9}),
+    # What does not unpack.
+    "cut gzip": Bad("compressed file is cut short or damaged", gzip.compress(GOOD.encode())[:-9]),
+    "damaged xz": Bad("compressed file is cut short or damaged", lzma.compress(GOOD.encode())[:-30] + b"\1" * 30),
+    "bomb": Bad("unpacks to more than 5,000 bytes", gzip.compress(b"0" * 1_000_000), lab={"most_bytes": 5_000}),
+    "large": Bad("larger than 500 bytes", lab={"most_bytes": 500}),
+    # Names.
+    "no team": Bad("team: is empty; say whose run it is", offer={"team": " "}),
+    "team a path": Bad(f"team '../x': {NAMES}", offer={"team": "../x"}),
+    "team hidden": Bad(f"team '.x': {NAMES}", offer={"team": ".x"}),
+    "team with blank": Bad(f"team 'Math Dowsers': {NAMES}", offer={"team": "Math Dowsers"}),
+    "team a separator": Bad(f"team 'a / b': {NAMES}", offer={"team": "a / b"}),
+    "team an escape": Bad(f"team '\\x1b[2J': {NAMES}", offer={"team": "\x1b[2J"}),
+    "team not text": Bad(f"team '\\udc80': {NAMES}", offer={"team": "\udc80"}),
+    "long team": Bad("at most 60", offer={"team": "x" * 61}),
+    "team in capitals": Bad("there is a team 'dprl' already", before=((5, "dprl", "one"),)),
+    "team in full width": Bad(
+        r"team '\uff24\uff30\uff32\uff2c': there is a", offer={"team": "ＤＰＲＬ"}, before=((5, "DPRL", "one"),)
+    ),
+    "team in Cyrillic": Bad(r"there is a team '\u0410\u0412\u0421'", offer={"team": "ABC"}, before=((5, "АВС", "a"),)),
+    "label in Greek": Bad(
+        r"label '\u039d\u039f': the team has a run 'NO'", offer={"label": "ΝΟ"}, before=((5, "DPRL", "NO"),)
+    ),
+    "no label": Bad("label: is empty", offer={"label": ""}),
+    "label a path": Bad(f"label 'a/../..': {NAMES}", offer={"label": "a/../.."}),
+    "label turned": Bad(f"label 'a\\u202eb': {NAMES}", offer={"label": "a\u202eb"}),
+    "long label": Bad("at most 60", offer={"label": "x" * 61}),
+    "label in capitals": Bad("the team has a run 'MINE' already", before=((5, "DPRL", "MINE"),)),
+    "tag no name": Bad("run tag '../mine' does not fit a file name", GOOD.replace("mine", "../mine")),
+    "long tag": Bad("(the run's tag; --label gives it another one)", GOOD.replace("mine", "m" * 61)),
+    # What is said.
+    "description empty": Bad("description: is empty; say it in a sentence", offer={"description": ""}),
+    "description blank": Bad("description: is empty; say it in a sentence", offer={"description": " \n\t "}),
+    "description long": Bad("description: has 2,001 characters, at most 2,000", offer={"description": "x" * 2001}),
+    "description odd": Bad("holds characters that cannot be printed", offer={"description": "a \x07 bell"}),
+    "description missing": Bad("description: is missing; this lab asks for it", lab={"require": ["description"]}),
+    "code missing": Bad("code: is missing; this lab asks for it (--code)", lab={"require": ["code"]}),
+    "data missing": Bad("external data: is missing; this lab asks", lab={"require": ["external_data"]}),
+    "data blank": Bad("external data: is empty", offer={"external_data": " "}),
+    "kind": Bad("kind 'manuel' is unknown; did you mean 'manual'?", offer={"kind": "manuel"}),
+    "code a script": Bad("code: 'javascript:alert(1)': expected an address", offer={"code": "javascript:alert(1)"}),
+    "code a file": Bad("code: 'file:///etc/passwd': expected an address", offer={"code": "file:///etc/passwd"}),
+    "code two words": Bad("code: 'https://a.org see': expected an address", offer={"code": "https://a.org see"}),
+    # What was before.
+    "late": Bad(
+        "the deadline was 2026-09-01T23:59:59-12:00, and now it is", lab={"deadline": "2026-09-01T23:59:59-12:00"}
+    ),
+    "over the cap": Bad(
+        "team DPRL: has made 2 submissions of 2", lab={"cap": 2}, before=((5, "DPRL", "a"), (6, "DPRL", "b"))
+    ),
+    "own duplicate": Bad("the same rankings were submitted as DPRL / one on 2026", before=((1, "DPRL", "one"),)),
+    "duplicate": Bad("the same rankings were submitted as MIRMU / one on 2026", before=((1, "MIRMU", "one"),)),
+    "duplicate in disguise": Bad(
+        "the same rankings were submitted as MIRMU / one", reordered(), before=((5, "MIRMU", "one"),)
+    ),
+    "primary post-hoc": Bad("cannot be a team's primary run", offer={"kind": "post-hoc", "primary": True}),
+    "post-hoc version": Bad(
+        "give a post-hoc run a label of its own", offer={"kind": "post-hoc"}, before=((5, "DPRL", "mine"),)
+    ),
+}
+
+
+@pytest.fixture
+def make(conf: Conf, tmp_path: Path) -> Callable[..., Lab]:
+    collection(conf, tmp_path / "data", judgments())
+    return lambda **settings: tiny_lab(tmp_path / "lab", **settings)
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+def test_what_is_refused(make: Callable[..., Lab], tmp_path: Path, bad: Bad) -> None:
+    assert len(BAD) >= 40
+    lab = make(**bad.lab)
+    early = datetime(2026, 8, 1, tzinfo=UTC)
+    for seed, team, label in bad.before:
+        submit(lab, Offer(run_file(tmp_path / f"{seed}.run", seed), team, label), now=early)
+    path = tmp_path / bad.name
+    if bad.content is not None:
+        path.write_bytes(bad.content if isinstance(bad.content, bytes) else bad.content.encode())
+    before = files(lab.folder)
+    with pytest.raises(HarnessError) as caught:
+        submit(lab, Offer(**{"run": path, "team": "DPRL", **bad.offer}), now=datetime(2026, 9, 3, tzinfo=UTC))
+    assert len(caught.value.lines) == 1
+    assert bad.said in caught.value.lines[0]
+    assert caught.value.lines[0].isprintable()
+    assert files(lab.folder) == before
+    assert not any((lab.folder / ".staging").glob("*"))
+
+
+def test_all_faults_at_once(make: Callable[..., Lab], tmp_path: Path) -> None:
+    lab = make(deadline="2026-09-01T00:00:00Z", cap=1, require=["code"])
+    submit(replace(lab, require=()), Offer(run_file(tmp_path / "a", 1), "DPRL"), now=datetime(2026, 8, 1, tzinfo=UTC))
+    path = tmp_path / "run"
+    path.write_text(lines("T.1 Q0 x 11 high mine", "T.1000 Q0 x 11 1 mine"))
+    offer = Offer(path, "DPRL", "a b", description="", kind="robot", external_data="\x07")
+    with pytest.raises(HarnessError) as caught:
+        submit(lab, offer, now=LATER)
+    said = [re.sub(r"^.*/run", "run", line) for line in caught.value.lines]
+    expected = [
+        "run:81: score 'high' is not a finite number",
+        "run:82: topic 'T.1000' is not among",
+        "label 'a b': expected",
+        "kind 'robot' is unknown; known: automatic, manual, post-hoc",
+        "description: is empty",
+        "external data: '\\x07' holds characters",
+        "code: is missing",
+        "the deadline was 2026-09-01T00:00:00+00:00, and now it is 2026-09-02T00:00:00+00:00",
+        "team DPRL: has made 1 submissions of 1; withdrawn ones count",
+    ]
+    assert len(said) == len(expected)
+    assert [line.startswith(begin) for line, begin in zip(said, expected, strict=True)] == [True] * len(expected)
+
+
+def test_withdrawn_submissions_count(make: Callable[..., Lab], tmp_path: Path) -> None:
+    lab = make(cap=1)
+    submit(lab, Offer(run_file(tmp_path / "a", 1), "DPRL", "one"))
+    withdraw(lab, "DPRL", "one")
+    with pytest.raises(HarnessError, match="has made 1 submissions of 1; withdrawn ones count"):
+        submit(lab, Offer(run_file(tmp_path / "b", 2), "DPRL", "two"))
+
+
+def test_a_withdrawn_run_may_be_submitted_again(make: Callable[..., Lab], tmp_path: Path) -> None:
+    """As that of the right team, say."""
+    lab, path = make(), run_file(tmp_path / "a", 1)
+    submit(lab, Offer(path, "MIRMU", "one"))
+    withdraw(lab, "MIRMU", "one", reason="of another team")
+    assert submit(lab, Offer(path, "DPRL", "one")).submission.version == 1
+
+
+def test_the_private_folder_must_be_private(make: Callable[..., Lab], tmp_path: Path) -> None:
+    lab = make(private=True, cap=3)
+    (lab.folder / "private").chmod(0o755)
+    with pytest.raises(HarnessError, match=r"private: others may read it \(mode 755\); chmod 700 it"):
+        submit(lab, Offer(run_file(tmp_path / "a", 1), "DPRL"))
+
+
+def test_what_is_late_is_post_hoc(make: Callable[..., Lab], tmp_path: Path) -> None:
+    lab = make(deadline="2026-09-01T23:59:59+02:00")
+    on_time = datetime(2026, 9, 1, 21, 59, 59, tzinfo=UTC)
+    assert submit(lab, Offer(run_file(tmp_path / "a", 1), "DPRL", "a"), now=on_time).submission.primary
+    late = submit(lab, Offer(run_file(tmp_path / "b", 2), "DPRL", "b", kind="post-hoc"), now=LATER).submission
+    assert (late.kind, late.primary, late.current) == ("post-hoc", False, True)
+    assert len(TOPICS) == late.answered

@@ -1,0 +1,244 @@
+"""Processes that are killed, files that are damaged: all of a submission or nothing, and nothing wrong is served."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from lab_tools import Conf, collection, files, judgments, run_file, tiny_lab
+
+from harness.errors import HarnessError
+from harness.experiments.task import Task
+from harness.labs.check import check
+from harness.labs.lab import Lab
+from harness.labs.submissions import scores_of, submissions
+from harness.labs.submit import Offer, choose_primary, submit, withdraw
+
+Make = Callable[..., Lab]
+NOW = datetime(2026, 7, 1, tzinfo=UTC)
+KINDS = pytest.mark.parametrize("settings", [{}, {"private": True, "cap": 99}], ids=["public", "private"])
+
+
+@pytest.fixture
+def make(conf: Conf, tmp_path: Path) -> Make:
+    collection(conf, tmp_path / "data", judgments())
+    return lambda **settings: tiny_lab(tmp_path / "lab", **settings)
+
+
+def in_child(work: Callable[[], object]) -> int:
+    """Do something in a process of its own; its exit code."""
+    process = multiprocessing.get_context("fork").Process(target=work)
+    process.start()
+    process.join()
+    return process.exitcode or 0
+
+
+def killed_at(step: int, lab: Lab, bench: Task, path: Path) -> None:
+    """Submit, and end without any cleaning up before the file system is asked for something the `step`-th time."""
+    left = [step]
+
+    def count(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open" or event.startswith(("os.", "fcntl.", "shutil.", "tempfile.")):
+            left[0] -= 1
+            if left[0] == 0:
+                os._exit(9)
+
+    sys.addaudithook(count)
+    submit(lab, Offer(path, "A", "a"), bench=bench, now=NOW)
+
+
+def test_killed_at_every_step(make: Make, tmp_path: Path) -> None:
+    """Whatever the step, the next process finds all of the submission or nothing, and goes on."""
+    lab = make(private=True, cap=999)  # of which more files are written
+    bench = lab.task()
+    path = run_file(tmp_path / "a.run", 1)
+    for seed in (0, 50):  # what these import, the children need not
+        submit(lab, Offer(run_file(tmp_path / "other.run", seed), "first"), bench=bench, now=NOW)
+    seen = Counter[bool]()
+    for step in range(1, 500):
+        code = in_child(lambda at=step: killed_at(at, lab, bench, path))  # type: ignore[misc]
+        kept = [each for each in submissions(lab) if each.team == "A" and not each.withdrawn]
+        if code == 0:
+            break
+        assert code == 9
+        seen[bool(kept)] += 1
+        if kept:  # all of it
+            assert kept[0].run.is_file() and scores_of(lab, kept[0]).topics
+            with pytest.raises(HarnessError, match="were submitted as A / a"):
+                submit(lab, Offer(path, "A", "a"), bench=bench, now=NOW)
+            withdraw(lab, "A", "a", now=NOW)  # which removes what was left aside, too
+        else:
+            choose_primary(lab, "first", "mine", now=NOW)  # so does whoever takes the lock
+        assert list((lab.folder / ".staging").iterdir()) == []
+        assert {each.name for each in (lab.folder / "submissions").iterdir()} <= {"first", "A"}
+        assert len(list(lab.folder.glob("submissions/A/*"))) == seen[True]
+        assert len(list(lab.folder.glob("private/A/*"))) == seen[True]
+    else:
+        pytest.fail("it never ends")
+    assert seen[False] > 20 and seen[True] > 2
+    assert check(lab) == []
+    assert list((lab.folder / "private").glob(".staging/*")) == []
+
+
+def test_a_line_that_was_cut_short(make: Make, tmp_path: Path) -> None:
+    lab = make()
+    bench = lab.task()
+    for seed in (1, 2):
+        submit(lab, Offer(run_file(tmp_path / "r", seed), f"T{seed}"), bench=bench)
+    journal = lab.folder / "journal.jsonl"
+    whole = journal.read_bytes()
+    first = whole.index(b"\n") + 1
+    for end in (first + 1, first + 50, len(whole) - 1):
+        journal.write_bytes(whole[:end])
+        assert [each.team for each in submissions(lab)] == ["T1"]  # who only reads leaves it
+        assert journal.read_bytes() == whole[:end]
+    with pytest.raises(HarnessError, match=r"T2/mine.v1: is there already, and the journal does not speak of it"):
+        submit(lab, Offer(run_file(tmp_path / "r", 2), "T2"), bench=bench)
+    assert journal.read_bytes() == whole[:first]
+    assert (lab.folder / "submissions/T2/mine.v1/run.txt").is_file()  # which is not ours to delete
+    submit(lab, Offer(run_file(tmp_path / "r", 3), "T3"), bench=bench)
+    assert [each.team for each in submissions(lab)] == ["T1", "T3"]
+    assert [re.sub(r".*/lab/", "", line) for line in check(lab)] == [
+        "submissions/T2/mine.v1: the journal does not speak of it"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("damage", "line"),
+    [
+        (lambda rows: [rows[0].replace(b"T0", b"T9"), *rows[1:]], 1),
+        (lambda rows: rows[1:], 1),
+        (lambda rows: [rows[0], rows[2], rows[1], rows[3]], 2),
+        (lambda rows: [rows[0], *rows[2:]], 2),
+        (lambda rows: [*rows, rows[-1]], 5),
+        (lambda rows: [*rows[:3], b"{}\n", rows[3]], 4),
+        (lambda rows: [*rows, b"\n"], 5),
+        (lambda rows: [*rows, b"\xff\x00\n"], 5),
+        (lambda rows: [*rows, b"[" * 100_000 + b"\n"], 5),
+        (lambda rows: [*rows[:3], rows[3].replace(b'"version": 1', b'"version": 2')], 4),
+        (lambda rows: [*rows[:3], re.sub(rb'"nDCG": 0.', b'"nDCG": 1.', rows[3])], 4),
+    ],
+)  # fmt: skip
+def test_a_damaged_journal(make: Make, tmp_path: Path, damage: Callable[[list[bytes]], list[bytes]], line: int) -> None:
+    lab = make()
+    bench = lab.task()
+    for seed in range(4):
+        submit(lab, Offer(run_file(tmp_path / "r", seed), f"T{seed}"), bench=bench)
+    journal = lab.folder / "journal.jsonl"
+    journal.write_bytes(b"".join(damage(journal.read_bytes().splitlines(keepends=True))))
+    before = files(lab.folder)
+    said = rf"journal.jsonl:{line}: damaged: is not as it was written, or a line before it is missing"
+    for act in (
+        lambda: submissions(lab),
+        lambda: submit(lab, Offer(run_file(tmp_path / "r", 9), "T9"), bench=bench),
+        lambda: withdraw(lab, "T0", "mine"),
+        lambda: check(lab),
+    ):
+        with pytest.raises(HarnessError, match=said):
+            act()
+    assert files(lab.folder) == before
+
+
+def test_a_journal_that_is_missing(make: Make, tmp_path: Path) -> None:
+    lab = make()
+    (lab.folder / "journal.jsonl").unlink()
+    with pytest.raises(HarnessError, match=r"journal.jsonl: cannot be read: No such file"):
+        submit(lab, Offer(run_file(tmp_path / "r", 1), "T"))
+
+
+@KINDS
+@pytest.mark.parametrize("name", ["scores.json", "SHA256SUMS"])
+@pytest.mark.parametrize("how", ["changed", "empty", "gone"])
+def test_damaged_scores_are_made_again(
+    make: Make, tmp_path: Path, settings: dict[str, object], name: str, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = make(**settings)
+    kept = submit(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
+    whole = scores_of(lab, kept)
+    path = lab.folder / ("private" if settings else "submissions") / "T/mine.v1" / name
+    before = path.read_bytes()
+    if how == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(b"" if how == "empty" else before[:40] + b"X" + before[41:])
+    if name == "SHA256SUMS" and not settings:
+        with pytest.raises(HarnessError, match=r"SHA256SUMS: (damaged: is not as it was written|no such file)"):
+            scores_of(lab, kept)
+        return
+    assert len(check(lab)) == 1
+    assert scores_of(lab, kept).values.tolist() == whole.values.tolist()
+    assert re.search(r"; scored again from .*run\.txt", capsys.readouterr().err)
+    assert path.read_bytes() == before
+    assert check(lab) == []
+
+
+def test_a_damaged_run_is_not_scored(make: Make, tmp_path: Path) -> None:
+    lab = make()
+    kept = submit(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
+    text = kept.run.read_text()
+    for changed in (text.replace("doc-1", "doc-2", 1), text[:-20], "", text.replace("T-mine", "T-yours")):
+        kept.run.write_text(changed)
+        assert scores_of(lab, kept).topics  # the kept ones are whole
+        assert [line.partition(": ")[2] for line in check(lab)] == ["damaged: is not as it was submitted"]
+    (kept.run.parent / "scores.json").write_text("{}")
+    with pytest.raises(HarnessError, match=r"run.txt: damaged: is not as it was submitted"):
+        scores_of(lab, kept)
+
+
+def test_a_published_copy_has_no_scores_of_topics(make: Make, tmp_path: Path) -> None:
+    lab = make(private=True, cap=9)
+    kept = submit(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
+    (lab.folder / "private").rename(tmp_path / "kept elsewhere")
+    assert submissions(lab) == (kept,)
+    with pytest.raises(HarnessError, match="private: is not here: scores of topics are with the organisers alone"):
+        scores_of(lab, kept)
+
+
+def work(lab: Lab, bench: Task, folder: Path, teams: list[int]) -> None:
+    """Submit two runs of each team, unless that is done already; one run is one that all teams try."""
+    for team in teams:
+        done = {each.label for each in submissions(lab) if each.team == f"T{team}"}
+        for label in sorted({"0", "1"} - done):
+            path = run_file(folder / f"{team}-{label}", 10 * team + int(label))
+            submit(lab, Offer(path, f"T{team}", label), bench=bench)
+        try:
+            submit(lab, Offer(folder / "same", f"T{team}", "same"), bench=bench)
+        except HarnessError as error:
+            assert "the same rankings were submitted" in str(error)
+
+
+@KINDS
+def test_many_at_once_and_some_killed(make: Make, tmp_path: Path, settings: dict[str, object]) -> None:
+    lab = make(**settings)
+    bench = lab.task()
+    run_file(tmp_path / "same", 9999)
+    context, draw = multiprocessing.get_context("fork"), random.Random(5)
+    shares = [list(range(at, 12, 4)) for at in range(4)]
+    started = [context.Process(target=work, args=(lab, bench, tmp_path, share)) for share in shares]
+    for process in started:
+        process.start()
+    for _ in range(3):
+        time.sleep(draw.uniform(0.01, 0.1))
+        at = draw.randrange(4)
+        started[at].kill()  # unless it is done already
+        started[at].join()
+        started[at] = context.Process(target=work, args=(lab, bench, tmp_path, shares[at]))
+        started[at].start()
+    for process in started:
+        process.join()
+    assert [process.exitcode for process in started] == [0] * 4
+    found = Counter(each.label for each in submissions(lab))
+    assert found == {"0": 12, "1": 12, "same": 1}
+    assert len({each.folder for each in submissions(lab)}) == 25
+    withdraw(lab, "T0", "0")
+    assert list((lab.folder / ".staging").iterdir()) == []
+    assert check(lab) == []

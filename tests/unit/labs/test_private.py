@@ -1,0 +1,251 @@
+"""Private judgments: nothing written or printed for participants tells one, in any file, message or cache."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lab_tools import DOCS, TOPICS, Conf, collection, judgments, rankings, run_text, tiny_lab
+from lab_tools import files as files_of
+
+from harness.cli import lab as commands
+from harness.cli import score as scoring
+from harness.collections.load import load_collection
+from harness.data.trec import read_run
+from harness.errors import HarnessError
+from harness.io.files import cache_root, data_root, sha256
+from harness.labs.check import check
+from harness.labs.lab import read_lab
+from harness.labs.submissions import scores_of, submissions
+from harness.labs.submit import Offer, submit
+
+MINI = data_root() / "runs" / "mini" / "mini-task1"
+NUMBER = re.compile(r"\d+\.\d+")
+NOW = datetime(2026, 7, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def secret(conf: Conf, tmp_path: Path) -> Path:
+    """The mini collection with judgments that only its organisers have: `organisers/qrels.txt`."""
+    qrels = tmp_path / "organisers" / "qrels.txt"
+    qrels.parent.mkdir()
+    qrels.write_bytes((data_root() / "qrels/mini-task1.txt").read_bytes())
+    conf(
+        "collection",
+        "secret",
+        f"name: secret\ntitle: Secret\nlicence: CC0\nprotocol: arqmath-task1\n"
+        f"editions: {{test: {{title: the test edition, private: true, qrels: {{file: '{qrels}'}}}}}}\n"
+        f"topics: {{reader: jsonl, embedded: topics/mini-task1.eng.jsonl}}\ncorpus: mini-answers\n",
+    )
+    return qrels
+
+
+def part(tmp_path: Path, name: str, keep: int, tag: str) -> Path:
+    """Of an embedded run, the results whose document's number leaves a remainder below `keep` of 4."""
+    lines = (MINI / f"{name}.run").read_text().splitlines(keepends=True)
+    kept = [line.replace(name, tag) for line in lines if int(line.split()[2][1:]) % 4 < keep]
+    path = tmp_path / "runs" / f"{tag}.run"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(kept))
+    return path
+
+
+def refused(act: Callable[[], object]) -> str:
+    """What a participant sees of a command that fails."""
+    with pytest.raises(HarnessError) as caught:
+        act()
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    return str(caught.value)
+
+
+def written(lab: Path) -> Iterator[tuple[str, str]]:
+    """All files that participants may get: those of the lab but `private/`, and all of the cache."""
+    for folder, without in ((lab, ("private",)), (cache_root(), ())):
+        for name, content in files_of(folder, *without).items() if folder.exists() else ():
+            yield name, content.decode()
+
+
+def test_nothing_tells_a_judgment(secret: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "lab"
+    judged = load_collection("secret").qrels()
+    ids = {doc.decode() for doc in judged.doc.tolist()}
+    commands.new(folder, "secret", cap=4, baseline=part(tmp_path, "shuffle", 4, "chance"), corpus="mini-answers")
+    brought = {"chance": ("shuffle", 4), "a1": ("overlap", 2), "a2": ("overlap-title", 3), "b1": ("overlap", 3)}
+    for tag, team in (("a1", "A"), ("a2", "A"), ("b1", "B")):
+        name, keep = brought[tag]
+        commands.submit(part(tmp_path, name, keep, tag), folder, team, description="made for this test")
+    commands.withdraw(folder, "A", "a2")
+    commands.primary(folder, "A", "a1")
+    said = capsys.readouterr()
+    printed = said.out + said.err
+    lab = read_lab(folder)
+    # Everything that goes wrong: runs, then judgments, then kept scores.
+    odd = tmp_path / "runs" / "odd.run"
+    odd.write_text("M.1 Q0 unheard-of 1 high odd\nM.9999 Q0 x 1 1 odd\n")
+    printed += refused(lambda: commands.submit(odd, folder, "B"))
+    printed += (printed_of_b := refused(lambda: commands.submit(tmp_path / "runs/a1.run", folder, "B")))
+    assert "submitted by another team; nothing is stored" in printed_of_b
+    whole = secret.read_bytes()
+    last = whole.splitlines()[-1].decode()
+    fresh = part(tmp_path, "overlap", 4, "fresh")
+    for damaged in (whole + last.encode() + b"\n", whole + f"{last.split()[0]} 0 a1088 high\n".encode(), b""):
+        secret.write_bytes(damaged)
+        printed += (hidden := refused(lambda: commands.submit(fresh, folder, "B")))
+        assert "the reason may speak of private judgments; the organisers see it with 'harness lab check'" in hidden
+        with pytest.raises(HarnessError, match=r"qrels.txt"):  # they do
+            check(lab)
+    secret.write_bytes(whole.replace(b"M.1 0", b"M.1001 0").replace(b"M.1\t0", b"M.1001\t0"))
+    printed += refused(lambda: commands.submit(fresh, folder, "B"))
+    secret.write_bytes(whole)
+    (folder / "private" / "A" / "a1.v1" / "scores.json").write_text("{}")
+    commands.submit(fresh, folder, "A")
+    last_said = capsys.readouterr()
+    printed += last_said.out + last_said.err
+    assert "scored again from" in printed
+
+    everything = [("printed", printed), *written(folder)]
+    checked = 0
+    for name, content in everything:
+        if name.endswith("run.txt"):
+            # A participant's own run, as it was: nothing was added, left out or marked.
+            tag = read_run(folder / name).name.partition("-")[2]
+            own = read_run(tmp_path / "runs" / f"{tag}.run").to_dict()
+            assert read_run(folder / name).to_dict() == own
+            assert all(len(line.split("\t")) == 6 for line in content.splitlines())
+            checked += 1
+            continue
+        assert [doc for doc in ids if re.search(rf"\b{doc}\b", content)] == [], name
+        # No topic but those of the participant's own faults, and no number that was not rounded.
+        assert set(re.findall(r"\bM\.\d+\b", content)) <= ({"M.9999"} if name == "printed" else set())
+        numbers = [n for n in NUMBER.findall(content) if not content.count(f"mathir-harness {n}")]
+        assert {n for n in numbers if len(n.partition(".")[2]) > 2} == set(), name
+        for hidden in hashes(folder, secret):
+            assert hidden not in content
+    assert checked == 5
+    for line in whole.decode().splitlines():
+        assert " ".join(line.split()) not in " ".join(printed.split())
+    # What is private is complete, and only its owner may read it.
+    assert [len(scores_of(lab, each).topics) for each in submissions(lab)] == [len(judged.topics)] * 5
+    assert (folder / "private").stat().st_mode & 0o077 == 0
+
+
+def hashes(folder: Path, secret: Path) -> set[str]:
+    """Checksums by which a guess of what is private could be proven."""
+    private = [path.read_bytes() for path in (folder / "private").rglob("*") if path.is_file()]
+    return {sha256(content)[:12] for content in (*private, secret.read_bytes())}
+
+
+@pytest.mark.parametrize("per_topic", [False, True])
+def test_outputs_depend_on_nothing_but_rounded_means(conf: Conf, tmp_path: Path, per_topic: bool) -> None:
+    """Two worlds of other judgments in which the runs have the same P@5: all that participants get is the same."""
+    worlds = []
+    first = judgments(1)
+    runs = [rankings(seed) for seed in range(3)]
+    shown = {topic: {doc for ranked in runs for doc in ranked[topic][:5]} for topic in TOPICS}
+    draw = np.random.default_rng(3)
+    for world in range(2):
+        here = tmp_path / f"world{world}"
+        judged = first
+        if world:
+            # Other documents are judged, with other grades; of those that stand among the first five, nothing changes.
+            rest = {t: [doc for doc in DOCS if doc not in shown[t]] for t in TOPICS}
+            judged = {
+                t: {doc: grade for doc, grade in docs.items() if doc in shown[t]}
+                | {str(doc): int(draw.integers(3)) for doc in draw.permutation(rest[t])[:12]}
+                for t, docs in first.items()
+            }
+            assert judged != first
+        collection(conf, here / "data", judged, name="tiny", private=True)
+        lab = tiny_lab(here / "lab", measures=["P@5"], cap=5, per_topic=per_topic)
+        receipts = []
+        for number, ranked in enumerate(runs):
+            path = here / f"{number}.run"
+            path.write_text(run_text(ranked))
+            receipts.append(submit(lab, Offer(path, f"T{number % 2}", str(number)), now=NOW))
+        told = [str(receipt).replace(str(here), "") for receipt in receipts]
+        worlds.append((told, files_of(lab.folder, "private"), files_of(lab.folder / "private")))
+    assert worlds[0][:2] == worlds[1][:2]
+    assert worlds[0][2] != worlds[1][2]
+    tables = [content for name, content in worlds[0][1].items() if name.endswith("topics.csv")]
+    assert len(tables) == (3 if per_topic else 0)
+    assert all(content.startswith(b"topic,P@5\nT.1,0.") for content in tables)
+
+
+def test_one_more_relevant_result_does_not_show(conf: Conf, tmp_path: Path) -> None:
+    """Neither in means nor in ranks, differences and significance, as long as rounded means are the same."""
+    judged = {topic: dict.fromkeys(DOCS[:5], 1) for topic in TOPICS}
+    judged["T.1"] = dict.fromkeys(DOCS[:20], 1)
+    collection(conf, tmp_path / "data", judged, private=True)
+    lab = tiny_lab(tmp_path / "lab", measures=["nDCG@10"], cap=9, decimals=1)
+    base = {topic: [*DOCS[:5], *DOCS[30:35]] for topic in TOPICS}
+    probe = {**base, "T.1": [*DOCS[:6], *DOCS[31:35]]}
+    told = []
+    for number, ranked in enumerate((base, probe)):
+        path = tmp_path / f"{number}.run"
+        path.write_text(run_text(ranked))
+        told.append(submit(lab, Offer(path, "A", str(number)), now=NOW).standing)
+    exact = [scores_of(lab, each).mean("nDCG@10") for each in submissions(lab)]
+    assert exact[1] > exact[0]
+    second = told[1]
+    assert second is not None
+    assert (second.rank, second.runs) == (1, 2)
+    assert [(row.difference, row.p, row.significant) for row in second.rows] == [(0.0, None, False)]
+    # Of equal rounded means the best is the one that came first.
+    assert [row.roles for row in second.rows] == [("best so far", "earlier run")]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_redacted_reports(secret: Path, tmp_path: Path, as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [str(part(tmp_path, name, 3, name)) for name in ("overlap", "overlap-title", "shuffle")]
+    for at, run in enumerate(list(runs)):  # a result without a judgment or two, and ties
+        text = Path(run).read_text() + f"M.{at + 1} Q0 a9999 99 -5 {Path(run).stem}\n"
+        Path(run).write_text(text)
+    ids = {doc.decode() for doc in load_collection("secret").qrels().doc.tolist()}
+    scoring.compare(runs, "secret", redact=True, output=tmp_path / "compared", as_json=as_json)
+    scoring.score(runs, "secret", redact=True, output=tmp_path / "scored", as_json=as_json)
+    scoring.compare(runs, "secret", baseline="shuffle", redact=True, output=tmp_path / "baseline", as_json=as_json)
+    said = capsys.readouterr()
+    contents = {"printed": said.out + said.err}
+    for folder in ("compared", "scored", "baseline"):
+        contents |= {f"{folder}/{name}": content.decode() for name, content in files_of(tmp_path / folder).items()}
+    assert {Path(name).suffix for name in contents} == {"", ".html", ".md", ".tex", ".json", ".csv"}
+    for name, content in contents.items():
+        assert [doc for doc in ids if re.search(rf"\b{doc}\b", content)] == [], name
+        assert re.findall(r"\bM\.\d+\b", content) == [], name
+        assert sha256(secret.read_bytes())[:12] not in content
+        assert "Judged" not in content
+    means = re.compile(r"0\.\d{3,}")
+    for name, content in contents.items():
+        if Path(name).suffix in (".csv", ".json", ".md"):
+            assert means.findall(content) == [], name
+    assert "rounded to 2 decimals" in contents["printed"]
+    assert "overlap" in contents["compared/report.md"] and "significant" in contents["compared/report.md"]
+
+
+def test_what_cannot_be_redacted(secret: Path, tmp_path: Path, conf: Conf) -> None:
+    run = str(part(tmp_path, "overlap", 4, "overlap"))
+    for options, said in (
+        ({"per_topic": True}, "--per-topic and --redact: say one of them"),
+        ({"measures": "Judged@10"}, "--redact: every measure tells how many results are judged"),
+        (
+            {"protocol": "arqmath-task1-answered"},
+            "means over the answered topics alone would tell the value of a topic",
+        ),
+    ):
+        with pytest.raises(HarnessError, match=re.escape(said)):
+            scoring.score([run], "secret", redact=True, **options)
+
+
+def test_a_full_report_of_a_private_edition_says_what_it_is(
+    secret: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scoring.score([str(part(tmp_path, "overlap", 4, "overlap"))], "secret", output=tmp_path / "full")
+    assert (
+        "edition test is private, and this report shows its judgments; --redact leaves them out"
+        in capsys.readouterr().err
+    )

@@ -1,0 +1,96 @@
+"""What a participant could try to learn private judgments by, and what organisers could tell without meaning to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from lab_tools import Conf, collection, files, judgments, rankings, run_file, run_text, tiny_lab
+
+from harness.data.trec import read_run
+from harness.errors import HarnessError
+from harness.experiments.evaluate import compare as compared
+from harness.experiments.evaluate import evaluate
+from harness.experiments.redacted import redact
+from harness.experiments.task import task
+from harness.io.files import data_root
+from harness.labs import metadata
+from harness.labs.submit import Offer, submit
+from harness.store import sidecar
+
+MINI = data_root() / "runs" / "mini" / "mini-task1"
+
+
+def said(pool: bool | None, sha256: str) -> sidecar.Said:
+    return sidecar.Said(sha256, "tiny", "", "", False, pool, {})
+
+
+def test_results_are_not_counted() -> None:
+    """Where unjudged results are removed first, the number of results is that of judged ones."""
+    found = redact(evaluate(task("mini-task1", measures=["nDCG", "NumRet", "NumRet(rel=1)"]), MINI / "overlap.run"))
+    assert list(found.labels) == ["nDCG"]
+
+
+def test_letters_follow_rounded_means() -> None:
+    """Of runs with equal rounded means, letters do not tell whose exact mean is higher."""
+    found = evaluate(task("mini-task1", measures=["nDCG"]), MINI / "overlap.run", MINI / "overlap-title.run")
+    first, second = found.scores
+    low, high = first.values.copy(), first.values.copy()
+    low[:] = 0.5
+    high[:] = 0.503
+    high[::2] += 0.001  # it is better on every topic
+    near = replace(found, scores=(replace(first, run="a", values=low), replace(second, run="b", values=high)))
+    told = redact(near, compared(near))
+    assert [test.significant_holm for test in told.tests] == [True]
+    assert [each.means["nDCG"] for each in told.means] == [0.5, 0.5]
+    assert told.groups == {"a": "a", "b": "b"}
+
+
+def test_half_of_the_topics_where_no_file_lists_them(
+    conf: Conf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names of topics that there are not make no run complete."""
+    collection(conf, tmp_path / "data", judgments())
+    lab = tiny_lab(tmp_path / "lab", private=True, cap=3)
+    path = tmp_path / "run"
+    path.write_text(run_text(rankings(1, ("T.1", *(f"made-up-{n}" for n in range(50))))))
+    monkeypatch.setattr("harness.collections.collection.Collection.known_topics", lambda _: None)
+    before = files(lab.folder)
+    with pytest.raises(HarnessError, match=r"answers 1 of 9 topics; where judgments are private, a run must answer"):
+        submit(lab, Offer(path, "A"))
+    assert files(lab.folder) == before
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_run_of_the_judged_documents(
+    conf: Conf, tmp_path: Path, private: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a random order of them, the baseline that comes to mind: the lab's public folder would have their ids."""
+    collection(conf, tmp_path / "data", judgments())
+    lab = tiny_lab(tmp_path / "lab", private=private, cap=3)
+    path = run_file(tmp_path / "run", 1)
+    run = read_run(path)
+    for pool, digest in ((False, run.sha256), (None, run.sha256), (True, "0" * 64), (True, run.sha256)):
+        monkeypatch.setattr(sidecar, "said", lambda _, pool=pool, digest=digest: said(pool, digest))
+        assert metadata.of_judged_alone(path, run) == (pool is True and digest == run.sha256)
+    if private:
+        with pytest.raises(HarnessError, match="ranks the judged documents alone, by its side file"):
+            submit(lab, Offer(path, "A"))
+        assert not list((lab.folder / "submissions").iterdir())
+    else:
+        assert submit(lab, Offer(path, "A")).made == 1
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_checksums_of_training_judgments(conf: Conf, tmp_path: Path, private: bool) -> None:
+    """They may be those of private ones, and would prove a guess."""
+    collection(conf, tmp_path / "data", judgments())
+    lab = tiny_lab(tmp_path / "lab", private=private, cap=3)
+    run = read_run(run_file(tmp_path / "run", 1))
+    said = metadata.Said("A", "one", "automatic", "", "", "")
+    text = metadata.text(lab, said, run, {"data": {"corpus": {"name": "c"}, "training data": "f" * 64}})
+    data = yaml.safe_load(text)["data"]
+    assert data["corpus"] == {"name": "c"}
+    assert ("training data" in data) is not private

@@ -1,0 +1,270 @@
+"""Submissions, versions, the primary run, withdrawal; what is kept, and that it is what was submitted."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+from lab_tools import TOPICS, Conf, collection, files, judgments, rankings, run_file, run_text, tiny_lab
+
+from harness.data.trec import Run, read_run
+from harness.errors import HarnessError
+from harness.experiments.evaluate import compare, evaluate
+from harness.io.files import data_root
+from harness.labs.check import check
+from harness.labs.form import normal
+from harness.labs.lab import Lab, read_lab
+from harness.labs.standing import standing
+from harness.labs.submissions import find, scores_of, submissions
+from harness.labs.submit import Offer, choose_primary, open_lab, submit, withdraw
+
+Make = Callable[..., Lab]
+
+
+@pytest.fixture
+def make(conf: Conf, tmp_path: Path) -> Make:
+    collection(conf, tmp_path / "data", judgments())
+    return lambda **settings: tiny_lab(tmp_path / "lab", **settings)
+
+
+def flags(lab: Lab) -> dict[str, tuple[bool, bool, bool]]:
+    """Title -> whether it is current, primary, withdrawn."""
+    return {each.title: (each.current, each.primary, each.withdrawn) for each in submissions(lab)}
+
+
+def test_what_is_kept(make: Make, tmp_path: Path) -> None:
+    lab = make()
+    path = run_file(tmp_path / "r.run", 1, tag="whatever")
+    offer = Offer(
+        path, "DPRL", "first", "A  run,\nmade of two.", "manual", "https://example.org/code", "the whole of arXiv"
+    )
+    now = datetime(2026, 7, 1, 12, tzinfo=UTC)
+    kept = submit(lab, offer, now=now).submission
+    assert (kept.name, kept.version, kept.kind, kept.submitted) == (
+        "DPRL / first",
+        1,
+        "manual",
+        "2026-07-01T12:00:00+00:00",
+    )
+    assert (kept.description, kept.code, kept.external_data) == (
+        "A run, made of two.",
+        offer.code,
+        "the whole of arXiv",
+    )
+    assert submissions(lab) == (kept,)
+    folder = lab.folder / "submissions" / "DPRL" / "first.v1"
+    assert kept.run == folder / "run.txt"
+    assert set(files(folder)) == {"run.txt", "run.ir-metadata.yml", "scores.json", "SHA256SUMS"}
+    subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=folder, check=True)
+    # The kept run has the same scores as what was brought, and those are the kept ones.
+    bench = lab.task()
+    again = [bench.scorer(read_run(each)).values.tolist() for each in (path, kept.run)]
+    scores = scores_of(lab, kept)
+    assert again[0] == again[1] == scores.values.tolist()
+    assert scores.run == "DPRL / first"
+    assert kept.means == {measure: scores.mean(measure) for measure in lab.measures}
+    assert read_run(kept.run).name == "DPRL-first"
+    said = yaml.safe_load((folder / "run.ir-metadata.yml").read_text())
+    assert said["actor"] == {"team": "DPRL"}
+    assert said["method"]["automatic"] is False
+    assert said["implementation"]["source"]["repository"] == offer.code
+    assert said["lab"]["description"] == "A run, made of two."
+    assert check(lab) == []
+
+
+def test_what_made_the_run_is_kept_with_it(make: Make, tmp_path: Path) -> None:
+    lab, path = make(), run_file(tmp_path / "r.run", 1)
+    side = {"platform": {"hardware": {"cpu": {"model": "8086"}}}, "actor": {"team": "somebody else"}, "odd": 1}
+    (tmp_path / "r.ir-metadata.yml").write_text(yaml.safe_dump(side))
+    said = yaml.safe_load((submit(lab, Offer(path, "A")).submission.run.parent / "run.ir-metadata.yml").read_text())
+    assert said["platform"] == side["platform"]
+    assert said["actor"] == {"team": "A"}
+    assert "odd" not in said
+    (tmp_path / "s.ir-metadata.yml").write_text(yaml.safe_dump({**side, "harness": {"sha256": "of another run"}}))
+    receipt = submit(lab, Offer(run_file(tmp_path / "s.run", 2), "A", "s"))
+    assert [
+        note.endswith("s.ir-metadata.yml: is not of this run, or was changed; left out") for note in receipt.notes
+    ] == [True]
+
+
+def test_one_form_for_all_files() -> None:
+    """Order of topics and lines, tags, ranks, blanks and packing make no other run; a score does."""
+    one = Run.from_dict("a", {"T.2": {"x": 1.0, "y": 2.0}, "T.1": {"x": 0.5}})
+    two = Run.from_dict("b", {"T.1": {"x": 0.5}, "T.2": {"y": 2.0, "x": 1.0}})
+    assert normal(one, "A / a")[1] == normal(two, "B / b")[1]
+    other = Run.from_dict("a", {"T.2": {"x": 1.0, "y": 2.0}, "T.1": {"x": 0.75}})
+    assert normal(one, "A / a")[0].sha256 != normal(other, "A / a")[0].sha256
+    # Among equal scores the order of the file may count.
+    tied, turned = (Run.from_dict("a", {"T.1": dict.fromkeys(docs, 1.0)}) for docs in ("xy", "yx"))
+    assert normal(tied, "A / a")[1] != normal(turned, "A / a")[1]
+
+
+def test_formulas_keep_their_posts(tmp_path: Path) -> None:
+    from harness.labs.lab import new_lab
+
+    lab = new_lab(tmp_path / "lab", {"title": "Formulas", "collection": "mini-task2"})
+    rows = [line.split() for line in (data_root() / "runs/mini/mini-task2/overlap.run").read_text().splitlines()]
+    path = tmp_path / "formulas.tsv"
+    path.write_text("".join(f"{t}\t{d}\tp_{n}\t{r}\t{s}\tmine\n" for n, (t, _, d, r, s, _) in enumerate(rows)))
+    submit(lab, Offer(path, "A"))
+    kept = submissions(lab)[0]
+    before, after = read_run(path), read_run(kept.run)
+    assert before.context is not None and after.context is not None
+    assert sorted(before.context.tolist()) == sorted(after.context.tolist())
+    assert check(lab) == []
+
+
+def test_versions_and_the_primary_run(make: Make, tmp_path: Path) -> None:
+    lab = make()
+    for seed, label in ((1, "a"), (2, "b"), (3, "b")):
+        submit(lab, Offer(run_file(tmp_path / f"{seed}", seed), "A", label))
+    assert flags(lab) == {
+        "A / a": (True, True, False),
+        "A / b": (False, False, False),
+        "A / b, version 2": (True, False, False),
+    }
+    assert choose_primary(lab, "A", "b").title == "A / b, version 2"
+    assert [title for title, (_, primary, _) in flags(lab).items() if primary] == ["A / b, version 2"]
+    submit(lab, Offer(run_file(tmp_path / "4", 4), "A", "b"))  # a new version of the primary run is the primary run
+    assert [title for title, (_, primary, _) in flags(lab).items() if primary] == ["A / b, version 3"]
+    submit(lab, Offer(run_file(tmp_path / "5", 5), "A", "c", primary=True))
+    assert [title for title, (_, primary, _) in flags(lab).items() if primary] == ["A / c"]
+    withdraw(lab, "A", "c")
+    assert [title for title, (_, primary, _) in flags(lab).items() if primary] == ["A / a"]
+    assert find(submissions(lab), "A", "c", 1).withdrawn
+
+
+def test_withdrawal_leaves_a_trace(make: Make, tmp_path: Path) -> None:
+    lab = make()
+    for seed in (1, 2):
+        submit(lab, Offer(run_file(tmp_path / f"{seed}", seed), "A", "a"))
+    done = withdraw(lab, "A", "a", reason="two topics\tswapped")
+    assert (done.version, done.withdrawn, done.reason) == (2, True, "two topics swapped")
+    assert done.run.is_file()
+    assert flags(lab) == {"A / a": (True, True, False), "A / a, version 2": (False, False, True)}
+    with pytest.raises(HarnessError, match="A / a, version 2 is withdrawn already"):
+        withdraw(lab, "A", "a", 2)
+    withdraw(lab, "A", "a")
+    with pytest.raises(HarnessError, match=r"A / a is withdrawn$"):
+        withdraw(lab, "A", "a")
+    assert [json.loads(line)["event"] for line in (lab.folder / "journal.jsonl").read_text().splitlines()] == [
+        *["submitted"] * 2,
+        *["withdrawn"] * 2,
+    ]
+    submit(lab, Offer(run_file(tmp_path / "3", 3), "A", "a"))
+    assert flags(lab)["A / a, version 3"] == (True, True, False)
+    assert check(lab) == []
+
+
+@pytest.mark.parametrize(
+    ("team", "label", "version", "said"),
+    [
+        ("B", "a", None, "team 'B' has submitted nothing; known: A"),
+        ("A", "aa", None, "team A has no run 'aa'; did you mean 'a'?"),
+        ("A", "a", 2, "A / a has no version 2; it has 1"),
+        ("A", "a", 0, "A / a has no version 0; it has 1"),
+    ],
+)
+def test_what_is_not_there(make: Make, tmp_path: Path, team: str, label: str, version: int | None, said: str) -> None:
+    lab = make()
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    with pytest.raises(HarnessError) as caught:
+        withdraw(lab, team, label, version)
+    assert caught.value.lines == (said,)
+
+
+def test_what_a_team_is_told(make: Make, tmp_path: Path, conf: Conf) -> None:
+    """The comparisons are those that `harness compare` makes of the same runs, corrected over as many tests."""
+    base, *paths = [run_file(tmp_path / f"{seed}.run", seed, tag=f"r{seed}") for seed in range(1, 6)]
+    lab = open_lab(tmp_path / "led", {"title": "Led", "collection": "tiny"}, base)
+    assert read_lab(lab.folder) == lab
+    assert lab.baseline == "baseline / r1"
+    found = None
+    for path, team in zip(paths, ("A", "B", "A", "A"), strict=True):
+        found = submit(lab, Offer(path, team)).standing
+    assert found is not None
+    means = {each.name: each.means["nDCG"] for each in submissions(lab)}
+    best = max((name for name in means if name != "A / r5"), key=lambda name: means[name])
+    expected = {name: [] for name in means if name != "A / r5"}  # type: dict[str, list[str]]
+    expected["baseline / r1"].append("baseline")
+    expected[best].append("best so far")
+    for label in ("r2", "r4"):
+        expected[f"A / {label}"].append("earlier run")
+    assert {row.name: list(row.roles) for row in found.rows} == {
+        name: roles for name, roles in expected.items() if roles
+    }
+    assert (found.rank, found.runs) == (1 + sum(mean > means["A / r5"] for mean in means.values()), 5)
+    by_hand = compare(evaluate(lab.task(), *(base, *paths)), "r5", measures=["nDCG"])
+    rows = {row.a: row for row in by_hand.rows}
+    smallest = [rows[row.name.partition(" / ")[2]] for row in found.rows]
+    for row, other in zip(found.rows, smallest, strict=True):
+        assert row.difference == pytest.approx(-other.difference, abs=1e-15)
+        assert row.mean == pytest.approx(other.mean_a, abs=1e-15)
+    # Holm's correction by hand, from the smallest p up.
+    worst = 0.0
+    for at, (p, row) in enumerate(
+        sorted((other.p or 0.0, row) for other, row in zip(smallest, found.rows, strict=True))
+    ):
+        worst = max(worst, min(1.0, p * (len(smallest) - at)))
+        assert row.p == pytest.approx(worst)
+
+
+@pytest.mark.parametrize(("means", "rank"), [((0.3, 0.1 + 0.2), 1), ((0.1 + 0.2, 0.3), 1), ((0.3, math.nan), 2)])
+def test_ranks_are_those_of_the_leaderboard(make: Make, tmp_path: Path, means: tuple[float, float], rank: int) -> None:
+    """Means that differ in their last bit share a rank, and a run without a mean is last."""
+    lab = make()
+    for seed in (1, 2):
+        submit(lab, Offer(run_file(tmp_path / str(seed), seed), "AB"[seed - 1]))
+    found = [
+        replace(each, means={**each.means, "nDCG": mean}) for each, mean in zip(submissions(lab), means, strict=True)
+    ]
+    assert standing(lab, found[1], scores_of(lab, found[1]), lab.task(), found).rank == rank
+
+
+def test_a_lab_that_changed_takes_no_run(make: Make, conf: Conf, tmp_path: Path) -> None:
+    lab = make()
+    submit(lab, Offer(run_file(tmp_path / "1", 1), "A", "a"))
+    collection(conf, tmp_path / "data", judgments(seed=2))
+    before = files(lab.folder)
+    with pytest.raises(HarnessError, match="lab: judgments changed since the first submission"):
+        submit(lab, Offer(run_file(tmp_path / "2", 2), "A", "b"))
+    with pytest.raises(HarnessError, match="lab: judgments and measures changed since"):
+        submit(replace(lab, measures=("AP",)), Offer(run_file(tmp_path / "2", 2), "A", "b"))
+    assert files(lab.folder) == before
+    assert [line.rpartition(": ")[2] for line in check(lab)] == [
+        "the run scores otherwise now; has the collection changed?"
+    ]
+
+
+def test_a_submission_reads_no_other_runs(make: Make, tmp_path: Path) -> None:
+    """Nor their scores, but those that it is compared with: 30 teams' files may all be gone."""
+    lab = make()
+    bench = lab.task()
+    for seed in range(12):
+        submit(lab, Offer(run_file(tmp_path / "r", seed), f"team{seed}"), bench=bench)
+    found = submissions(lab)
+    best = max(found, key=lambda each: each.means["nDCG"])
+    for each in found:
+        if each.place not in (0, best.place):
+            for path in each.run.parent.iterdir():
+                path.unlink()
+    receipt = submit(lab, Offer(run_file(tmp_path / "r", 99), "late"), bench=bench)
+    assert receipt.notes == ()
+    assert receipt.standing is not None
+    assert [row.name for row in receipt.standing.rows] == [best.title]
+
+
+def test_runs_of_all_packings(make: Make, tmp_path: Path) -> None:
+    lab = make()
+    path = tmp_path / "r.run.gz"
+    path.write_bytes(gzip.compress(run_text(rankings(1)).encode()))
+    assert submit(lab, Offer(path, "A")).submission.label == "mine"
+    assert read_run(submissions(lab)[0].run).topics == TOPICS

@@ -1,0 +1,407 @@
+"""The client against an endpoint that fails, and processes that are killed: nothing paid for is lost or paid twice."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import replace
+from email.utils import formatdate
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from llm_server import Server, serving
+from process_tools import same_paths
+
+from harness.errors import HarnessError
+from harness.store.llm import Ask, Client, Message, limits
+from harness.store.llm.endpoint import request
+from harness.store.llm.kept import Kept
+
+KEY = "sk-test-0123456789abcdef"  # of nobody
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(limits, "FIRST", 0.02)
+    monkeypatch.setenv("TEST_KEY", KEY)
+    with serving() as made:
+        yield made
+
+
+def asks(count: int) -> list[Ask]:
+    return [Ask((Message("user", f"q{i}"),)) for i in range(count)]
+
+
+@pytest.mark.parametrize("fault", ["timeout", "429", "500", "broken", "half", "drip", "drip 500", "no choices"])
+def test_a_call_that_breaks_off_is_tried_again(fault: str, server: Server, tmp_path: Path) -> None:
+    slow = fault in ("timeout", "drip", "drip 500")  # of 200 bytes and more, 20 a second
+    server.faults = [fault] if slow else [fault, fault]
+    endpoint = server.endpoint(timeout=3.0 if slow else 60.0, concurrency=1)
+    client = Client(endpoint, cache=tmp_path)
+    answers = client.ask(asks(2))
+    assert [answer.text for answer in answers] == ["to q0", "to q1"]
+    broken = 1 if slow else 2
+    assert len(server.bodies) == 2 + broken
+    assert server.impatient == 0
+    # Statuses are not charged; whatever else breaks off may be.
+    assert client.spent.lost == (0 if fault in ("429", "500") else broken)
+    assert client.spent.calls == 2
+
+
+def test_a_pause_that_the_server_asks_for_is_kept_by_all_calls(server: Server, tmp_path: Path) -> None:
+    server.faults = ["429"] * 3
+    Client(server.endpoint(concurrency=1), cache=tmp_path).ask(asks(8))
+    assert (server.impatient, len(server.bodies)) == (0, 11)
+
+
+def test_a_pause_as_a_date_and_one_that_is_too_long(server: Server, tmp_path: Path) -> None:
+    now = time.time()
+    server.faults, server.retry_after = ["429"], formatdate(now + 2.0, usegmt=True)  # in whole seconds
+    Client(server.endpoint(concurrency=1), cache=tmp_path).ask(asks(1))
+    assert time.time() >= int(now + 2.0)
+    server.faults, server.retry_after = ["429"] * 99, "7200"
+    with pytest.raises(HarnessError) as error:
+        Client(server.endpoint(concurrency=1), cache=tmp_path).ask(asks(9))
+    line = "endpoint loopback: asks to wait 7,200 s (429: refused, with none); 1 of 9 are answered and kept"
+    assert error.value.lines == (line,)
+    assert len(server.bodies) <= 4  # one more may have been under way
+
+
+@pytest.mark.parametrize("fault", ["500", "broken", "half"])
+def test_no_answer_after_all_attempts_is_one_line_and_the_others_are_kept(
+    fault: str, server: Server, tmp_path: Path
+) -> None:
+    server.faults = ["good", *[fault] * 3]
+    endpoint = server.endpoint(concurrency=1, retries=2)
+    with pytest.raises(HarnessError) as error:
+        Client(endpoint, cache=tmp_path).ask(asks(6))
+    assert len(error.value.lines) == 1
+    assert "endpoint loopback: no answer after 3 attempts (" in error.value.lines[0]
+    assert "; 5 of 6 are answered and kept, and the same command goes on there" in error.value.lines[0]
+    Client(endpoint, cache=tmp_path).ask(asks(6))
+    assert len(server.bodies) == 3 + 6
+
+
+def test_a_dead_endpoint_is_soon_given_up(server: Server, tmp_path: Path) -> None:
+    server.faults = ["500"] * 1000
+    with pytest.raises(HarnessError, match="0 of 200 are answered"):
+        Client(server.endpoint(concurrency=2, retries=1), cache=tmp_path).ask(asks(200))
+    assert len(server.bodies) < 30
+    gone = server.endpoint(url="http://127.0.0.1:1/v1", retries=0, concurrency=1)
+    client = Client(gone, cache=tmp_path)
+    with pytest.raises(HarnessError, match=r"no answer after 1 attempts .no connection: .*refused"):
+        client.ask(asks(200))
+    assert client.spent.lost == 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "line"),
+    [
+        ("401", "refuses the key in TEST_KEY (401): refused, with [key]"),
+        ("404", "has no model 'tiny-1' (404)"),
+        ("400", "the request was refused (400)"),
+        ("no money", "the account has nothing left (429)"),
+        ("wrong model", "answers as model 'other-2', expected 'tiny-1'"),
+        ("no usage", "answers without 'usage', so what they cost cannot be counted"),
+    ],
+)
+def test_what_will_not_get_better_ends_it_in_one_line(fault: str, line: str, server: Server, tmp_path: Path) -> None:
+    server.faults = ["good", fault]
+    client = Client(server.endpoint(concurrency=1, key="TEST_KEY"), cache=tmp_path)
+    with pytest.raises(HarnessError) as error:
+        client.ask(asks(9))
+    assert len(error.value.lines) == 1
+    assert line in error.value.lines[0]
+    assert len(server.bodies) in (2, 3)  # one more may have been under way
+    kept = len(list(tmp_path.rglob("*.json")))
+    assert f"; {kept} of 9 are answered and kept" in error.value.lines[0]
+    assert kept in (1, 2)
+    if fault == "wrong model":
+        with pytest.raises(HarnessError, match="are not in"):
+            Client(server.endpoint(), "replay", cache=tmp_path).ask(asks(2))
+
+
+@pytest.mark.parametrize(
+    ("named", "good"),
+    [
+        ("gpt-4o", True),
+        ("gpt-4o-2024-08-06", True),
+        ("gpt-4o-0613", True),
+        ("gpt-4o-v2", True),
+        ("gpt-4o-mini", False),
+        ("gpt-4o-mini-2024-07-18", False),
+        ("gpt-4", False),
+        ("gpt-4o-", False),
+        ("GPT-4o", False),
+        ("", False),
+    ],
+)
+@pytest.mark.parametrize("reports", [None, "gpt-4o"])
+def test_a_model_may_report_a_date_but_no_other_model(
+    named: str, good: bool, reports: str | None, server: Server, tmp_path: Path
+) -> None:
+    server.written = lambda reply: json.dumps({**reply, "model": named}).encode()
+    endpoint = server.endpoint(model="mine" if reports else "gpt-4o", reports=reports)
+    if good:
+        assert Client(endpoint, cache=tmp_path).ask(asks(1))[0].text == "to q0"
+    else:
+        with pytest.raises(HarnessError, match=f"answers as model '{named}', expected 'gpt-4o'"):
+            Client(endpoint, cache=tmp_path).ask(asks(1))
+        assert not list(tmp_path.rglob("*.json"))
+
+
+def test_a_free_server_need_not_count(server: Server, tmp_path: Path) -> None:
+    server.faults = ["no usage"]
+    (answer,) = Client(server.endpoint(price_in=0.0, price_out=0.0), cache=tmp_path).ask(asks(1))
+    assert (answer.text, answer.tokens_in, answer.failed) == ("to q0", 0, "")
+
+
+def test_what_may_have_been_charged_counts_for_the_budget(server: Server, tmp_path: Path) -> None:
+    server.faults = ["broken"] * 100
+    endpoint = server.endpoint(concurrency=1, retries=50)
+    most = endpoint.cost(2 + 16 + 64, 100)
+    with pytest.raises(HarnessError, match=r"the budget of .* is at its end"):
+        Client(endpoint, budget=3.5 * most, cache=tmp_path).ask(asks(1))
+    assert len(server.bodies) == 3
+
+
+def test_a_missing_key_and_a_forbidden_network(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TEST_KEY")
+    with pytest.raises(HarnessError, match="endpoint loopback: no key: set TEST_KEY to the key of http"):
+        Client(server.endpoint(key="TEST_KEY"), cache=tmp_path).ask(asks(1))
+    monkeypatch.setenv("TEST_KEY", " \n")
+    with pytest.raises(HarnessError, match="endpoint loopback: no key: set TEST_KEY to the key of http"):
+        Client(server.endpoint(key="TEST_KEY"), cache=tmp_path).ask(asks(1))
+    assert not server.told
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    with pytest.raises(HarnessError, match="HARNESS_OFFLINE forbids the network"):
+        Client(server.endpoint(url="http://192.0.2.1/v1"), cache=tmp_path).ask(asks(1))
+    assert Client(server.endpoint(), cache=tmp_path).ask(asks(1))[0].text == "to q0"
+
+
+def test_the_key_is_nowhere_but_in_the_request(
+    server: Server,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    server.answer = lambda _: f"your key is {KEY}"  # a server may say anything
+    endpoint = server.endpoint(key="TEST_KEY", concurrency=1, retries=0)
+    seen = [repr(endpoint)]
+    for faults in ([], ["401"], ["500"], ["broken"], ["400"], ["too long"], ["half"], ["wrong model"], ["no money"]):
+        server.faults = list(faults)
+        client = Client(endpoint)
+        named = Ask((Message("user", f"q of {faults}"),))
+        try:
+            seen.append(repr(client.ask([named])))
+        except HarnessError as error:
+            seen += [str(error), "".join(traceback.format_exception(error)), repr(pickle.dumps(error))]
+        seen += [repr(client), repr(vars(client)), repr(client.spent)]
+    assert server.told == {KEY}
+    output = capfd.readouterr()
+    seen += [output.out, output.err, caplog.text]
+    assert "your key is [key]" in seen[1]
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(written) >= 3
+    for path in written:
+        assert KEY.encode() not in path.read_bytes()
+        assert KEY not in str(path)
+    assert not [text for text in seen if KEY in text]
+
+
+@pytest.mark.parametrize("key", ['sk/with\\slash+"quote"', "sk-abcdefgh/ij"])
+def test_a_key_that_the_server_writes_in_another_way_is_hidden(
+    key: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_KEY", key)
+    escaped = "".join(f"\\u{ord(c):04x}" for c in key)
+
+    def written(reply: dict[str, Any]) -> bytes:
+        return json.dumps(reply).replace("KEY", escaped).encode()
+
+    server.answer, server.written = lambda _: "your key is KEY", written
+    (answer,) = Client(server.endpoint(key="TEST_KEY"), cache=tmp_path).ask(asks(1))
+    assert answer.text == "your key is [key]"
+    (path,) = tmp_path.rglob("*.json")
+    assert json.loads(path.read_text())["reply"]["text"] == "your key is [key]"
+
+
+def test_a_short_key_is_hidden_in_faults_and_changes_no_answer(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_KEY", "q0")
+    client = Client(server.endpoint(key="TEST_KEY", concurrency=1), cache=tmp_path)
+    assert client.ask(asks(1))[0].text == "to q0"
+    server.faults = ["400"]
+    with pytest.raises(HarnessError, match=r"refused, with \[key\]") as error:
+        client.ask(asks(2))
+    assert "q0" not in str(error.value)
+
+
+# ---- processes that are killed ----------------------------------------------------------------------------------
+
+ASK = """
+import sys
+from pathlib import Path
+from harness.store.llm import Ask, Client, Endpoint, Message
+endpoint = Endpoint("loopback", "tiny-1", 10.0, 30.0, url=sys.argv[1], parameters={"max_tokens": 100}, concurrency=3)
+Client(endpoint, cache=Path(sys.argv[2])).ask([Ask((Message("user", f"q{i}"),)) for i in range(30)])
+"""
+HOLD = """
+import sys, time
+from pathlib import Path
+from harness.store.llm.kept import Kept
+with Kept(Path(sys.argv[1])).locked({"model": "tiny-1", "kind": "chat"}):
+    print("locked", flush=True)
+    time.sleep(600)
+"""
+
+
+BOTH = """
+import sys, threading
+from pathlib import Path
+from harness.store.llm.kept import Kept
+kept, wanted = Kept(Path(sys.argv[1])), [{"model": str(i), "kind": "chat"} for i in range(2)]
+def wait():
+    with kept.locked(wanted[1]):
+        print("had the other", flush=True)
+with kept.locked(wanted[0]):
+    other = threading.Thread(target=wait)
+    other.start()
+    print("locked", flush=True)
+    sys.stdin.readline()
+other.join()
+"""
+
+
+def test_threads_of_two_processes_that_wait_for_each_other_are_no_circle(tmp_path: Path) -> None:
+    """Where locks are waited for in the kernel, it refuses the second: the answer would be paid twice."""
+    kept, wanted = Kept(tmp_path), [{"model": str(i), "kind": "chat"} for i in range(2)]
+    inside: list[str] = []
+
+    def want() -> None:
+        with kept.locked(wanted[0]):
+            inside.append("too early" if other.poll() is None and not freed.is_set() else "in time")
+
+    freed = Event()
+    with subprocess.Popen(
+        [sys.executable, "-c", BOTH, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=same_paths(),
+    ) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        with kept.locked(wanted[1]):
+            assert other.stdout.readline() == "locked\n"
+            time.sleep(0.3)  # until its thread waits for us
+            thread = Thread(target=want)
+            thread.start()
+            thread.join(0.3)
+            assert inside == []  # it waits
+            freed.set()
+            other.stdin.write("\n")
+            other.stdin.flush()
+            thread.join(30)
+            assert inside == ["in time"]
+        assert other.stdout.readline() == "had the other\n"
+
+
+def test_waiting_for_another_process_can_be_ended(tmp_path: Path) -> None:
+    wanted = {"model": "tiny-1", "kind": "chat"}
+
+    def pause(_: float) -> None:
+        raise KeyboardInterrupt
+
+    other = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, env=same_paths())
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"locked\n"
+        for _ in range(2):  # and it is not taken for locked by us
+            with pytest.raises(KeyboardInterrupt), Kept(tmp_path).locked(wanted, pause):
+                pass
+    finally:
+        other.kill()
+        other.communicate()
+    with Kept(tmp_path).locked(wanted, pause):
+        pass
+
+
+@pytest.mark.parametrize("at", [4, 17])
+def test_sigkill_loses_and_repeats_no_more_than_was_under_way(at: int, server: Server, tmp_path: Path) -> None:
+    killed: list[subprocess.Popen[bytes]] = []
+
+    def kill(number: int) -> None:
+        if number == at:
+            os.kill(killed[0].pid, signal.SIGKILL)
+
+    server.on_request = kill
+    killed.append(subprocess.Popen([sys.executable, "-c", ASK, server.url, str(tmp_path)], env=same_paths()))
+    assert killed[0].wait() == -signal.SIGKILL
+    endpoint = server.endpoint(concurrency=3)
+    kept = {path.stem for path in tmp_path.rglob("*.json")}
+    assert at - 3 <= len(kept) < at
+    before = set(server.charged)
+    Client(endpoint, cache=tmp_path).ask(asks(30))
+    twice = [body for body, times in server.charged.items() if times > 1]
+    assert len(server.charged) == 30
+    assert set(twice) <= before
+    assert len(twice) <= 3
+    assert sum(server.asked.values()) == 30 + len([body for body, times in server.asked.items() if times > 1])
+    assert len(list(tmp_path.rglob("*.json"))) == 30
+    assert not [
+        path
+        for path in tmp_path.rglob("*")
+        if path.is_file() and path.suffix != ".json" and path.name != ".lock" and not path.name.startswith(".")
+    ]
+    assert len(Client(endpoint, "replay", cache=tmp_path).ask(asks(30))) == 30
+
+
+def test_the_lock_of_a_killed_process_is_gone(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, env=same_paths()
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"locked\n"
+        import fcntl
+
+        from harness.store.artefacts import key
+
+        wanted = {"model": "tiny-1", "kind": "chat"}
+        place = int(key(wanted)[:15], 16)
+        with (tmp_path / ".lock").open("r+b") as stream, pytest.raises(OSError, match="temporarily unavailable"):
+            fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+        with Kept(tmp_path).locked({"model": "tiny-2", "kind": "chat"}):
+            pass
+        other.kill()
+        other.wait()
+        with Kept(tmp_path).locked(wanted):
+            pass
+
+
+def test_a_folder_that_cannot_be_written_is_one_line_before_anything_is_paid(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HarnessError, match=r"file/below.*: cannot be (read|written): Not a directory"):
+        Client(server.endpoint(), cache=tmp_path / "file" / "below").ask(asks(3))
+    assert not server.bodies
+
+
+def test_the_address_is_no_part_of_a_request(server: Server) -> None:
+    endpoint = server.endpoint()
+    elsewhere = replace(endpoint, url=None, name="other", key="OTHER_KEY", price_in=1.0, retries=9)
+    messages = asks(1)[0].messages
+    assert request(endpoint, messages, None) == request(elsewhere, messages, None)

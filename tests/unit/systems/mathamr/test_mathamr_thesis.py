@@ -1,0 +1,342 @@
+"""What makes the thesis' configurations those of the thesis: relations, chunks, failures, samples, the Task 2 index."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mathamr_tools import message, text_graph
+from mathamr_world import ASKED, SHORT, TINY, Place, asking, kept, parser, place, row, rows, world
+
+from harness.collections.corpora import load_corpus
+from harness.collections.judged import judged
+from harness.data.topics import Topics
+from harness.errors import HarnessError
+from harness.io import config
+from harness.reports import thesis
+from harness.store import cost
+from harness.store.cost import measuring
+from harness.systems.base import Request
+from harness.systems.build import build_system
+from harness.systems.mathamr.encoder.vocabulary import VIRTUAL, Vocabulary
+from harness.systems.mathamr.graphs import build, data, parsers
+from harness.systems.mathamr.graphs.graph import Failure, Graph, Sentence, connected
+from harness.systems.mathamr.graphs.posts import Post, assemble, by_chunks, merge
+from harness.systems.mathamr.system import MathAMR
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
+
+from harness.systems.dense.training import checkpoint  # noqa: E402
+from harness.systems.mathamr.encoder.model import Encoder  # noqa: E402
+from harness.systems.mathamr.training import trainer as training  # noqa: E402
+
+__all__ = ["place", "world"]
+TABLES = {"mathamr-plus-experiments": (64, 32, 1e-4, 1.0, 50_000), "mathamr-plus": (256, 16, 5e-4, 0.3, None)}
+
+
+# ---- configurations -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(TABLES))
+def test_the_tables_are_two_configurations(name: str) -> None:
+    """Tables 4.5 and 4.18; 532 relations in each."""
+    system = build_system(config.load("system", name)[0], name).system
+    assert isinstance(system, MathAMR)
+    bases, batch, rate, beta, sample = TABLES[name]
+    schedule, settings = system._schedule(), system._settings(20_000, 100)
+    assert (settings.dim, settings.out, settings.layers, settings.bases) == (64, 32, 4, bases)
+    assert (settings.directed, settings.edge_vectors, settings.init) == (532, True, "zero-embedding")
+    assert (settings.temperature, settings.normalise) == (0.05, True)
+    assert (schedule.batch, schedule.rate, schedule.beta, system.sample) == (batch, rate, beta, sample)
+    assert (schedule.epochs, schedule.least_rate, schedule.weight_decay) == (7, 1e-5, 1e-3)
+    assert (schedule.clip, schedule.patience, schedule.validation) == (1.0, 3, 0.1)
+    assert (schedule.node_mask, schedule.edge_dropout) == (0.1, 0.1)
+    assert (schedule.hard, schedule.formulas, schedule.distil, system.tokens, system.teacher) == (0, 0, 0, None, None)
+    assert (system.formulas, system.structure, system.auxiliary, system.strategy) == (
+        "both",
+        "hierarchy",
+        "none",
+        "colbert",
+    )
+    assert (system.parser, system.disconnected, system.ef) == ("transition-amr", "fail", 128)
+    with torch.device("meta"):
+        model = Encoder(settings)
+    layer = bases * 64 * 64 + 532 * bases + 64 * 64 + 64 + 2 * 64
+    head = 64 * 64 + 64 + 2 * 64 + 64 * 32 + 32 + 2 * 32
+    expected = 20_000 * 64 + 3 * 64 + 532 * 64 + 4 * layer + head + 1
+    assert sum(each.numel() for each in model.parameters()) == expected
+    # Which is what the report says of the thesis' own numbers.
+    assert f"{expected / 1e6:.3f}" in thesis.REMARKS["4.13"]
+
+
+def test_rarer_relations_than_the_model_has_are_unknown(place: Place) -> None:
+    graphs = [Graph(("a", "b"), bytes(2), ((0, f":r{min(n, 3)}", 1),), 0, ((0, 1),), ()) for n in range(9)]
+    assert Vocabulary.learn(graphs, 20, 1, 6).relations == (":r3", ":r0", *VIRTUAL)
+    assert Vocabulary.learn(graphs, 20, 1).count == 4 + 4
+    place.run(model=TINY | {"relations": 266, "reserved": False})
+    (folder,) = kept("mathamr-model")
+    content = checkpoint.read(folder / "best.pt")
+    assert content["settings"]["relations"] == 266
+    assert content["model"]["layers.0.conv.comp"].shape == (532, 2)
+    few = place.run(model=TINY | {"relations": 5, "reserved": False})
+    assert len(few.to_dict()) == 3
+    with pytest.raises(HarnessError) as caught:
+        place.system(model=TINY | {"relations": 4})
+    assert "key 'model.relations' is 4" in message(caught)
+
+
+# ---- graphs ---------------------------------------------------------------------------------------------------------
+
+
+def sentence(*labels: str) -> Sentence:
+    return Sentence(labels, tuple((n, ":next", n + 1) for n in range(len(labels) - 1)), 0)
+
+
+def test_one_snt_node_a_chunk() -> None:
+    found = [sentence("a", "b"), sentence("c"), sentence("d", "e", "f"), sentence("g", "h", "i", "j", "k")]
+    chunked = by_chunks(found, 3)
+    assert [each.labels for each in chunked] == [
+        ("multi-sentence", "a", "b", "c"),
+        ("d", "e", "f"),
+        ("g", "h", "i", "j", "k"),  # longer than a chunk
+    ]
+    graph = assemble(chunked, ())
+    assert [(r, graph.labels[t]) for s, r, t in graph.edges if s == graph.root] == [
+        (":snt1", "multi-sentence"),
+        (":snt2", "d"),
+        (":snt3", "g"),
+    ]
+    # Sentences stay what they were, and are vectors of their own.
+    words = [[graph.labels[node] for node in part] for part in graph.sentences]
+    assert words == [["a", "b"], ["c"], ["d", "e", "f"], ["g", "h", "i", "j", "k"]]
+    assert by_chunks(found, 100) == found
+    assert assemble(by_chunks(found[:2], 100), ()) == assemble([merge(found[:2])], ())
+
+
+def test_connected() -> None:
+    graph = text_graph(("a", "b", "c"))
+    assert connected(graph)
+    assert connected(Graph(("a", "b"), bytes(2), ((1, ":r", 0),), 0, (), ()))  # against an edge's direction
+    assert not connected(Graph(("a", "b", "c"), bytes(3), ((0, ":r", 1), (2, ":r", 2)), 0, (), ()))
+    assert connected(Graph(("a",), bytes(1), (), 0, (), ()))
+
+
+def torn(texts: Sequence[str]) -> list[list[Sentence]]:
+    """Two words that nothing joins, if a text says so."""
+    return [[Sentence(("a", "b"), () if "torn" in text else ((0, ":r", 1),), 0)] for text in texts]
+
+
+def test_disconnected_graphs_are_failures_or_kept(tmp_path: Path) -> None:
+    posts = [Post("one", "whole"), Post("two", "torn"), Post("three", "torn")]
+    built = build.build_graphs(posts, torn, tmp_path / "a", keep=False)
+    assert (built.graphs, built.failures) == (1, {"disconnected graph": 2})
+    assert [each.where for each in build.read_failures(tmp_path / "a")] == ["two", "three"]
+    assert build.build_graphs(posts, torn, tmp_path / "b", keep=True).graphs == 3
+    with pytest.raises(HarnessError, match="made of other posts or by another parser"):
+        build.build_graphs(posts, torn, tmp_path / "b", keep=False)
+    found = dict(build.graphs(posts, torn, keep=False))
+    assert isinstance(found["two"], Failure)
+    assert isinstance(found["one"], Graph)
+
+
+def test_disconnected_graphs_are_kept_by_a_key(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert place.system()._parser.keep is False
+    assert place.system(disconnected="keep")._parser.keep is True
+    assert place.system().reads() != place.system(disconnected="keep").reads()
+    with pytest.raises(HarnessError, match="key 'disconnected' is 'drop'"):
+        place.system(disconnected="drop")
+    monkeypatch.setattr(parsers, "load", lambda name: data.Parser(torn, {"parser": "torn"}))
+    place.world.corpus("torn", [row("A1", 0), row("A2", 1) | {"body": "torn"}])
+    spent = data.graphs(load_corpus("torn"), "answers", data.Parser(torn, {"parser": "torn"}), place.folder / "w")
+    assert [name for name, _ in build.read_graphs(spent)] == ["A1"]
+
+
+def test_no_more_processes_than_shards(tmp_path: Path) -> None:
+    """The parser here cannot be sent to another process, so that one would fail."""
+    built = build.build_graphs(
+        [Post("one", "a"), Post("two", "b")], lambda texts: torn(list(texts)), tmp_path, 8, total=2
+    )
+    assert built.graphs == 2
+
+
+# ---- pairs ----------------------------------------------------------------------------------------------------------
+
+
+def test_samples_are_nested_and_of_a_seed(place: Place) -> None:
+    found = data.pair_graphs({"qa": "question"}, place.system()._judged, parser(place.words), place.folder / "w")
+
+    def pairs(some: data.PairGraphs) -> set[tuple[str, str]]:
+        return {(some.ids[q], some.ids[d]) for q, d in zip(some.query, some.document, strict=True)}
+
+    small, large, other = found.sampled(5, 1), found.sampled(12, 1), found.sampled(5, 2)
+    assert len(pairs(small)) == 5
+    assert pairs(small) < pairs(large) < pairs(found)
+    assert pairs(other) != pairs(small)
+    assert {name for pair in pairs(small) for name in pair} == set(small.ids)
+    assert [name for name in found.ids if name in set(small.ids)] == small.ids
+    assert dict(small.graphs()).keys() == set(range(len(small.ids)))
+    with pytest.raises(HarnessError, match="key 'sample' is 23, and there are 22 pairs; lower it"):
+        found.sampled(23, 1)
+
+
+def test_a_sample_is_trained_on_by_keys(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    place.run(sample=12, sample_seed=3)
+    said = capsys.readouterr().err
+    (line,) = (line for line in said.splitlines() if line.startswith("training on "))
+    trained, held = int(line.split()[2]), int(line.split()[4])
+    assert trained + held == 12
+    changed = [place.system(sample=12), place.system(sample=11), place.system(sample=12, sample_seed=1), place.system()]
+    assert len({json.dumps(system.reads()) for system in changed}) == 4
+
+
+def test_pairs_of_a_chapter_are_held_out_together(place: Place) -> None:
+    documents = [document | {"chapter": f"c{number // 6}"} for number, document in enumerate(rows(18, 1))]
+    place.world.corpus("book", [*documents[:12], *(row(f"B{n}", n + 30) for n in range(6))],
+                       keep="[question, question_id, chapter]")  # fmt: skip
+    found = data.pair_graphs({"book": "question"}, judged(()), parser(place.words), place.folder / "w")
+    assert found.block.tolist() == [0] * 6 + [1] * 6 + [2, 3, 4, 5, 6, 7]
+    assert len(set(found.group.tolist())) == 18  # and are negatives of each other
+    pairs = training.Pairs(found.query, found.document, found.group, found.block)
+    for seed in range(5):
+        train, held = training.split(pairs, 0.25, seed)
+        assert train.block is not None
+        assert held.block is not None
+        assert not set(train.block.tolist()) & set(held.block.tolist())
+        assert len(set(held.block.tolist())) == 2
+    assert not training.excluded(pairs.take(np.arange(6))).any()
+
+
+# ---- the index of Task 2 --------------------------------------------------------------------------------------------
+
+
+def test_formulas_of_questions_without_answers_are_found(place: Place) -> None:
+    asked = {"id": "Q99", "title": "a lone $q_9$", "body": "is it $q_9 + 1$",
+             "formulas": [{"id": "q-1", "latex": "q_9"}, {"id": "q-2", "latex": "q_9 + 1"}]}  # fmt: skip
+    place.world.corpus("lonely", [asked], keep="[]")
+    documents = [{"id": "q-2", "latex": "q_9 + 1", "post": ""}, {"id": "A1.0-2", "latex": "a b = b a", "post": ""}]
+    corpus = place.world.corpus("formulas", documents, "{id: id, latex: [body, latex]}", "[post]")
+    topics = Topics((asking("F1", "is it $q_9 + 1$", "q_9 + 1", "f"),))
+    keys: dict[str, Any] = {"task": "formulas", "posts": "qa"}
+    without = place.run(topics, corpus, **keys)
+    assert set(without.to_dict()["F1"]) == {"A1.0-2"}
+    found = place.run(topics, corpus, unanswered="lonely", **keys)
+    assert set(found.to_dict()["F1"]) == {"A1.0-2", "q-2"}
+    assert found.context is not None
+    posts = dict(zip(found.doc.tolist(), found.context.tolist(), strict=True))
+    assert posts[b"q-2"] == b"Q99"
+    assert place.system(**keys).reads() != place.system(unanswered="lonely", **keys).reads()
+    with pytest.raises(HarnessError, match="key 'unanswered': corpus 'nowhere' is unknown"):
+        place.system(unanswered="nowhere", **keys)
+
+
+# ---- search and cost ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["single", "rerank", "colbert"])
+def test_topics_searched_together_are_found_the_same(place: Place, strategy: str) -> None:
+    runs, latencies = [], []
+    for together in (1, 2, 32):
+        with measuring() as meter:
+            runs.append(place.run(strategy=strategy, together=together).sha256)
+        latencies.append(meter.latency)
+        assert meter.notes[cost.TOGETHER] == together
+        assert float(str(meter.notes[cost.RATE])) > 0
+    assert len(set(runs)) == 1
+    assert all(list(latency) == ["T1", "T2", "T4"] for latency in latencies)
+    assert len(set(latencies[2].values())) == 1  # equal shares of one search
+    assert latencies[1]["T1"] == latencies[1]["T2"] != latencies[1]["T4"]
+
+
+def test_a_run_notes_what_its_training_cost(place: Place) -> None:
+    schedule = SHORT | {"epochs": 2, "every": 2}
+    with measuring() as first:
+        place.run(training=schedule)
+    with measuring() as again:  # whose model is in the store
+        place.run(training=schedule, strategy="single")
+    for name in (cost.PARAMETERS, cost.PAIRS, cost.EPOCHS, cost.LOG, cost.STEPS, cost.TRAINING_MEMORY, cost.VECTORS):
+        assert first.notes[name] == again.notes[name]
+    notes: dict[str, Any] = dict(first.notes)
+    assert notes[cost.PAIRS] == 18
+    assert len(notes[cost.EPOCHS]) == 2
+    assert [entry["epoch"] for entry in notes[cost.LOG]] == [0, 1, 2]
+    assert [step for step, _ in notes[cost.STEPS]] == [2, 4, 5, 7, 9, 10]  # five steps an epoch
+    mean = sum(value * count for (_, value), count in zip(notes[cost.STEPS], (2, 2, 1), strict=False)) / 5
+    assert mean == pytest.approx(notes[cost.LOG][1]["training loss"], abs=1e-5)
+    assert notes[cost.VECTORS] == 24 * 3  # a formula, a sentence and the whole of each
+    (folder,) = kept("mathamr-model")
+    content = checkpoint.read(folder / "best.pt")["model"]
+    assert notes[cost.PARAMETERS] == sum(value.numel() for value in content.values())
+    with measuring() as untrained:
+        place.run(training=None)
+    assert cost.EPOCHS not in untrained.notes  # what a run does not have is not 0
+    assert cost.PARAMETERS in untrained.notes
+
+
+def test_similarities_of_a_pair_are_noted(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    with measuring() as meter:
+        place.run(pictured={"T1": "A0.0", "T2": "nowhere", "T3": "A0.0"})
+    every: Any = meter.notes[cost.SIMILARITIES]
+    (noted,) = every
+    assert (noted["topic"], noted["document"]) == ("T1", "A0.0")
+    assert (noted["rows"], noted["columns"]) == (["F1", "S1", "D"], ["F1", "S1", "D"])
+    values = np.array(noted["values"])
+    score = place.run().to_dict()["T1"]["A0.0"]
+    assert values.max(axis=1).mean() == pytest.approx(score, abs=1e-4)  # MaxSim is the mean of the rows' maxima
+    said = capsys.readouterr().err
+    assert "topic T2 and document nowhere cannot be pictured" in said
+    assert "topic T3 and document A0.0 cannot be pictured" in said
+    with pytest.raises(HarnessError, match="key 'pictured'"):
+        place.system(pictured={"T1": 3})
+
+
+def test_workers_0_are_all_cores(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.systems.hardware.cores", lambda: 7)
+    assert place.system(workers=0)._workers == 7
+    assert place.system(workers=3)._workers == 3
+
+
+# ---- graphs of topics from a file -----------------------------------------------------------------------------------
+
+
+def test_topics_have_the_graphs_of_a_file(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if lines := parsers.missing():
+        pytest.skip(lines[0])
+    monkeypatch.undo()  # the parser by hand
+    path = place.folder / "topics.tsv"
+    amr = '"(w / why :arg1 (i / integral :mod (s / substitution)))"'
+    path.write_text(f'B.1\t{amr}\nB.2\t"(a / broken"\n', encoding="utf-8")
+    found = parsers.load(f"penman-file:{path}")
+    graphs = found.given()
+    assert set(graphs) == {"A.1", "B.1"}
+    assert graphs["A.1"] is graphs["B.1"]
+    assert graphs["B.1"].labels == ("why", "integral", "substitution")
+    plain = parsers.load("dependency")
+    assert (found.identity, found.parse) == (plain.identity, plain.parse)  # documents' graphs are the same ones
+    assert found.given_by["graphs of topics"] == "topics.tsv"
+    asked = Topics(tuple(asking(name, "text", "x", "f") for name in ("A.1", "A.2")))
+    assert data.graphs_of([data.asked(topic, "posts") for topic in asked], found) == {"A.1": graphs["A.1"]}
+    assert "topics.tsv: none of 1 topics, such as A.2" in capsys.readouterr().err
+    with pytest.raises(HarnessError, match="no such file; expected topics' graphs"):
+        parsers.load("penman-file:nowhere.tsv")
+
+
+def test_a_run_of_given_topics(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = {"T1": text_graph(("integral", "substitution", "limits")), "T4": text_graph(("vertex",))}
+    own = data.Parser(
+        place.words, {"parser": "words in a row"}, given=lambda: graphs, given_by={"graphs of topics": "f"}
+    )
+    plain = place.run()
+    monkeypatch.setattr(parsers, "load", lambda name: own)
+    calls = len(place.words.calls)
+    found = place.system()(Request(ASKED, place.corpus, place.folder / "workspace"))
+    assert list(found.to_dict()) == ["T1", "T4"]
+    assert found.to_dict()["T1"] != plain.to_dict()["T1"]
+    assert len(place.words.calls) == calls  # no topic was parsed, no graph made again, and no model trained
+    assert len(kept("mathamr-model")) == 1
+    assert "topics" in place.system().reads()
