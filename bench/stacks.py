@@ -32,6 +32,7 @@ from harness.io.files import write_atomic
 from harness.scoring.compare import Row, compare
 from harness.scoring.scores import Scores
 from harness.systems.build import build_system
+from harness.systems.dense.engines import PRECISIONS
 from harness.systems.fusion.system import Fusion
 
 PROOFS, PREMISES = "stacks-proofs", "stacks-premises"
@@ -64,8 +65,15 @@ def systems(collection: str) -> tuple[str, ...]:
     return (*WORDS, *others, *RERANKED, PLAIN_RRF, CHOSEN, TUNED)
 
 
-def configured(name: str, collection: str, runs: Path) -> dict[str, Any]:
+def configured(name: str, collection: str, runs: Path, precision: str) -> dict[str, Any]:
     """The configuration behind a name."""
+    mapping = plain(name, collection, runs)
+    fixed = "precision" not in mapping or mapping.get("extra") != "sentences"  # the engine of E5 has its own
+    return mapping if fixed else {**mapping, "precision": precision}
+
+
+def plain(name: str, collection: str, runs: Path) -> dict[str, Any]:
+    """The configuration behind a name, in the precision that it has."""
     if name in RERANKED:
         encoder = name.partition(" ")[0]
         changes = {"first": str(path_of(collection, BASELINE, runs)), "k": FIRST, "name": label(name)}
@@ -96,9 +104,9 @@ def path_of(collection: str, name: str, runs: Path) -> Path:
     return runs / collection / f"{label(name)}.run"
 
 
-def produce(collection: str, name: str, runs: Path) -> None:
+def produce(collection: str, name: str, runs: Path, precision: str) -> None:
     """Make a run, if it is not there."""
-    mapping = {**configured(name, collection, runs), "depth": DEPTH}
+    mapping = {**configured(name, collection, runs, precision), "depth": DEPTH}
     part = task(collection, CORPORA[collection], edition="test") if name == TUNED else whole(collection)
     print(make(build_system(mapping, name), part, runs=runs, say=print).path)
 
@@ -270,6 +278,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--collection", nargs="+", choices=list(CORPORA), default=list(CORPORA))
     parser.add_argument("--only", nargs="+", default=[], metavar="SYSTEM", help="make these runs, and no tables")
+    parser.add_argument("--precision", choices=PRECISIONS, default="float32", help="of encoders that have the key")
     parser.add_argument("--duplicates", action="store_true", help="count statements that say nearly the same")
     options = parser.parse_args(None if arguments is None else list(arguments))
     if options.duplicates:
@@ -281,7 +290,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
             parser.error(f"{unknown[0]!r} is none of {', '.join(known)}")
         for name in options.only:
             if name in known:
-                produce(collection, name, options.runs)
+                produce(collection, name, options.runs, options.precision)
         if not options.only:
             table(collection, options.runs)
 

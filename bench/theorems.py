@@ -27,17 +27,19 @@ import numpy as np
 from harness.collections.collection import Collection
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
-from harness.data.trec import Qrels
+from harness.data.trec import Qrels, Run
+from harness.experiments.produce import Produced, make
+from harness.experiments.task import task
 from harness.io import config
 from harness.scoring.compare import Row, compare
 from harness.scoring.coverage import restrict
 from harness.scoring.scores import Scores
 from harness.systems import hardware
 from harness.systems.base import Request
-from harness.systems.build import build_system, load_system
+from harness.systems.build import build_system
 from harness.systems.dense import documents, texts, topic_vectors
 from harness.systems.dense.documents import Source
-from harness.systems.dense.engines import Matrix, Settings
+from harness.systems.dense.engines import PRECISIONS, Matrix, Settings
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.lexical.system import BM25
 
@@ -136,15 +138,33 @@ def systems() -> dict[str, Any]:
     }
 
 
-def evaluate(collection: Collection, folder: Path, vectors: bool) -> Found:
-    """Run the systems on the topics whose declarations the corpus holds."""
+def of_vectors(collection: str, folder: Path, precision: str) -> dict[str, Run]:
+    """Runs of words, vectors, both fused, and the first of these re-ranked; what lies in the folder is taken."""
+    part = task(collection, CORPUS)
+    made: dict[str, Produced] = {}
+    for name in (FULL, FORMAL, MINILM, FUSED, MPNET, E5):
+        mapping, where = config.load("system", name)
+        if name in (FORMAL, MINILM, MPNET):  # the engine of E5 computes in its own way
+            mapping["precision"] = precision
+        if name == FUSED:
+            mapping["runs"] = [str(made[each].path) for each in mapping["runs"]]
+        if "first" in mapping:
+            mapping["first"] = str(made[mapping["first"]].path)
+        made[name] = make(build_system(mapping, where), part, runs=folder)
+    return {name: each.run for name, each in made.items()}
+
+
+def evaluate(collection: Collection, folder: Path, vectors: str | None) -> Found:
+    """Run the systems on the topics whose declarations the corpus holds; `vectors`: those, in this precision."""
     corpus, scorer, topics = load_corpus(CORPUS), collection.scorer(), collection.topics()
     cut, _ = restrict(scorer.qrels, corpus.ids())
     scorer = scorer.on_part(cut)
     scores = {}
-    made = {name: load_system(name) for name in (FULL, FORMAL, MINILM, FUSED, E5, MPNET)} if vectors else systems()
-    for name, system in made.items():
-        run = system(Request(topics, corpus, folder))
+    if vectors is None:
+        runs = {name: system(Request(topics, corpus, folder)) for name, system in systems().items()}
+    else:
+        runs = of_vectors(collection.name, folder, vectors)
+    for name, run in runs.items():
         scores[name] = replace(scorer(run), run=name)
     style = {topic.id: topic.attributes.get("style", topic.attributes.get("list", "")) for topic in topics}
     pairs, of_styles = (OF_VECTORS, BY_STYLE) if vectors else (PAIRS, ((FULL, PLAIN),))
@@ -328,7 +348,8 @@ def main() -> None:
     parser.add_argument("--vectors", action="store_true", help="mathlib beside vectors, their fusion, and re-rankers")
     parser.add_argument("--chroma", action="store_true", help="Chroma beside exact search, and nothing else")
     parser.add_argument("--count", type=int, default=0, help="with --chroma: so many vectors, drawn at random")
-    parser.add_argument("--folder", type=Path, help="where unfinished vectors wait; default: a temporary one")
+    parser.add_argument("--precision", choices=PRECISIONS, default="float32", help="with --vectors: of the encoders")
+    parser.add_argument("--folder", type=Path, help="where runs and unfinished vectors lie; default: a temporary one")
     parser.add_argument("--no-cost", action="store_true", help="no times and memory")
     arguments = parser.parse_args()
     if arguments.chroma:
@@ -338,7 +359,9 @@ def main() -> None:
     tuning = load_collection("mathlib-names")
     with tempfile.TemporaryDirectory() as folder:
         collection = tuning if arguments.tuning else load_collection("mathlib-qr")
-        found = evaluate(collection, arguments.folder or Path(folder), arguments.vectors)
+        found = evaluate(
+            collection, arguments.folder or Path(folder), arguments.precision if arguments.vectors else None
+        )
     overall(found)
     by_style(found)
     if not arguments.tuning:
