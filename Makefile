@@ -35,7 +35,7 @@ reports: $(VENV)/core.done
 	$(BIN)/harness reproduce paper=crossmath reference=true formats=[md] output=reports/reference
 
 test: $(VENV)/dev.done
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 # Damaged stores, configurations and archives; the tests have 200 such cases.
 fuzz: $(VENV)/dev.done
