@@ -44,7 +44,7 @@ from harness.systems.dense.maxsim import Vectors
 from harness.systems.lexical.system import BM25
 
 ROOT = Path(__file__).resolve().parent.parent
-CORPUS = "mathlib-decls"
+CORPUS, TUNING = "mathlib-decls", "mathlib-names"
 MEASURES = ("R@10", "RR@50")
 PLAIN, VIEW, FIELDS, FULL = "plain BM25", "BM25, view of declarations", "mathlib without prior", "mathlib"
 PAIRS = ((VIEW, PLAIN), (FIELDS, PLAIN), (FULL, PLAIN), (FULL, VIEW), (FULL, FIELDS))
@@ -142,7 +142,8 @@ def of_vectors(collection: str, folder: Path, precision: str) -> dict[str, Run]:
     """Runs of words, vectors, both fused, and the first of these re-ranked; what lies in the folder is taken."""
     part = task(collection, CORPUS)
     made: dict[str, Produced] = {}
-    for name in (FULL, FORMAL, MINILM, FUSED, MPNET, E5):
+    re_ranked = () if collection == TUNING else (MPNET, E5)  # nothing was chosen by them
+    for name in (FULL, FORMAL, MINILM, FUSED, *re_ranked):
         mapping, where = config.load("system", name)
         if name in (FORMAL, MINILM, MPNET):  # the engine of E5 computes in its own way
             mapping["precision"] = precision
@@ -168,6 +169,7 @@ def evaluate(collection: Collection, folder: Path, vectors: str | None) -> Found
         scores[name] = replace(scorer(run), run=name)
     style = {topic.id: topic.attributes.get("style", topic.attributes.get("list", "")) for topic in topics}
     pairs, of_styles = (OF_VECTORS, BY_STYLE) if vectors else (PAIRS, ((FULL, PLAIN),))
+    pairs, of_styles = (tuple(pair for pair in some if set(pair) <= set(scores)) for some in (pairs, of_styles))
     return Found(scores, meant(cut), style, pairs, of_styles)
 
 
@@ -356,7 +358,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             stores(Path(folder), arguments.count)
         return
-    tuning = load_collection("mathlib-names")
+    tuning = load_collection(TUNING)
     with tempfile.TemporaryDirectory() as folder:
         collection = tuning if arguments.tuning else load_collection("mathlib-qr")
         found = evaluate(
