@@ -169,8 +169,12 @@ def evaluate(collection: Collection, folder: Path, vectors: str | None) -> Found
         scores[name] = replace(scorer(run), run=name)
     style = {topic.id: topic.attributes.get("style", topic.attributes.get("list", "")) for topic in topics}
     pairs, of_styles = (OF_VECTORS, BY_STYLE) if vectors else (PAIRS, ((FULL, PLAIN),))
-    pairs, of_styles = (tuple(pair for pair in some if set(pair) <= set(scores)) for some in (pairs, of_styles))
-    return Found(scores, meant(cut), style, pairs, of_styles)
+    return Found(scores, meant(cut), style, among(pairs, scores), among(of_styles, scores))
+
+
+def among(pairs: Iterable[tuple[str, str]], scores: Mapping[str, Scores]) -> tuple[tuple[str, str], ...]:
+    """The pairs both sides of which were scored."""
+    return tuple(pair for pair in pairs if set(pair) <= set(scores))
 
 
 def meant(qrels: Qrels) -> dict[str, str]:
