@@ -394,7 +394,7 @@ def test_the_report_and_its_data_say_whose_runs_these_are(own: Paper, folder: Pa
 def test_papers_whose_runs_cannot_be_scored(folder: Path) -> None:
     paper = load_paper("saber-math")
     unscored = replace(paper, config=replace(paper.config, scored=None))
-    with pytest.raises(HarnessError, match="key 'brought': runs cannot be scored for paper saber-math \\(blocked: "):
+    with pytest.raises(HarnessError, match="key 'brought': runs cannot be scored for paper saber-math \\(needs "):
         bring(unscored, folder, None)
     with pytest.raises(HarnessError, match="no such folder"):
         bring(load_paper("mirmu-msm"), folder / "nowhere", None)
