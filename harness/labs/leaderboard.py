@@ -363,7 +363,8 @@ def _expected(scores: Scores, k: int, judged: str) -> float | None:
     counted = ~np.isnan(precision)
     found = counted & ~np.isnan(share)
     total = float(np.count_nonzero(found) if scores.protocol.prime else share[found].sum())
-    if not total:
+    # With unjudged results removed, P@k is of judged ones from below k too; if it is 0 as well, none may be judged.
+    if not total or not (share[found].any() or precision[found].any()):
         return None
     unjudged = float((1.0 - share[found]).sum()) / np.count_nonzero(counted)
     return unjudged * min(1.0, float(precision[found].sum()) / total)

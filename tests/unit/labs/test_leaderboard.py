@@ -274,6 +274,10 @@ def test_expected_bias_by_hand() -> None:
         found = leaderboard([Entry("x", scored("x", longer, how=replace(HOW, prime=prime)))]).ranked[0].judgments
         assert found is not None
         assert found.expected == pytest.approx(0.1 * precision / 2)
+        # Nothing judged: nothing is known of the precision of what is not.
+        none: Columns = {"AP": [0.0, 0.0], "P@10": [0.0, 0.0], "Judged@10": [0.0, 0.0]}
+        found = leaderboard([Entry("x", scored("x", none, how=replace(HOW, prime=prime)))]).ranked[0].judgments
+        assert found == Judgments(10, 0.0, None)
     without: Columns = {"AP": [0.5, 0.5], "Judged@5": [1.0, math.nan]}
     assert leaderboard([Entry("x", scored("x", without))]).ranked[0].judgments == Judgments(5, 1.0)
     assert leaderboard([entry("x", [0.5])]).ranked[0].judgments is None
