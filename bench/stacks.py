@@ -68,8 +68,10 @@ def systems(collection: str) -> tuple[str, ...]:
 def configured(name: str, collection: str, runs: Path, precision: str) -> dict[str, Any]:
     """The configuration behind a name."""
     mapping = plain(name, collection, runs)
-    fixed = "precision" not in mapping or mapping.get("extra") != "sentences"  # the engine of E5 has its own
-    return mapping if fixed else {**mapping, "precision": precision}
+    if "precision" not in mapping or mapping.get("extra") != "sentences":  # the engine of E5 has its own
+        return mapping
+    training = mapping["training"] and {**mapping["training"], "autocast": precision == "bfloat16"}
+    return {**mapping, "precision": precision, "training": training}
 
 
 def plain(name: str, collection: str, runs: Path) -> dict[str, Any]:
