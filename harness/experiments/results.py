@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -266,7 +265,7 @@ class Results:
         seeds = np.array([scores.column(measure) for scores in self.seeds(row, part)])
         if len(seeds) < 2 or not (counted := ~np.isnan(seeds).any(axis=0)).any():
             return None
-        return statistics.stdev(seeds[:, counted].mean(axis=1).tolist())
+        return float(seeds[:, counted].mean(axis=1).std(ddof=1))
 
     @cached_property
     def _tested(self) -> tuple[tuple[Tested, ...], Comparison | None, tuple[str, ...]]:

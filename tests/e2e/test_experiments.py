@@ -437,39 +437,6 @@ def test_faults_of_cells_are_told_before_any_is_run(place: Place) -> None:
     assert lines[0] == "harness: typo, first and 1 more cells: system=bm52: no such system; did you mean 'bm25'?"
     assert lines[1].startswith("harness: key, first and 1 more cells: ")
     assert lines[1].endswith("key 'dept' is unknown; did you mean 'depth'?")
-    # What building a system, or naming judgments, would find hours later.
-    late = {
-        "bm25": {"overrides": ["system=bm25"]},
-        "value": {"overrides": ["system=bm25", "system.k1=-1", "system.name=low"]},
-        "inner": {"overrides": ["system=mathamr-dependency", "system.training.rat=1"]},
-        "corpus": {"overrides": ["system=mathamr-dependency", "system.pairs.mse-page=null"]},
-        "judgments": {"overrides": ["system=bm25", "training=[mini-task9]", "system.name=learnt"]},
-        "posts": {"overrides": ["system=posts"]},
-    }
-    lines = "class Posts:\n    def trains_without(self):\n        return {'mini-task2'}\n\n    def __call__(self, request):\n"
-    place.write("posts.py", f"{lines}        raise ValueError\n")
-    place.write("conf/system/posts.yaml", "title: P\n_target_: posts.Posts\n")
-    seeds = {"key": "system.seed", "values": ["x"], "only": {"condition": ["random"]}}
-    for conditions in (late, {"random": MINE["conditions"]["random"]}):
-        mine(place, conditions=conditions, seeds=seeds if "random" in conditions else None, baseline=None)
-        done = place.run("run", "experiment=mine")
-        lines = [line for line in done.err.splitlines() if line.startswith("harness: ")]
-        said = [line.partition(" and 1 more cells: ")[2].rpartition(".yaml: ")[2] for line in lines]
-        assert done.code == 2, done.err
-        if "random" in conditions:
-            assert said == ["run: system: key 'seed' is 'x', expected a whole number"]
-            continue
-        assert said[:3] == [
-            "run: system: key 'k1' is -1, expected a number from 0 up",
-            "key 'training.rat' is unknown; did you mean 'rate'?",
-            "key 'pairs.mse-page' is unknown; did you mean 'mse-pages'?",
-        ]
-        assert said[3].startswith("collection 'mini-task9' is unknown; did you mean ")
-        assert "trains on posts, and those judged in first are not left out" in lines[4]
-        assert len(lines) == 6  # the other collection is another line
-    mine(place, shared=["corpus=mini-answers", "edition=no"])
-    done = place.run("run", "experiment=mine")
-    assert (done.code, done.err.splitlines()[-1].endswith("edition 'no' is unknown; known: official")) == (2, True)
     # Two configurations that write the same file.
     place.write("conf/system/twin.yaml", "title: T\n_target_: harness.systems.baselines.Overlap\nname: bm25\n")
     mine(place, conditions={**MINE["conditions"], "twin": {"overrides": ["system=twin"]}})
