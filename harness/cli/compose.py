@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 from harness.cli.overrides import GROUPS, check, gist
 from harness.cli.settings import import_from_here, sweep_folder, swept
 from harness.errors import HarnessError, SystemRaisedError
-from harness.experiments.experiment import OVERRIDE, has_several
+from harness.experiments.overrides import OVERRIDE, has_several
 from harness.io import config, interrupt
 from harness.io.console import tell
 from harness.store.artefacts import key as content_key

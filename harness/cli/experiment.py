@@ -16,9 +16,10 @@ from harness.collections.load import load_collection
 from harness.errors import HarnessError, SystemRaisedError, gather
 from harness.experiments import experiment as plan
 from harness.experiments.evaluate import Evaluation, cautions
-from harness.experiments.experiment import Cell, Experiment, key_of, load_experiment
+from harness.experiments.experiment import Cell, Experiment, load_experiment
 from harness.experiments.forecast import Forecast, forecast_lines
-from harness.experiments.produce import made_before
+from harness.experiments.overrides import SETS, key_of
+from harness.experiments.produce import check_untrained, made_before
 from harness.experiments.results import Outcome, Results
 from harness.experiments.task import Task
 from harness.io.console import out, say, tell, track
@@ -142,7 +143,7 @@ def _cells(found: Experiment, given: Sequence[str], scale: str) -> tuple[Cell, .
     varied |= {tuned for condition in found.conditions.values() for tuned in condition.tune or ()}
     varied |= {found.seeds.key} if found.seeds is not None else set()
     for word in given:
-        if word.startswith("~") or key_of(word).partition(".")[0] not in plan.SETS:
+        if word.startswith("~") or key_of(word).partition(".")[0] not in SETS:
             raise HarnessError(f"run: {word}: an experiment sets no such key")
         if key_of(word) in varied:
             raise HarnessError(f"run: {word}: the experiment varies this key; to run a part of it, say only=...")
@@ -182,12 +183,34 @@ def _composed(cells: Sequence[Cell], suffixes: Mapping[Cell, str], settings: Run
             except (HydraException, OmegaConfBaseException) as error:
                 raise HarnessError(f"run: {gist(error)}") from None
             check(made, sweeping=False)
+            _check_buildable(made)
             planned.append(_Planned(cell, replace(made, **whole), suffixes[cell]))
         faults += [(cell, line) for line in lines]
     if faults:
         raise HarnessError(*_told(faults))
     _check_files(planned)
     return planned
+
+
+def _check_buildable(settings: RunSettings) -> None:
+    """Raise HarnessError for what no run of a cell could pass: told now, not when all before it have been made.
+
+    What is only not here is no fault, and what a system's own code raises is its cell's.
+    """
+    collection = load_collection(name_of(settings.collection))
+    edition = collection.edition(settings.edition)
+    for name in settings.training or ():
+        judged, _, part = name.partition("/")
+        load_collection(judged).edition(part or None)
+    if _lacking(settings):
+        return
+    try:
+        check_untrained(build_system(settings.system or {}, "run: system"), collection.name, edition.name)
+    except SystemRaisedError:
+        return
+    except HarnessError:
+        if not _absent(settings):
+            raise
 
 
 def _check_files(planned: Iterable[_Planned]) -> None:

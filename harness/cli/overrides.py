@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from harness.errors import HarnessError, suggestion
-from harness.experiments.experiment import OVERRIDE, load_experiment
+from harness.experiments.experiment import load_experiment
+from harness.experiments.overrides import OVERRIDE
 from harness.io import config
 from harness.io.files import read_bytes
 
@@ -66,6 +68,21 @@ def check_overrides(command: str, arguments: Sequence[str]) -> None:
             mapping, where = config.load(first, chosen[first])
             if rest.partition(".")[0] not in mapping:
                 raise HarnessError(f"{where}: key {rest!r} is unknown; {suggestion(rest, mapping)}")
+            _check_inner(rest, mapping, where, [other["key"] for other in overrides])
+
+
+def _check_inner(key: str, mapping: Mapping[str, Any], where: str, given: Iterable[str]) -> None:
+    """Raise HarnessError if a key below another one is unknown, unless another override is what it stands in."""
+    names = key.split(".")
+    if not {"system." + ".".join(names[:end]) for end in range(1, len(names))}.isdisjoint(given):
+        return
+    found: object = mapping
+    for name in names:
+        if not isinstance(found, Mapping):
+            return
+        if name not in found:
+            raise HarnessError(f"{where}: key {key!r} is unknown; {suggestion(name, found)}")
+        found = found[name]
 
 
 NAME = {"collection": "name", "corpus": "name", "protocol": "name", "paper": "key"}  # what must stand in each

@@ -25,6 +25,7 @@ def reproduce(cfg: DictConfig) -> None:
     from harness.papers.reproduce import reproduce as recompute
     from harness.render.write import first_page
     from harness.reports.paper import paper_report
+    from harness.reports.thesis import PAPER, kept
     from harness.store.provenance import provenance
 
     settings = checked(ReproduceSettings, cfg, "reproduce")
@@ -46,7 +47,10 @@ def reproduce(cfg: DictConfig) -> None:
         reproduction = recompute(found, say, track, rerun=settings.rerun, brought=brought)
         files = reproduction.files
         made_by = provenance(files).reference() if settings.reference else provenance(files)
-        report = paper_report(reproduction, made_by, settings.alpha, settings.seed, titles=not settings.reference)
+        beside = None if settings.reference or key != PAPER else kept(output / "experiments")
+        report = paper_report(
+            reproduction, made_by, settings.alpha, settings.seed, titles=not settings.reference, beside=beside
+        )
         written = report.write(output / key, settings.formats)
         out(reproduction.line)
         if paper_key != "all":

@@ -10,6 +10,7 @@ from itertools import combinations, product
 from typing import Annotated, Any, Literal
 
 from harness.errors import HarnessError, gather, refuse, suggestion
+from harness.experiments.overrides import Overrides, checked_override, has, key_of
 from harness.io import config
 from harness.io.checks import Words, typed, whole
 from harness.scoring.measures import parse_measures, without_diagnostics
@@ -20,52 +21,8 @@ ALL = "all"  # of the topics of `pages`
 NUMERIC = "numeric"  # in an axis: its labels are numbers
 SCALE = re.compile(r"[a-z][a-z0-9-]*")  # a part of names of runs and folders
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?$")
-OVERRIDE = re.compile(r"(?P<sign>\+{0,2})(?P<key>[A-Za-z_][\w.@/]*)=(?P<value>.*)", re.DOTALL)
-# What the overrides of a cell may set: how its run is made and scored. The rest is said once, on the command line.
-SETS = (
-    "collection",
-    "corpus",
-    "system",
-    "protocol",
-    "edition",
-    "rerank",
-    "training",
-    "allow_test_judgments",
-)
-
 Labels = tuple[str, ...]
 Only = Mapping[str, tuple[Words, ...]]
-
-
-def has_several(value: str) -> bool:
-    """Whether an override gives its key several values."""
-    outside = re.sub(r"\[[^\]]*\]|\{[^}]*\}|'[^']*'|\"[^\"]*\"", "", value)
-    return "," in outside or bool(re.search(r"\b(?:choice|range|interval|glob|sort|shuffle|tag)\(", outside))
-
-
-def key_of(override: str) -> str:
-    """The key that an override sets.
-
-    >>> key_of("+system.k1=2")
-    'system.k1'
-    """
-    return override.partition("=")[0].lstrip("+")
-
-
-def _override(key: str, value: object) -> str:
-    found = OVERRIDE.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
-        raise HarnessError(f"key {key!r}: {value!r} is no override; expected KEY=VALUE, such as system=bm25")
-    if found["key"].partition(".")[0] not in SETS:
-        raise HarnessError(f"key {key!r}: {value!r} sets no key of a run; {suggestion(found['key'], SETS)}")
-    if "${" in found["value"]:
-        raise HarnessError(f"key {key!r}: {value!r} holds '${{', which would name another key; write its value")
-    if has_several(found["value"]):
-        raise HarnessError(f"key {key!r}: {value!r} gives several values; make each a label of an axis")
-    return str(value)
-
-
-Overrides = tuple[Annotated[str, _override], ...]
 
 
 Cost = Literal["epoch", "training", "parameters", "memory", "gpu_memory", "index", "vectors", "latency", "rate"]
@@ -213,13 +170,13 @@ class Experiment:
         if self.seeds is not None:
             faults += self._strange(self.seeds.only, "key 'seeds': only", self.coordinates)
             with gather(faults):
-                for value in self.seeds.values:
-                    _override("seeds", f"{self.seeds.key}={value}")
+                for value in (*self.seeds.values, *(value for each in self.scale.values() for value in each.seeds)):
+                    checked_override("seeds", f"{self.seeds.key}={value}")
             if not self.seeds.values or len(set(self.seeds.values)) < len(self.seeds.values):
                 faults.append("key 'seeds': 'values' is empty or has a value twice")
             if self.seeds.best == "others" and self.pool is None:
                 faults.append("key 'seeds': best: others: there is no 'pool', which has the other sets of topics")
-        faults += [*self._twice(), *self._unscaled(), *self._untuned(), *self._unnumbered()]
+        faults += [*self._twice(), *self._unscaled(), *self._untuned(), *self._unnumbered(), *self._unnamed()]
         for measure in self.tested or ():
             if measure not in self.measures:
                 faults.append(f"key 'tested': {measure!r} is not measured; {suggestion(measure, self.measures)}")
@@ -246,9 +203,9 @@ class Experiment:
         lists["a condition"] = {name: (*each.overrides, *tuned[name]) for name, each in self.conditions.items()}
         faults, sets = [], {}
         for part, of in {**lists, "the shared overrides": {"": self.shared}}.items():
-            sets[part] = {key_of(override) for overrides in of.values() for override in overrides}
+            sets[part] = {key_of(word) for overrides in of.values() for word in overrides}
             for label, overrides in of.items():
-                keys = [key_of(override) for override in overrides]
+                keys = [key_of(word) for word in overrides]
                 which = f"{part}{f', {label!r}' if label else ''}"
                 faults += [f"key {key!r} is set twice by {which}" for key in dict.fromkeys(keys) if keys.count(key) > 1]
         for one, two in combinations(lists, 2):
@@ -295,7 +252,7 @@ class Experiment:
                 faults.append(f"{where} chooses on the other sets of topics; {said}")
             with gather(faults):
                 for word in (word for point in condition.points() for word in point or ()):
-                    _override("conditions", word)
+                    checked_override("conditions", word)
             if not all(values and len(set(values)) == len(values) for values in condition.tune.values()):
                 faults.append(f"{where}: a key has no value, or one twice")
             if self.seeds is not None and name in (self.seeds.only or {}).get(CONDITION, self.conditions):
@@ -311,6 +268,20 @@ class Experiment:
         ]
         said = "is no number; take out 'numeric'"
         return faults + [f"key 'axes': {axis}: the label {label!r} {said}" for axis, label in labels]
+
+    def _unnamed(self) -> list[str]:
+        """Faults of names: labels that no line can show, and what a list names twice."""
+        faults = []
+        for axis in self.coordinates:
+            found = [label for label in self.labels(axis) if not label.strip() or not label.isprintable()]
+            where = f"key 'axes': {axis}" if axis in self.axes else "key 'conditions'"
+            faults += [f"{where}: the label {label!r} is empty or more than one line" for label in found]
+        for key in ("tested", "breakdown", "sections", "costs", "pages"):
+            names = getattr(self, key) or ()
+            faults += [
+                f"key {key!r}: {name!r} is named twice" for name in dict.fromkeys(names) if names.count(name) > 1
+            ]
+        return faults
 
     def _untestable(self) -> list[str]:
         """Faults of the baseline and the family."""
@@ -374,7 +345,7 @@ class Experiment:
                 for seed, point in product(self._seeds(labels, scale), condition.points()):
                     words = [*given, f"{self.seeds.key}={seed}"] if self.seeds is not None and seed else given
                     last = {key_of(word): word for word in (*words, *(point or ()))}  # in the place of the first
-                    changed = [word for word in changes if _has(last, word)]
+                    changed = [word for word in changes if has(last, word)]
                     made |= {*changed}
                     last |= {key_of(word): word for word in changed}
                     said = ", ".join(word.removeprefix("system.") for word in point or ())
@@ -439,31 +410,6 @@ class Experiment:
                 sets[self.row(labels)] = sets.get(self.row(labels), 0) + 1
         whole_ = len(self.axes[self.pool]) if self.pool is not None else 0
         return len(self.of_tests) * sum(n + (n == whole_ > 1) for n in sets.values())
-
-
-def _has(words: Mapping[str, str], change: str) -> bool:
-    """Whether a change is one of a cell: of a system, if it has the key, or with `+` that which holds it."""
-    group, *rest = key_of(change).split(".")
-    if group != "system" or not rest:
-        return True
-    for end in range(len(rest), 0, -1):  # the cell's own words before the file
-        if (word := words.get(".".join((group, *rest[:end])))) is not None:
-            return end == len(rest) or word.partition("=")[2] != "null"  # what is left out has no keys
-    found: object = _keys(words.get(group, "").partition("=")[2])
-    for name in rest[:-1] if change.startswith("+") else rest:
-        if not isinstance(found, Mapping) or name not in found:
-            return False
-        found = found[name]
-    return found is not None or not change.startswith("+")
-
-
-def _keys(system: str) -> dict[str, Any]:
-    """The configuration of a system, with those that its file begins with; empty if there is none."""
-    mapping = config.load("system", system)[0] if system in config.names("system") else {}
-    base: dict[str, Any] = {}
-    for name in mapping.get("defaults", ()):
-        base |= _keys(name) if isinstance(name, str) and name != system else {}
-    return base | mapping
 
 
 def said_of(labels: Iterable[str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -249,16 +248,24 @@ class Results:
         return tuple(found)
 
     def scores(self, row: Labels, part: str, *, independent: bool = False) -> Scores | None:
-        """The scores of a row: of each topic, the mean over seeds; None where a run is missing."""
+        """The scores of a row: of each topic, the mean over seeds; None where a run is missing.
+
+        A topic counts where it does in every seed: a protocol may leave out those that a run does not answer.
+        """
         seeds = self.seeds(row, part, independent=independent)
         if not seeds:
             return None
         return replace(seeds[0], values=np.mean([scores.values for scores in seeds], axis=0))
 
     def deviation(self, row: Labels, part: str, measure: str) -> float | None:
-        """The standard deviation (ddof 1) of the seeds' means; None for a single one."""
-        means = [scores.mean(measure) for scores in self.seeds(row, part)]
-        return statistics.stdev(means) if len(means) > 1 else None
+        """The standard deviation (ddof 1) of the seeds' means; None for a single one.
+
+        All are over the topics that count in every seed, as those of `scores` are.
+        """
+        seeds = np.array([scores.column(measure) for scores in self.seeds(row, part)])
+        if len(seeds) < 2 or not (counted := ~np.isnan(seeds).any(axis=0)).any():
+            return None
+        return float(seeds[:, counted].mean(axis=1).std(ddof=1))
 
     @cached_property
     def _tested(self) -> tuple[tuple[Tested, ...], Comparison | None, tuple[str, ...]]:

@@ -38,15 +38,28 @@ METRICS = {
 
 
 def paper_report(
-    reproduction: Reproduction, provenance: Provenance, alpha: float = 0.05, seed: int = 0, *, titles: bool = True
+    reproduction: Reproduction,
+    provenance: Provenance,
+    alpha: float = 0.05,
+    seed: int = 0,
+    *,
+    titles: bool = True,
+    beside: Section | None = None,
 ) -> Report:
-    """The whole report of one paper. `titles` of topics are others' text, which may not go everywhere."""
+    """The whole report of one paper.
+
+    Parameters
+    ----------
+    titles : of topics are others' text, which may not go everywhere.
+    beside : what was made here and is no reproduction; it stands behind the paper's tables.
+    """
     claims = check_claims(reproduction, alpha, seed)
     labels = {m: s.protocol.label(m) for s in reproduction.scores.values() for m in s.measures}
     sections = [
         _outcome(reproduction),
         _tables(reproduction, alpha),
         brought_section(reproduction.brought),
+        beside,
         _twice(reproduction),
         None if reproduction.paper.available is None else available_section(reproduction.paper.available),
         claims_section(claims, _run_notes(reproduction), labels),

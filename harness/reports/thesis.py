@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import csv
+import math
+import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from harness.experiments import costs
+from harness.experiments.experiment import FULL, load_experiment
 from harness.experiments.results import Results
 from harness.papers.cells import Cell as Published
 from harness.papers.paper import load_paper
 from harness.render.heat_map import heat_map
 from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell, slug
 from harness.reports.experiment_parts import label_of
-from harness.store import sidecar
+from harness.store import cost, sidecar
 from harness.store.cost import SIMILARITIES
 
+PAPER = "mathamr-plus"
 TABLES: Mapping[str, tuple[str, ...]] = {
-    "mathamr-formulas": ("4.6", "4.7"),
+    "mathamr-formulas": ("4.6", "4.7", "4.8"),
     "mathamr-structure": ("4.9",),
-    "mathamr-edges": ("4.10", "4.11"),
-    "mathamr-initialisation": ("4.13",),
+    "mathamr-edges": ("4.10", "4.11", "4.12"),
+    "mathamr-initialisation": ("4.13", "4.14"),
     "mathamr-strategy": ("4.15", "4.16"),
     "mathamr-loss": ("4.17",),
-    "mathamr-benchmark": ("4.19",),
-    "mathamr-formula-search": ("4.21",),
+    "mathamr-benchmark": ("4.19", "4.20"),
+    "mathamr-formula-search": ("4.21", "4.22"),
 }
 # Where the thesis contradicts itself, by its tables.
 REMARKS: Mapping[str, str] = {
@@ -39,6 +46,21 @@ REMARKS: Mapping[str, str] = {
     "4.17": "The text has re-ranking gain 0.079 nDCG′ with β = 0.3; the table 0.080.",
 }
 METRICS = {"nDCG": "ndcg_prime", "AP": "map_prime", "P@10": "p10_prime", "Bpref": "bpref"}
+# Metric of the thesis -> title with its unit, column of costs, how many of that column's unit are one, and digits.
+COSTS: Mapping[str, tuple[str, str, float, int]] = {
+    "time_per_epoch_s": ("epoch, s", "epoch", 1, 1),
+    "time_per_epoch_min": ("epoch, min", "epoch", 60, 2),
+    "gpu_mem_gb": ("GPU memory, GB", "gpu_memory", 1e9, 2),
+    "index_size_mb": ("index, MB", "index", 1e6, 2),
+    "index_size_gb": ("index, GB", "index", 1e9, 4),
+    "params": ("parameters", "parameters", 1, 0),
+    "params_m": ("parameters, millions", "parameters", 1e6, 3),
+    "vectors": ("vectors", "vectors", 1, 0),
+    "indexed_formulas": ("indexed formulas", "vectors", 1, 0),
+    "qps": ("queries a second", "rate", 1, 1),
+}
+OF_GPU = "gpu_mem_gb"  # left out without one
+COLUMNS = ("table", "row", "measure", "printed", "of", "here", "sd", "seeds here", "marked")
 
 
 def heat_maps(results: Results) -> Sequence[Section]:
@@ -78,47 +100,133 @@ def _figure(row: str, noted: Mapping[str, Any]) -> Figure:
 def beside(results: Results) -> Sequence[Section]:
     """The values that the thesis prints for rows of the same name beside those here; no verdict, as nothing is equal.
 
-    Notes of the printed values, and where the thesis contradicts itself, stand below.
+    Every row is marked with how it was made. Notes of the printed values, and where the thesis contradicts itself,
+    stand below.
     """
     wanted = TABLES.get(results.name, ())
-    printed = [cell for cell in load_paper("mathamr-plus").cells if cell.table in wanted]
-    rows = [
-        (Cell(cell.table), Cell(", ".join(row)), Cell(label_of(results, measure)), Cell(cell.value), Cell(kind), *here)
-        for cell, kind, row, measure in _matching(results, printed)
-        for here in [_here(results, row, measure, kind)]
-    ]
+    paper = load_paper(PAPER)
+    printed = [cell for cell in paper.cells if cell.table in wanted]
+    mark = Cell(_marked(results))
+    rows = []
+    for cell, kind, row in _matching(results, printed):
+        found = _here(results, row, cell.metric, kind)
+        if found is not None:
+            title, *here = found
+            rows.append((Cell(cell.table), Cell(", ".join(row)), title, Cell(cell.value), Cell(kind), *here, mark))
     if not rows:
         return []
-    columns = [Column(name) for name in ("table", "row", "measure")]
-    columns += [Column("printed", kind="number"), Column("of"), Column("here", kind="number"), Column("seeds here")]
+    numbers = ("printed", "here", "sd", "seeds here")
+    columns = tuple(Column(name, kind="number" if name in numbers else "text") for name in COLUMNS)
     scale = results.experiment.scale.get(results.scale)
     notes = [f"Scaled down: {scale.says}."] if scale is not None and scale.says else []
     notes.append("None of them is a reproduction: corpus, graphs, pairs or device are others than the thesis'.")
+    notes.append("Marks of significance are of the best seeds' runs in the thesis, and of means over seeds here.")
+    metrics = {cell.metric for cell in printed}
+    notes += [f"{metric}: {said}." for metric, said in paper.config.metric_notes.items() if metric in metrics]
+    if not metrics.isdisjoint(COSTS):
+        notes.append("MB and GB are of 10^6 and 10^9 bytes. Costs here are those of the table of costs, of all seeds.")
     inconsistent = [f"{cell.table}, {cell.system}: {cell.note}" for cell in printed if cell.note]
-    table = Table("thesis", "Printed values and those here", tuple(columns), tuple(rows), tuple(notes))
+    table = Table("thesis", "Printed values and those here", columns, tuple(rows), tuple(notes))
     lines = dict.fromkeys([*inconsistent, *(f"{name}: {REMARKS[name]}" for name in wanted if name in REMARKS)])
     said = (Text(tuple(lines)),) if lines else ()
     return [Section("Beside the thesis", (table, *said))]
 
 
-def _matching(results: Results, printed: Sequence[Published]) -> Iterator[tuple[Published, str, tuple[str, ...], str]]:
+def _marked(results: Results) -> str:
+    """How rows were made, in words that fit a cell."""
+    gpu = any(each.costs.get(name) for each in results.outcomes for name in (cost.GPU_MEMORY, cost.TRAINING_GPU_MEMORY))
+    device = "GPU" if gpu else "CPU"
+    setting = "scaled down" if results.scale != FULL else "other settings" if results.extra else "full scale"
+    return f"{setting}, {device}"
+
+
+def _plain(name: str) -> str:
+    """A row's name without what the tables of the thesis write in several ways."""
+    return re.sub(r"[\s-]", "", name.removesuffix(" (ef = 128)")).casefold()
+
+
+def _matching(results: Results, printed: Sequence[Published]) -> Iterator[tuple[Published, str, tuple[str, ...]]]:
     for cell in printed:
         kind = "best seed" if cell.aggregate == "best_seed" else "mean" if "mean" in cell.aggregate else "run"
         for row in results.rows:
-            if cell.system.removesuffix(" (ef = 128)") in row and (not cell.group or cell.group in row):
-                for measure in results.experiment.measures:
-                    if METRICS.get(measure) == cell.metric:
-                        yield cell, kind, row, measure
+            names = [_plain(label) for label in row]
+            if _plain(cell.system) in names and (not cell.group or _plain(cell.group) in names):
+                yield cell, kind, row
 
 
-def _here(results: Results, row: tuple[str, ...], measure: str, kind: str) -> tuple[Cell, Cell]:
-    """Of the last set of topics, as the thesis has ARQMath-3 alone."""
-    of = results.seeds(row, results.sets[-1])
-    if not of:
-        return Cell("n/a"), Cell("0")
-    means = [scores.mean(measure) for scores in of]
+def _here(results: Results, row: tuple[str, ...], metric: str, kind: str) -> tuple[Cell, Cell, Cell, Cell] | None:
+    """Title, value, deviation, seeds; None if not measured. Of the last set of topics, ARQMath-3 there."""
+    part = results.sets[-1]
+    if metric in COSTS:
+        title, name, unit, digits = COSTS[metric]
+        sides = [outcome.costs for outcome in results.of(row, part) if outcome.run is not None]
+        value = costs.COLUMNS[name].of(sides) if name in results.experiment.costs else None
+        if value is None and metric == OF_GPU:
+            return None
+        shown = number_cell(math.nan if value is None else value / unit, digits)
+        return Cell(title), shown, Cell(""), Cell(str(len(sides)), len(sides))
+    measure = next((name for name in results.experiment.measures if METRICS.get(name) == metric), None)
+    if measure is None:
+        return None
+    title_cell = Cell(label_of(results, measure))
+    of, mean = results.seeds(row, part), results.scores(row, part)
+    seeds = Cell(str(len(of)), len(of))
+    if mean is None:
+        return title_cell, Cell("n/a"), Cell(""), seeds
     if kind == "best seed":
         first = results.experiment.measures[0]
-        return number_cell(max(of, key=lambda scores: scores.mean(first)).mean(measure)), Cell(str(len(of)))
-    spread = f" ± {statistics.stdev(means):.3f}" if len(means) > 1 else ""
-    return Cell(f"{statistics.mean(means):.3f}{spread}", statistics.mean(means)), Cell(str(len(of)))
+        best = max(of, key=lambda scores: scores.mean(first))
+        return title_cell, number_cell(best.mean(measure)), Cell(""), seeds
+    sd = results.deviation(row, part, measure)
+    return title_cell, number_cell(mean.mean(measure)), Cell("") if sd is None else number_cell(sd), seeds
+
+
+# ---- in the report of the thesis itself ----------------------------------------------------------------------------
+
+
+def kept(folder: Path) -> Section | None:
+    """What reports of these experiments have beside the thesis' cells, for its own report; None if there are none.
+
+    Parameters
+    ----------
+    folder : of the reports of experiments; those whose tables cannot be read are left out.
+    """
+    rows: list[tuple[Cell, ...]] = []
+    made: list[str] = []
+    for name in TABLES:
+        scales = load_experiment(name).scale
+        for scale in (FULL, *(scale for scale in scales if scale != FULL)):
+            file = folder / (name if scale == FULL else f"{name}-{scale}") / "tables" / "thesis.csv"
+            if not (found := _read(file)):
+                continue
+            rows += [(*(_shown(column, row[column]) for column in COLUMNS), Cell(f"{name}, {scale}")) for row in found]
+            says = scales[scale].says if scale in scales else ""
+            made.append(f"{name}, {scale}: {f'scaled down: {says}' if says else 'as its file says'}; see {file}.")
+    if not rows:
+        return None
+    columns = tuple(Column(name) for name in (*COLUMNS, "experiment"))
+    said = (
+        "What experiments gave that were run here (harness run experiment=NAME scale=SCALE), as their reports say. "
+        "None is a reproduction, and none has a verdict."
+    )
+    table = Table("scaled-down", "Printed values and those made here", columns, tuple(rows), tuple(made))
+    return Section("Made here, not as printed", (Text((said,)), table))
+
+
+def _shown(column: str, text: str) -> Cell:
+    """A field of such a table; those of numbers here with the decimals of a table, not of a file."""
+    try:
+        value = float(text) if column in ("here", "sd") else math.nan
+    except ValueError:
+        value = math.nan
+    return Cell(text) if math.isnan(value) else number_cell(value, 0 if value.is_integer() and value > 1 else 3)
+
+
+def _read(file: Path) -> list[dict[str, str]]:
+    """The rows of a table that has these columns; none if it cannot be read."""
+    try:
+        with file.open(encoding="utf-8", newline="") as opened:
+            found = list(csv.DictReader(opened))
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return []
+    return [row for row in found if all(row.get(column) is not None for column in COLUMNS)]

@@ -69,6 +69,13 @@ def test_what_is_shared_gives_way(conf: Conf) -> None:
     )  # fmt: skip
 
 
+def test_keys_may_hold_hyphens(conf: Conf) -> None:
+    """Names of corpora are keys of some systems."""
+    word = "system.pairs.mse-pages=null"
+    mapping = {"title": "t", "conditions": {"a": {"overrides": ["system=x", word]}}, "measures": ["AP"]}
+    assert loaded(conf, mapping).cells()[0].overrides == ("system=x", word)
+
+
 def test_the_family_is_that_of_the_whole(conf: Conf) -> None:
     """Five rows are tested, each on two years and on both together, by the two measures that are no diagnostics."""
     found = loaded(conf, WHOLE)
@@ -227,6 +234,20 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "axis of no numbers": (
         without(axes={**WHOLE["axes"], "masking": {"numeric": True, **WHOLE["axes"]["masking"]}}),
         "key 'axes': masking: the label 'off' is no number; take out 'numeric'",
+    ),
+    "tested twice": (without(tested=["AP", "AP"]), "key 'tested': 'AP' is named twice"),
+    "cost twice": (without(costs=["rate", "latency", "rate"]), "key 'costs': 'rate' is named twice"),
+    "label of nothing": (
+        without(conditions={**WHOLE["conditions"], " ": {"overrides": ["system=x"]}}),
+        "key 'conditions': the label ' ' is empty or more than one line",
+    ),
+    "label of two lines": (
+        without(axes={**WHOLE["axes"], "other": {"a": [], "b\nc": []}}),
+        "key 'axes': other: the label 'b\\nc' is empty or more than one line",
+    ),
+    "seed of a scale": (
+        without(scale={"here": {"says": "x", "seeds": ["1,2"]}}),
+        "key 'seeds': 'system.seed=1,2' gives several values",
     ),
     "no family": (without(family=0), "key 'family' is 0, expected a whole number from 1 up"),
     "idle family": (without("baseline", family=40), "key 'family' has no use without a baseline"),

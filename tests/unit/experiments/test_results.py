@@ -93,6 +93,23 @@ def test_the_deviation_is_that_of_the_seeds_means(mini: Task) -> None:
     assert found.deviation(("trained",), POOLED, "AP") == pytest.approx((seven[1] - seven[0]) / math.sqrt(2))
 
 
+def test_mean_and_deviation_are_of_the_topics_that_count_in_every_seed(mini: Task) -> None:
+    """Where a seed leaves topics out, mean and deviation stand on the same ones, not each on its own."""
+    nan = math.nan
+    some: dict[tuple[str, str, str | None], Scores] = {
+        ("trained", "old", "1"): scored("trained-1", "old", [0.5, 0.25, nan]),
+        ("trained", "old", "2"): scored("trained-2", "old", [0.75, nan, 0.25]),
+        ("trained", "new", "1"): scored("trained-1", "new", [nan, nan, 0.5, 0.5]),
+        ("trained", "new", "2"): scored("trained-2", "new", [0.5, 0.5, nan, nan]),
+    }
+    found = results(mini, changed=some)
+    means = found.scores(("trained",), "old")
+    assert means is not None
+    assert (means.n("AP"), means.mean("AP")) == (1, 0.625)
+    assert found.deviation(("trained",), "old", "AP") == pytest.approx(0.25 / math.sqrt(2))
+    assert found.deviation(("trained",), "new", "AP") is None  # no topic counts in both
+
+
 def test_tests_equal_a_computation_by_hand(mini: Task) -> None:
     found = results(mini)
     assert [(test.row, test.against, test.part, test.result.measure) for test in found.tests] == [

@@ -1,0 +1,96 @@
+"""Overrides, the words `KEY=VALUE` of `harness run`: what they set, and which of them a cell may hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from harness.errors import HarnessError, suggestion
+from harness.io import config
+
+OVERRIDE = re.compile(r"(?P<sign>\+{0,2})(?P<key>[A-Za-z_][\w.@/-]*)=(?P<value>.*)", re.DOTALL)
+# What the overrides of a cell may set: how its run is made and scored. The rest is said once, on the command line.
+SETS = (
+    "collection",
+    "corpus",
+    "system",
+    "protocol",
+    "edition",
+    "rerank",
+    "training",
+    "allow_test_judgments",
+)
+
+
+def has_several(value: str) -> bool:
+    """Whether an override gives its key several values."""
+    outside = re.sub(r"\[[^\]]*\]|\{[^}]*\}|'[^']*'|\"[^\"]*\"", "", value)
+    return "," in outside or bool(re.search(r"\b(?:choice|range|interval|glob|sort|shuffle|tag)\(", outside))
+
+
+def key_of(override: str) -> str:
+    """The key that an override sets.
+
+    >>> key_of("+system.k1=2")
+    'system.k1'
+    """
+    return override.partition("=")[0].lstrip("+")
+
+
+def checked_override(key: str, value: object) -> str:
+    """A word of a cell, checked; `key` is that of the file in which it stands.
+
+    Raises
+    ------
+    HarnessError
+        It is no override, sets no key of a run, names another key, or gives several values.
+
+    Examples
+    --------
+    >>> checked_override("shared", "system.pairs.mse-pages=null")
+    'system.pairs.mse-pages=null'
+    """
+    found = OVERRIDE.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise HarnessError(f"key {key!r}: {value!r} is no override; expected KEY=VALUE, such as system=bm25")
+    if found["key"].partition(".")[0] not in SETS:
+        raise HarnessError(f"key {key!r}: {value!r} sets no key of a run; {suggestion(found['key'], SETS)}")
+    if "${" in found["value"]:
+        raise HarnessError(f"key {key!r}: {value!r} holds '${{', which would name another key; write its value")
+    if has_several(found["value"]):
+        raise HarnessError(f"key {key!r}: {value!r} gives several values; make each a label of an axis")
+    return str(value)
+
+
+Overrides = tuple[Annotated[str, checked_override], ...]
+
+
+def has(words: Mapping[str, str], change: str) -> bool:
+    """Whether a change is one of a cell: of a system, if it has the key, or with `+` that which holds it.
+
+    Parameters
+    ----------
+    words : key -> override, of the cell.
+    """
+    group, *rest = key_of(change).split(".")
+    if group != "system" or not rest:
+        return True
+    for end in range(len(rest), 0, -1):  # the cell's own words before the file
+        if (word := words.get(".".join((group, *rest[:end])))) is not None:
+            return end == len(rest) or word.partition("=")[2] != "null"  # what is left out has no keys
+    found: object = _keys(words.get(group, "").partition("=")[2])
+    for name in rest[:-1] if change.startswith("+") else rest:
+        if not isinstance(found, Mapping) or name not in found:
+            return False
+        found = found[name]
+    return found is not None or not change.startswith("+")
+
+
+def _keys(system: str) -> dict[str, Any]:
+    """The configuration of a system, with those that its file begins with; empty if there is none."""
+    mapping = config.load("system", system)[0] if system in config.names("system") else {}
+    base: dict[str, Any] = {}
+    for name in mapping.get("defaults", ()):
+        base |= _keys(name) if isinstance(name, str) and name != system else {}
+    return base | mapping

@@ -1,0 +1,101 @@
+"""Faults of an experiment that its systems and collections know: told before the first cell is run, a line each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tools import Place
+
+SHARED = ["collection=mini-task1", "corpus=mini-answers"]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def faults(place: Place, **changes: Any) -> list[str]:  # noqa: ANN401
+    """What is said of an experiment that has faults; nothing of it has been run."""
+    mapping = {"title": "t", "shared": SHARED, "measures": ["nDCG"], **changes}
+    place.write("conf/experiment/mine.yaml", yaml.safe_dump(mapping, sort_keys=False))
+    for words in ((), ("--dry-run",)):
+        done = place.run("run", "experiment=mine", *words)
+        assert done.code == 2, done.err
+        assert "running " not in done.err
+        assert not (place.here / "runs").exists()
+        assert not (place.here / "reports").exists()
+    return [line for line in done.err.splitlines() if line.startswith("harness: ")]
+
+
+def test_what_a_system_would_refuse(place: Place) -> None:
+    """Hours later, when its turn came: a value, a key below another one, a corpus, judgments, posts it trained on."""
+    place.write(
+        "posts.py",
+        "class Posts:\n    def trains_without(self):\n        return {'mini-task2'}\n\n"
+        "    def __call__(self, request):\n        raise ValueError\n",
+    )
+    place.write("conf/system/posts.yaml", "title: P\n_target_: posts.Posts\n")
+    said = faults(
+        place,
+        conditions={
+            "good": {"overrides": ["system=overlap"]},
+            "value": {"overrides": ["system=bm25", "system.k1=-1", "system.name=low"]},
+            "inner": {"overrides": ["system=mathamr-dependency", "system.training.rat=1"]},
+            "corpus": {"overrides": ["system=mathamr-dependency", "system.pairs.mse-page=null"]},
+            "judgments": {"overrides": ["system=bm25", "training=[mini-task9]", "system.name=learnt"]},
+            "posts": {"overrides": ["system=posts"]},
+        },
+    )
+    assert said[0] == "harness: value: run: system: key 'k1' is -1, expected a number from 0 up"
+    assert said[1].startswith("harness: inner: ")
+    assert said[1].endswith("mathamr-dependency.yaml: key 'training.rat' is unknown; did you mean 'rate'?")
+    assert said[2].endswith("key 'pairs.mse-page' is unknown; did you mean 'mse-pages'?")
+    assert said[3].startswith("harness: judgments: collection 'mini-task9' is unknown; did you mean ")
+    assert said[4].startswith("harness: posts: system Posts: trains on posts, and those judged in mini-task1 are not")
+    assert len(said) == 5
+
+
+def test_seeds_that_are_no_numbers(place: Place) -> None:
+    seeds = {"key": "system.seed", "values": [1, "x", 1.5]}
+    shared = [*SHARED, "rerank=true"]
+    assert faults(place, conditions={"random": {"overrides": ["system=shuffle"]}}, seeds=seeds, shared=shared) == [
+        "harness: random, seed x: run: system: key 'seed' is 'x', expected a whole number",
+        "harness: random, seed 1.5: run: system: key 'seed' is 1.5, expected a whole number",
+    ]
+
+
+def test_an_edition_that_is_not_there(place: Place) -> None:
+    conditions = {name: {"overrides": [f"system={name}"]} for name in ("overlap", "bm25")}
+    assert faults(place, conditions=conditions, shared=[*SHARED, "edition=no"]) == [
+        "harness: overlap and 1 more cells: collection mini-task1: edition 'no' is unknown; known: official"
+    ]
+
+
+def test_what_a_system_raises_itself_is_its_cells(place: Place) -> None:
+    """Code that is not ours may need what only its turn brings: the other cells go on."""
+    place.write("torn.py", "def made():\n    raise ValueError('not now')\n")
+    place.write("conf/system/torn.yaml", "title: T\n_target_: torn.made\n")
+    conditions = {name: {"overrides": [f"system={name}"]} for name in ("torn", "overlap")}
+    mapping = {"title": "t", "shared": SHARED, "measures": ["nDCG"], "conditions": conditions}
+    place.write("conf/experiment/mine.yaml", yaml.safe_dump(mapping, sort_keys=False))
+    done = place.run("run", "experiment=mine", "formats=[md]")
+    assert (done.code, done.out.splitlines()[0].partition(":")[0]) == (2, "1 of 2 runs of experiment mine")
+    assert done.err.splitlines()[-1] == "harness: experiment mine: 1 of 2 cells failed; see 'not run' above"
+
+
+def test_the_report_of_a_paper_shows_what_experiments_made(place: Place) -> None:
+    """Marked, beside the printed values, and with no verdict; a reference shows nothing of a folder."""
+    columns = "table,row,measure,printed,of,here,sd,seeds here,marked"
+    row = '4.6,None,nDCG′,0.404,best seed,0.74012,,3,"scaled down, CPU"'
+    place.write("reports/experiments/mathamr-formulas-here/tables/thesis.csv", f"{columns}\r\n{row}\r\n")
+    place.good("reproduce", "paper=mathamr-plus", "formats=[md]")
+    page = (place.here / "reports/mathamr-plus/report.md").read_text(encoding="utf-8")
+    assert (
+        "| 4.6 | None | nDCG′ | 0.404 | best seed | 0.740 |  | 3 | scaled down, CPU | mathamr-formulas, here |" in page
+    )
+    assert "0 of 290 table cells exact" in place.good("reproduce", "paper=mathamr-plus", "formats=[md]")
+    place.good("reproduce", "paper=mathamr-plus", "formats=[md]", "reference=true")
+    assert "mathamr-formulas, here" not in (place.here / "reports/mathamr-plus/report.md").read_text(encoding="utf-8")
