@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.errors import HarnessError, format_error
+from harness.errors import FormatError, HarnessError, format_error
 from harness.io.files import read_bytes, write_atomic
 
 T = TypeVar("T")
@@ -37,6 +37,8 @@ def read_lines(path: Path, make: Callable[[dict[str, Any]], T]) -> Iterator[T]:
             yield make(row)
         except KeyError as error:
             raise format_error(path, number, f"key {error.args[0]!r} is missing") from None
+        except FormatError as error:  # of a check that knows no line
+            raise format_error(path, number, error.problems[0].reason) from None
         except HarnessError as error:
             raise format_error(path, number, error.lines[0]) from None
         except (ValueError, TypeError, RecursionError) as error:
