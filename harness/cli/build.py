@@ -59,6 +59,8 @@ def saber(
     chosen = steps.upto(pipeline.steps(settings, where, "replay" if replay else "live"), step)
     if trec is not None and (step not in (None, "rate", "collection") or dry_run or pilot is not None):
         raise HarnessError("--trec: needs the ratings; name the step rate or collection, or none, and make it")
+    if rounded and trec is None:
+        raise HarnessError("--round: rounds what --trec FILE writes; give that too")
     if dry_run and pilot is not None:
         raise HarnessError("--dry-run and --pilot cannot both be given: ask the pilot first, then run dry")
     if dry_run:

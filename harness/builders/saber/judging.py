@@ -99,8 +99,8 @@ class JudgeSettings:
 class RateSettings:
     """Key `rate`: the penalty of the strengths, and the largest rating."""
 
-    penalty: Annotated[float, partial(number, low=1e-6)] = rating.PENALTY
-    scale: Annotated[float, partial(number, low=1e-6)] = rating.SCALE
+    penalty: Annotated[float, partial(number, low=1e-6, high=1e6)] = rating.PENALTY
+    scale: Annotated[float, partial(number, low=1e-6, high=rating.LARGEST)] = rating.SCALE
 
 
 def judge_step(settings: JudgeSettings, size: tuple[int, int], mode: Mode = "live") -> Step:

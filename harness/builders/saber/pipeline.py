@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from harness.builders.saber import databank as bank
-from harness.builders.saber import local, model
+from harness.builders.saber import local, model, swiss
 from harness.builders.saber.annotate import (
     ANNOTATIONS,
     AnnotateSettings,
@@ -59,6 +59,14 @@ class Settings:
     select: SelectSettings = field(default_factory=SelectSettings)
     judge: JudgeSettings = field(default_factory=JudgeSettings)
     rate: RateSettings = field(default_factory=RateSettings)
+
+    def __post_init__(self) -> None:
+        candidates = 3 * self.select.each
+        if self.judge.rounds > (most := swiss.most_rounds(candidates)):
+            raise HarnessError(
+                f"judge: key 'rounds' is {self.judge.rounds}, at most {most} for {candidates} candidates, 3 times "
+                f"'each' of key 'select': no pair plays twice"
+            )
 
 
 def load_settings(name: str) -> tuple[Settings, str]:
