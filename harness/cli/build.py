@@ -107,7 +107,10 @@ def compare(
     from harness.builders.saber.judging import exhaustive as of_all_pairs
     from harness.builders.saber.rate import RATINGS, read_ratings
 
+    if not person.strip():
+        raise HarnessError("NAME is empty; give the name of who compares")
     settings, where = pipeline.load_settings(config)
+    people.read_choices(choices)  # what is wrong with them is said before any work
     folders = steps.build(steps.upto(pipeline.steps(settings, where), "rate"), _begun)
     rated = {"Swiss order": read_ratings(folders["rate"] / RATINGS)}
     if exhaustive:
@@ -122,6 +125,8 @@ def compare(
         if found.choices:
             said = f"{found.agreed} of {found.choices} choices agree with the {name}"
             out(f"{said} (95% interval {found.low:.3f} to {found.high:.3f})")
+        if found.unknown:
+            out(f"{found.unknown} choices are of candidates that the {name} does not have: left out")
 
 
 @build_app.command()
@@ -173,6 +178,8 @@ def report(
     boards = [(path.stem, _board(path)) for path in leaderboard or []]
     beside = Beside(target, runs, [(*boards[0], *other) for other in boards[1:]])
     if choices is not None:
+        if not choices.is_file():
+            raise HarnessError(f"--choices: {choices}: no such file; 'harness build compare' writes one")
         orders = {each.target: each.by_candidate() for each in rated}
         beside = replace(beside, people={"Swiss order": people.people_agreement(people.read_choices(choices), orders)})
     if truth is not None:

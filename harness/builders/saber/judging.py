@@ -154,10 +154,7 @@ def rate_step(settings: RateSettings) -> Step:
 
     def make(folders: Folders, out: Path) -> None:
         played = swiss.read_games(folders["judge"] / swiss.GAMES)
-        rated = []
-        for games in played:
-            with suppress(rating.UndecidedError):  # counted below
-                rated.append(rating.rate(games, penalty=settings.penalty, scale=settings.scale))
+        rated = _rated(played, settings)
         if not rated:
             raise HarnessError("rate: no decision tells the candidates of any target apart; try another judge")
         rating.write_ratings(out / rating.RATINGS, rated)
@@ -167,6 +164,15 @@ def rate_step(settings: RateSettings) -> Step:
         _write_counts(out, {**counts, "ratings": len(rows), "standard error, mean": round(error, 4)})
 
     return Step("rate", ("judge",), asdict(settings), (rating.__name__,), make, lambda _: Plan(), free=True)
+
+
+def _rated(played: Sequence[swiss.Games], settings: RateSettings) -> list[rating.Ratings]:
+    """The ratings of the targets that have a decision."""
+    out = []
+    for games in played:
+        with suppress(rating.UndecidedError):
+            out.append(rating.rate(games, penalty=settings.penalty, scale=settings.scale))
+    return out
 
 
 def collection_step(name: str, title: str, judge: str) -> Step:
@@ -192,11 +198,14 @@ def collection_step(name: str, title: str, judge: str) -> Step:
 def exhaustive(
     settings: JudgeSettings, rates: RateSettings, folders: Folders, mode: Mode = "live"
 ) -> list[rating.Ratings]:
-    """Ratings by all pairs of candidates, asked of the same judge; n (n - 1) / 2 comparisons of each target."""
+    """Ratings by all pairs of candidates, asked of the same judge; n (n - 1) / 2 comparisons of each target.
+
+    Targets without a decision have none, as in the step `rate`.
+    """
     targets, problems = _read(folders)
     judge = _judge(settings, targets, problems, mode)
     played = [swiss.round_robin(name, each, judge, settings.seed) for name, each in _candidates(targets).items()]
-    return [rating.rate(games, penalty=rates.penalty, scale=rates.scale) for games in played]
+    return _rated(played, rates)
 
 
 def second_opinion(settings: JudgeSettings, folders: Folders, mode: Mode = "live") -> tuple[int, int]:
