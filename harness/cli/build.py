@@ -104,8 +104,8 @@ def compare(
     """Compare two candidates with a target yourself, and see how far people agree with the ratings."""
     from harness.builders.saber import people, pipeline, steps
     from harness.builders.saber.databank import PROBLEMS, read_problems
-    from harness.builders.saber.judging import exhaustive as of_all_pairs
     from harness.builders.saber.rate import RATINGS, read_ratings
+    from harness.builders.saber.rated import exhaustive as of_all_pairs
 
     if not person.strip():
         raise HarnessError("NAME is empty; give the name of who compares")

@@ -20,13 +20,14 @@ from harness.builders.saber.annotate import (
     write_annotations,
 )
 from harness.builders.saber.databank import PROBLEMS, DatabankSettings, Problem, read_problems, write_problems
-from harness.builders.saber.judging import JudgeSettings, RateSettings, collection_step, judge_step, rate_step
+from harness.builders.saber.judging import JudgeSettings, judge_step
 from harness.builders.saber.lines import read_lines, write_lines
 from harness.builders.saber.ontology import Information, Ontology, information
 from harness.builders.saber.pairs import PairSettings, Thresholds, features, find_pairs, read_pairs, thresholds
 from harness.builders.saber.prompts import digest
+from harness.builders.saber.rated import RateSettings, collection_step, rate_step
 from harness.builders.saber.select import TARGETS, SelectSettings, domains_of, select, write_targets
-from harness.builders.saber.steps import Folders, Plan, Step
+from harness.builders.saber.steps import COUNTS, Folders, Plan, Step, write_counts
 from harness.errors import HarnessError
 from harness.io import config
 from harness.io.checks import typed
@@ -36,7 +37,6 @@ from harness.sources.fetch import fetch
 from harness.store.llm import Client, Endpoint, load_endpoint, sample
 from harness.store.llm.client import Mode
 
-COUNTS = "counts.json"
 NODES = "nodes.jsonl"
 THRESHOLDS = "thresholds.json"
 
@@ -117,10 +117,6 @@ def counts_of(folder: Path) -> dict[str, Any]:
     return dict(json.loads(read_bytes(folder / COUNTS)))
 
 
-def _write_counts(out: Path, counts: Mapping[str, object]) -> None:
-    write_atomic(out / COUNTS, json.dumps(dict(counts), indent=1, ensure_ascii=False) + "\n")
-
-
 def _fetched(mapping: Mapping[str, Any], where: str) -> Path:
     found = resource(mapping, where)
     return found if isinstance(found, Path) else fetch([found])[0]
@@ -154,7 +150,7 @@ def _databank(settings: DatabankSettings, where: str, mode: Mode) -> Step:
         rewrite = model.rewriter(Client(endpoint, mode, settings.budget)) if endpoint is not None else None
         kept, counts = bank.databank(read(), settings, rewrite)
         write_problems(out / PROBLEMS, kept)
-        _write_counts(out, counts)
+        write_counts(out, counts)
 
     def plan(_: Folders) -> Plan:
         problems = read()
@@ -200,7 +196,7 @@ def _annotate(settings: AnnotateSettings, tree: Path, mode: Mode) -> Step:
             encode = _encode(settings) if settings.encoder else None
             made = dict(local.annotated(problems, ontology, encode, settings.beam, settings.share))
         write_annotations(out / ANNOTATIONS, made)
-        _write_counts(out, {**said, **_annotated(made), **bad})
+        write_counts(out, {**said, **_annotated(made), **bad})
 
     def plan(folders: Folders) -> Plan:
         if "databank" not in folders:
@@ -262,7 +258,7 @@ def _ontology() -> Step:
         )
         write_lines(out / NODES, rows)
         tops = {f"at or below {node}": info.frequency[node] for node in sorted(info.frequency) if "/" not in node}
-        _write_counts(out, {"problems": info.problems, "topics in use": len(info.frequency), **tops})
+        write_counts(out, {"problems": info.problems, "topics in use": len(info.frequency), **tops})
 
     return Step("ontology", ("annotate",), {}, (information.__module__,), make, lambda _: Plan())
 
@@ -284,7 +280,7 @@ def _pairs(settings: PairSettings) -> Step:
         limits: Thresholds = thresholds(made, settings)
         kept = find_pairs(made, settings, out, limits)
         write_atomic(out / THRESHOLDS, json.dumps(limits._asdict()) + "\n")
-        _write_counts(out, {"pairs": len(made) * (len(made) - 1) // 2, **limits._asdict(), **kept})
+        write_counts(out, {"pairs": len(made) * (len(made) - 1) // 2, **limits._asdict(), **kept})
 
     def plan(folders: Folders) -> Plan:
         if "annotate" not in folders:
@@ -302,7 +298,7 @@ def _select(settings: SelectSettings) -> Step:
         domains = [domains_of(annotation.tags, settings.domains) for annotation in found.values()]
         targets, counts = select(list(found), domains, lambda: read_pairs(folders["pairs"]), settings)
         write_targets(out / TARGETS, targets)
-        _write_counts(out, counts)
+        write_counts(out, counts)
 
     def plan(_: Folders) -> Plan:
         return Plan({"targets": settings.targets, "candidates": settings.targets * settings.each * 3})

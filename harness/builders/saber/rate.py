@@ -9,6 +9,7 @@ intercept, C = 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,6 +112,15 @@ def rate(games: Games, *, penalty: float = PENALTY, scale: float = SCALE) -> Rat
         strict=True,
     )
     return Ratings(games.target, tuple(Rating(*row) for row in rows))
+
+
+def rate_all(played: Sequence[Games], *, penalty: float = PENALTY, scale: float = SCALE) -> list[Ratings]:
+    """`rate` of the targets that have a decision; the others are left out."""
+    out = []
+    for games in played:
+        with suppress(UndecidedError):
+            out.append(rate(games, penalty=penalty, scale=scale))
+    return out
 
 
 def won_against(games: Games) -> Floats:

@@ -180,8 +180,8 @@ def select(
     eligible = {domain: len(rows) for domain, rows in waiting.items()}
     if sum(eligible.values()) < settings.targets:
         raise HarnessError(
-            f"select: {sum(eligible.values())} of {len(ids)} problems have a domain and {settings.each} candidates of each signal, "
-            f"{settings.targets} targets are wanted; lower key 'targets', 'each' or the thresholds of key 'pairs'"
+            f"select: {sum(eligible.values())} of {len(ids)} problems have a domain and {settings.each} candidates of "
+            f"each signal, {settings.targets} targets are wanted; lower 'targets', 'each' or the thresholds of 'pairs'"
         )
     chosen: list[int] = []
     while len(chosen) < settings.targets:
