@@ -41,7 +41,7 @@ def saber(
         typer.Option(
             min=1,
             metavar="N",
-            help="Only ask a model N problems' annotations (with STEP judge: N comparisons): makes dry runs exact.",
+            help="Only ask a model N problems' annotations (STEP judge: comparisons; databank: texts): for dry runs.",
         ),
     ] = None,
     replay: Annotated[
@@ -67,6 +67,11 @@ def saber(
         _planned(steps.dry(chosen))
         return
     if pilot is not None:
+        if step == "databank":
+            out(f"pilot: {pipeline.pilot_dollars(settings, where, pilot)}")
+            return
+        if not chosen[0].free and chosen[0].made({}) is None:
+            raise HarnessError("--pilot: a language model makes the databank, whole; make that first: STEP databank")
         made = steps.build(steps.upto(chosen, "select" if step == "judge" else "databank"), _begun)
         if step == "judge":
             out(f"pilot: {judging.pilot(settings.judge, made, pilot)}")

@@ -234,6 +234,19 @@ def pilot(settings: Settings, databank: Path, count: int) -> str:
     return f"{asked} problems: {spent.calls:,} calls, {spent.tokens:,} tokens, cost {spent.cost:,.4f}"
 
 
+def pilot_dollars(settings: Settings, where: str, count: int) -> str:
+    """Ask the model to put dollars in a random part of the texts; as `pilot`, for the step `databank`."""
+    made = settings.databank
+    if made.delimiters != "llm":
+        raise HarnessError("--pilot: dollars are put in this databank without a language model")
+    problems = [problem for source in made.sources for problem in bank.read_source(source, f"{where}: databank")]
+    drawn = sample([text for each in problems for text in (each.statement, each.solution)], count)
+    client = Client(load_endpoint(made.endpoint), "live", made.budget)
+    client.ask([model.dollars_ask(text) for text in drawn])
+    spent = client.spent
+    return f"{len(drawn)} texts: {spent.calls:,} calls, {spent.tokens:,} tokens, cost {spent.cost:,.4f}"
+
+
 def _encoder_identity(name: str) -> dict[str, Any]:
     from harness.systems.dense import encoder
     from harness.systems.dense.engines import Settings as EncoderSettings
