@@ -41,7 +41,7 @@ def saber(
         typer.Option(
             min=1,
             metavar="N",
-            help="Only ask a model N problems' annotations (with STEP judge: N comparisons): makes dry runs exact.",
+            help="Only ask a model N problems' annotations (STEP judge: comparisons; databank: texts): for dry runs.",
         ),
     ] = None,
     replay: Annotated[
@@ -59,12 +59,19 @@ def saber(
     chosen = steps.upto(pipeline.steps(settings, where, "replay" if replay else "live"), step)
     if trec is not None and (step not in (None, "rate", "collection") or dry_run or pilot is not None):
         raise HarnessError("--trec: needs the ratings; name the step rate or collection, or none, and make it")
+    if rounded and trec is None:
+        raise HarnessError("--round: rounds what --trec FILE writes; give that too")
     if dry_run and pilot is not None:
         raise HarnessError("--dry-run and --pilot cannot both be given: ask the pilot first, then run dry")
     if dry_run:
         _planned(steps.dry(chosen))
         return
     if pilot is not None:
+        if step == "databank":
+            out(f"pilot: {pipeline.pilot_dollars(settings, where, pilot)}")
+            return
+        if not chosen[0].free and chosen[0].made({}) is None:
+            raise HarnessError("--pilot: a language model makes the databank, whole; make that first: STEP databank")
         made = steps.build(steps.upto(chosen, "select" if step == "judge" else "databank"), _begun)
         if step == "judge":
             out(f"pilot: {judging.pilot(settings.judge, made, pilot)}")
@@ -102,10 +109,13 @@ def compare(
     """Compare two candidates with a target yourself, and see how far people agree with the ratings."""
     from harness.builders.saber import people, pipeline, steps
     from harness.builders.saber.databank import PROBLEMS, read_problems
-    from harness.builders.saber.judging import exhaustive as of_all_pairs
     from harness.builders.saber.rate import RATINGS, read_ratings
+    from harness.builders.saber.rated import exhaustive as of_all_pairs
 
+    if not person.strip():
+        raise HarnessError("NAME is empty; give the name of who compares")
     settings, where = pipeline.load_settings(config)
+    people.read_choices(choices)  # what is wrong with them is said before any work
     folders = steps.build(steps.upto(pipeline.steps(settings, where), "rate"), _begun)
     rated = {"Swiss order": read_ratings(folders["rate"] / RATINGS)}
     if exhaustive:
@@ -120,6 +130,8 @@ def compare(
         if found.choices:
             said = f"{found.agreed} of {found.choices} choices agree with the {name}"
             out(f"{said} (95% interval {found.low:.3f} to {found.high:.3f})")
+        if found.unknown:
+            out(f"{found.unknown} choices are of candidates that the {name} does not have: left out")
 
 
 @build_app.command()
@@ -171,6 +183,8 @@ def report(
     boards = [(path.stem, _board(path)) for path in leaderboard or []]
     beside = Beside(target, runs, [(*boards[0], *other) for other in boards[1:]])
     if choices is not None:
+        if not choices.is_file():
+            raise HarnessError(f"--choices: {choices}: no such file; 'harness build compare' writes one")
         orders = {each.target: each.by_candidate() for each in rated}
         beside = replace(beside, people={"Swiss order": people.people_agreement(people.read_choices(choices), orders)})
     if truth is not None:

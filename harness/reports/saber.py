@@ -225,7 +225,9 @@ def people_table(found: Mapping[str, PeopleAgreement]) -> Table:
         )
         for name, each in found.items()
     )
-    return Table("people", "Agreement of people with orders", columns, rows)
+    left = max((each.unknown for each in found.values()), default=0)
+    notes = (f"{left:,} choices of candidates that are not there are left out.",) if left else ()
+    return Table("people", "Agreement of people with orders", columns, rows, notes)
 
 
 def _second_section(judge: str, games: int, same: int) -> Section:

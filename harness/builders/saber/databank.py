@@ -165,15 +165,24 @@ def read_source(source: Source, where: str = "databank") -> Iterator[Problem]:
     place = resource(source.file, where)
     path = place if isinstance(place, Path) else fetch([place])[0]
 
+    seen: set[str] = set()
+
     def problem(row: dict[str, Any]) -> Problem:
         name = row[source.id]
-        check_id(str(name), "problem", path, 0)
+        if not isinstance(name, str | int) or isinstance(name, bool):
+            raise TypeError(f"{source.id!r} is {name!r:.40}, expected text or a whole number")
+        name = str(name)
+        check_id(name, "problem", path, 0)
+        if name in seen:
+            raise HarnessError(f"problem {name!r} is on an earlier line already")
+        seen.add(name)
         texts = [row[source.statement], row[source.solution]]
         texts += [row.get(source.source, source.name), row.get(source.subject, "")]
         for key, text in zip((source.statement, source.solution, source.source, source.subject), texts, strict=True):
             if not isinstance(text, str):
                 raise TypeError(f"{key!r} is {text!r:.40}, expected text")
-        return Problem(str(name), *texts)
+        # Halves of surrogate pairs, which JSON can escape and no file can hold, become `?`.
+        return Problem(name, *(text.encode("utf-8", "replace").decode() for text in texts))
 
     yield from read_lines(path, problem)
 
@@ -219,7 +228,7 @@ def databank(
     Raises
     ------
     HarnessError
-        An id that comes twice, or nothing is left.
+        An id that two sources have, or nothing is left.
 
     Examples
     --------
@@ -235,7 +244,7 @@ def databank(
     for each in problems:
         counts["read"] += 1
         if each.id in found:
-            raise HarnessError(f"databank: problem {each.id!r} comes twice; give sources names of their own")
+            raise HarnessError(f"databank: problem {each.id!r} comes twice; ids of two sources must differ")
         if each.statement.strip() and each.solution.strip():
             found[each.id] = each
         else:

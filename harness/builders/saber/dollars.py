@@ -23,7 +23,9 @@ _ATOM = (
     rf"(?:\d++(?:[.,]\d++)*+{_LETTER}?|{_LETTER}(?:\([^()\s$\\]{{1,20}}\))?)"
     r"(?:[_^](?:\{[^{}$\\]*\}|[A-Za-z0-9]))*+(?![\w'’({^])(?!\.\w)"
 )
-_BARE = re.compile(rf"(?<![\w'’.\\$@#/^]){_ATOM}(?:\s*[+\-*/=<>≤≥×·]\s*{_ATOM})*+")
+_JOINED = rf"{_ATOM}(?:\s*[+\-*/=<>≤≥×·]\s*{_ATOM})*+"
+_BARE = re.compile(rf"(?<![\w'’.\\$@#/^]){_JOINED}")
+_TOUCHING = re.compile(_JOINED)
 
 
 def in_dollars(text: str, bare: bool = True) -> tuple[str, bool]:
@@ -92,6 +94,10 @@ def _prose(text: str, start: int, end: int, made: list[str]) -> str:
     at = start
     for skipped in (*_SKIPPED.finditer(text, start, end), None):
         stop = skipped.start() if skipped else end
+        # After a formula in dollars as after one in other delimiters, which get dollars: all that is joined is left.
+        if at == start > 0 and text[at - 1] == "$" and (touching := _TOUCHING.match(text, at, stop)):
+            out.append(touching[0])
+            at = touching.end()
         # The pattern looks at what stands before and after, so it searches the whole text.
         for match in _BARE.finditer(text, at, stop):
             out += [text[at : match.start()], put(match)]

@@ -1,14 +1,12 @@
-"""Steps 6 and 7 and the collection: their settings, and how they read and write their folders."""
+"""The step of the tournament: its settings, its judges, and how it reads and writes its folders."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,8 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from harness.builders.saber import collection as made_collection
-from harness.builders.saber import rate as rating
 from harness.builders.saber import swiss
 from harness.builders.saber.databank import PROBLEMS, Problem, read_problems
 from harness.builders.saber.draws import draw
@@ -35,15 +31,13 @@ from harness.builders.saber.judges import (
 )
 from harness.builders.saber.prompts import digest
 from harness.builders.saber.select import TARGETS, Target, read_targets
-from harness.builders.saber.steps import Folders, Plan, Step
+from harness.builders.saber.steps import Folders, Plan, Step, write_counts
 from harness.errors import HarnessError
 from harness.io.checks import Words, number, whole
-from harness.io.files import write_atomic
 from harness.store.llm import Client, Endpoint, load_endpoint, sample
 from harness.store.llm.client import Mode
 from harness.store.llm.estimate import ENOUGH, estimate
 
-COUNTS = "counts.json"
 DIMENSIONS = 1024
 _WORD = re.compile(r"\\?\w+")
 
@@ -95,14 +89,6 @@ class JudgeSettings:
         return f"cosine of embeddings by {self.encoder}" if self.encoder else "cosine of TF-IDF vectors of words"
 
 
-@dataclass(frozen=True)
-class RateSettings:
-    """Key `rate`: the penalty of the strengths, and the largest rating."""
-
-    penalty: Annotated[float, partial(number, low=1e-6)] = rating.PENALTY
-    scale: Annotated[float, partial(number, low=1e-6)] = rating.SCALE
-
-
 def judge_step(settings: JudgeSettings, size: tuple[int, int], mode: Mode = "live") -> Step:
     """The tournaments of all targets.
 
@@ -112,22 +98,22 @@ def judge_step(settings: JudgeSettings, size: tuple[int, int], mode: Mode = "liv
     """
 
     def make(folders: Folders, out: Path) -> None:
-        targets, problems = _read(folders)
-        judge = _judge(settings, targets, problems, mode)
-        played = swiss.tournaments(_candidates(targets), judge, settings.rounds, settings.seed)
+        targets, problems = read_targets_and_problems(folders)
+        judge = judge_of(settings, targets, problems, mode)
+        played = swiss.tournaments(candidates_of(targets), judge, settings.rounds, settings.seed)
         swiss.write_games(out / swiss.GAMES, played)
-        _write_counts(out, {"judge": settings.named(), **_counts(played)})
+        write_counts(out, {"judge": settings.named(), **_counts(played)})
 
     def plan(folders: Folders) -> Plan:
         if not {"databank", "select"} <= set(folders):
             games = size[0] * settings.rounds * (size[1] // 2)
             return Plan({"comparisons": games}, basis="unknown before targets are selected" * (settings.by == "llm"))
-        targets, problems = _read(folders)
+        targets, problems = read_targets_and_problems(folders)
         games = sum(settings.rounds * (len(each.candidates) // 2) for each in targets)
         if settings.by != "llm":
             return Plan({"comparisons": games})
         judge = KeptModel(_model(settings, problems, "dry"))
-        swiss.tournaments(_candidates(targets), judge, settings.rounds, settings.seed)
+        swiss.tournaments(candidates_of(targets), judge, settings.rounds, settings.seed)
         return _planned(load_endpoint(settings.endpoint), judge)
 
     needs = ("databank", "select")
@@ -141,62 +127,12 @@ def pilot(settings: JudgeSettings, folders: Folders, count: int) -> str:
     """
     if settings.by != "llm":
         raise HarnessError("--pilot: this judge is no language model")
-    targets, problems = _read(folders)
-    drawn = sample(swiss.first_round(_candidates(targets), settings.seed), count)
+    targets, problems = read_targets_and_problems(folders)
+    drawn = sample(swiss.first_round(candidates_of(targets), settings.seed), count)
     model = _model(settings, problems, "live")
     model.prefer(drawn)
     spent = model.client.spent
     return f"{len(drawn)} comparisons: {spent.calls:,} calls, {spent.tokens:,} tokens, cost {spent.cost:,.4f}"
-
-
-def rate_step(settings: RateSettings) -> Step:
-    """The ratings of all targets."""
-
-    def make(folders: Folders, out: Path) -> None:
-        played = swiss.read_games(folders["judge"] / swiss.GAMES)
-        rated = []
-        for games in played:
-            with suppress(rating.UndecidedError):  # counted below
-                rated.append(rating.rate(games, penalty=settings.penalty, scale=settings.scale))
-        if not rated:
-            raise HarnessError("rate: no decision tells the candidates of any target apart; try another judge")
-        rating.write_ratings(out / rating.RATINGS, rated)
-        rows = [row for each in rated for row in each.rows]
-        error = math.fsum(row.error for row in rows) / len(rows)
-        counts = {"targets": len(rated), "targets left out, without a decision": len(played) - len(rated)}
-        _write_counts(out, {**counts, "ratings": len(rows), "standard error, mean": round(error, 4)})
-
-    return Step("rate", ("judge",), asdict(settings), (rating.__name__,), make, lambda _: Plan(), free=True)
-
-
-def collection_step(name: str, title: str, judge: str) -> Step:
-    """The collection, as `harness.builders.saber.collection` writes it."""
-
-    def make(folders: Folders, out: Path) -> None:
-        targets, problems = _read(folders)
-        rated = rating.read_ratings(folders["rate"] / rating.RATINGS)
-        of_rated = {each.target for each in rated}
-        targets = [target for target in targets if target.id in of_rated]
-        note = f"Ratings are by this judge: {judge}."
-        licence = "see the sources of the problems"
-        made_collection.write_collection(
-            out, name, problems, targets, rated, title=title or name, licence=licence, notes=[note]
-        )
-        _write_counts(out, {"queries": len(targets), "ratings": sum(len(each.rows) for each in rated)})
-
-    needs = ("databank", "select", "rate")
-    settings = {"name": name, "title": title, "judge": judge}
-    return Step("collection", needs, settings, (made_collection.__name__,), make, lambda _: Plan(), free=True)
-
-
-def exhaustive(
-    settings: JudgeSettings, rates: RateSettings, folders: Folders, mode: Mode = "live"
-) -> list[rating.Ratings]:
-    """Ratings by all pairs of candidates, asked of the same judge; n (n - 1) / 2 comparisons of each target."""
-    targets, problems = _read(folders)
-    judge = _judge(settings, targets, problems, mode)
-    played = [swiss.round_robin(name, each, judge, settings.seed) for name, each in _candidates(targets).items()]
-    return [rating.rate(games, penalty=rates.penalty, scale=rates.scale) for games in played]
 
 
 def second_opinion(settings: JudgeSettings, folders: Folders, mode: Mode = "live") -> tuple[int, int]:
@@ -204,25 +140,23 @@ def second_opinion(settings: JudgeSettings, folders: Folders, mode: Mode = "live
 
     It sees the same two in the same order. Raises as its judge does.
     """
-    targets, problems = _read(folders)
+    targets, problems = read_targets_and_problems(folders)
     played = swiss.read_games(folders["judge"] / swiss.GAMES)
     decided = [(each.target, game) for each in played for game in each.games if game.preferred]
     asked = [Comparison(target, game.first, game.second) for target, game in decided]
-    answers = _judge(settings, targets, problems, mode).prefer(asked)
+    answers = judge_of(settings, targets, problems, mode).prefer(asked)
     both = [(answer, game.preferred) for answer, (_, game) in zip(answers, decided, strict=True) if answer]
     return len(both), sum(answer == preferred for answer, preferred in both)
 
 
-def _read(folders: Folders) -> tuple[list[Target], dict[str, Problem]]:
+def read_targets_and_problems(folders: Folders) -> tuple[list[Target], dict[str, Problem]]:
+    """What the steps `select` and `databank` made."""
     return read_targets(folders["select"] / TARGETS), read_problems(folders["databank"] / PROBLEMS)
 
 
-def _candidates(targets: Sequence[Target]) -> dict[str, list[str]]:
+def candidates_of(targets: Sequence[Target]) -> dict[str, list[str]]:
+    """Target -> its candidates, by their ids."""
     return {target.id: [each.id for each in target.candidates] for target in targets}
-
-
-def _write_counts(out: Path, counts: Mapping[str, object]) -> None:
-    write_atomic(out / COUNTS, json.dumps(dict(counts), indent=1, ensure_ascii=False) + "\n")
 
 
 def _counts(played: Sequence[swiss.Games]) -> dict[str, object]:
@@ -257,7 +191,8 @@ def _planned(endpoint: Endpoint, judge: KeptModel) -> Plan:
 # ---- judges -----------------------------------------------------------------------------------------------------
 
 
-def _judge(settings: JudgeSettings, targets: Sequence[Target], problems: Mapping[str, Problem], mode: Mode) -> Judge:
+def judge_of(settings: JudgeSettings, targets: Sequence[Target], problems: Mapping[str, Problem], mode: Mode) -> Judge:
+    """The judge of the settings, ready to be asked; raises where an encoder, an endpoint or a problem is not there."""
     if settings.by == "llm":
         return _model(settings, problems, mode)
     if settings.by == "oracle":

@@ -52,7 +52,7 @@ class Ontology:
         Raises
         ------
         HarnessError
-            Anything else, titles that are empty or hold a slash, or too many nodes or levels.
+            Anything else, no topic at all, titles that are empty or hold a slash, or too many nodes or levels.
         """
         found: dict[str, dict[str, None]] = {ROOT: {}}
 
@@ -72,6 +72,8 @@ class Ontology:
                 walk(link, inner, depth + 1)
 
         walk(tree, ROOT, 0)
+        if len(found) == 1:
+            raise HarnessError("holds no topics: expected an object with 'title' and a list 'links' of such objects")
         return cls({name: tuple(below) for name, below in found.items()})
 
     @classmethod

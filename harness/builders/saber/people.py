@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 from harness.builders.saber.databank import Problem
 from harness.builders.saber.draws import draw
@@ -14,6 +16,7 @@ from harness.builders.saber.judges import Comparison
 from harness.builders.saber.lines import read_lines
 from harness.builders.saber.swiss import wilson
 from harness.errors import HarnessError
+from harness.io.files import read_bytes
 
 # What appendix F.6 of the paper asks of its annotators, in words of ours.
 INSTRUCTIONS = """\
@@ -39,6 +42,13 @@ class Choice:
     first: str
     second: str
     preferred: int
+
+    def __post_init__(self) -> None:
+        for key in ("person", "target", "first", "second"):
+            if not isinstance(getattr(self, key), str):
+                raise HarnessError(f"{key} is {getattr(self, key)!r:.40}, expected text")
+        if type(self.preferred) is not int or self.preferred not in (0, 1, 2):
+            raise HarnessError(f"preferred is {self.preferred!r:.40}, expected 0, 1 or 2")
 
 
 def pairs_to_judge(
@@ -112,15 +122,40 @@ def ask(
         if answer == "q":
             break
         choice = Choice(person, each.target, each.first, each.second, int(answer) if answer in "12" else 0)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(asdict(choice), ensure_ascii=False) + "\n")
+        _add(path, choice)
         made += 1
     return made
 
 
+def _add(path: Path, choice: Choice) -> None:
+    """Add a line to the file of choices, after the last one that is whole."""
+    line = json.dumps(asdict(choice)).encode() + b"\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a+b") as stream:
+            stream.seek(0)
+            before = stream.read()
+            whole = _whole(before)
+            stream.truncate(len(whole))
+            stream.write(line if whole.endswith(b"\n") or not whole else b"\n" + line)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise HarnessError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def _whole(data: bytes) -> bytes:
+    """The lines of a file without a last one that was being written when the machine stopped."""
+    lines, _, last = data.rpartition(b"\n")
+    try:
+        json.loads(last or b"{}")
+    except ValueError:
+        return lines + b"\n" if lines else b""
+    return data
+
+
 def read_choices(path: Path) -> list[Choice]:
-    """The choices of a file; none if there is no file.
+    """The choices of a file; none if there is no file. A last line that was not written to its end is passed over.
 
     Raises
     ------
@@ -128,13 +163,10 @@ def read_choices(path: Path) -> list[Choice]:
         A line is no choice.
     """
 
-    def choice(row: dict[str, object]) -> Choice:
-        found = Choice(**row)  # type: ignore[arg-type]
-        if found.preferred not in (0, 1, 2):
-            raise HarnessError(f"preferred is {found.preferred!r}, expected 0, 1 or 2")
-        return found
+    def choice(row: dict[str, Any]) -> Choice:
+        return Choice(*(row[each.name] for each in fields(Choice)))
 
-    return list(read_lines(path, choice)) if path.exists() else []
+    return list(read_lines(path, choice, _whole(read_bytes(path)))) if path.exists() else []
 
 
 @dataclass(frozen=True)
@@ -145,25 +177,28 @@ class PeopleAgreement:
     ----------
     choices : those of pairs that the order does not tie; skipped ones are left out.
     agreed : those that are as the order has it; low, high: Wilson's 95 % interval of their share.
+    unknown : choices of targets or candidates that the order does not have, left out.
     """
 
     choices: int
     agreed: int
     low: float
     high: float
+    unknown: int = 0
 
 
 def people_agreement(choices: Sequence[Choice], order: Mapping[str, Mapping[str, float]]) -> PeopleAgreement:
     """The agreement of people with an order: target -> candidate -> its value, such as Swiss or exhaustive ratings.
 
     >>> people_agreement([Choice("me", "t", "a", "b", 1), Choice("me", "t", "b", "c", 2)], {"t": dict(a=3, b=2, c=1)})
-    PeopleAgreement(choices=2, agreed=1, low=0.09453120573423074, high=0.9054687942657693)
+    PeopleAgreement(choices=2, agreed=1, low=0.09453120573423074, high=0.9054687942657693, unknown=0)
     """
+    known = [each for each in choices if {each.first, each.second} <= order.get(each.target, {}).keys()]
     ahead = [
         (order[each.target][each.first] - order[each.target][each.second]) * (1 if each.preferred == 1 else -1)
-        for each in choices
+        for each in known
         if each.preferred
     ]
     counted = [value for value in ahead if value]
     agreed = sum(value > 0 for value in counted)
-    return PeopleAgreement(len(counted), agreed, *wilson(agreed, len(counted)))
+    return PeopleAgreement(len(counted), agreed, *wilson(agreed, len(counted)), len(choices) - len(known))

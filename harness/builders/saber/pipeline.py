@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from harness.builders.saber import databank as bank
-from harness.builders.saber import local, model
+from harness.builders.saber import local, model, swiss
 from harness.builders.saber.annotate import (
     ANNOTATIONS,
     AnnotateSettings,
@@ -20,13 +20,14 @@ from harness.builders.saber.annotate import (
     write_annotations,
 )
 from harness.builders.saber.databank import PROBLEMS, DatabankSettings, Problem, read_problems, write_problems
-from harness.builders.saber.judging import JudgeSettings, RateSettings, collection_step, judge_step, rate_step
+from harness.builders.saber.judging import JudgeSettings, judge_step
 from harness.builders.saber.lines import read_lines, write_lines
 from harness.builders.saber.ontology import Information, Ontology, information
 from harness.builders.saber.pairs import PairSettings, Thresholds, features, find_pairs, read_pairs, thresholds
 from harness.builders.saber.prompts import digest
+from harness.builders.saber.rated import RateSettings, collection_step, rate_step
 from harness.builders.saber.select import TARGETS, SelectSettings, domains_of, select, write_targets
-from harness.builders.saber.steps import Folders, Plan, Step
+from harness.builders.saber.steps import COUNTS, Folders, Plan, Step, write_counts
 from harness.errors import HarnessError
 from harness.io import config
 from harness.io.checks import typed
@@ -36,7 +37,6 @@ from harness.sources.fetch import fetch
 from harness.store.llm import Client, Endpoint, load_endpoint, sample
 from harness.store.llm.client import Mode
 
-COUNTS = "counts.json"
 NODES = "nodes.jsonl"
 THRESHOLDS = "thresholds.json"
 
@@ -59,6 +59,14 @@ class Settings:
     select: SelectSettings = field(default_factory=SelectSettings)
     judge: JudgeSettings = field(default_factory=JudgeSettings)
     rate: RateSettings = field(default_factory=RateSettings)
+
+    def __post_init__(self) -> None:
+        candidates = 3 * self.select.each
+        if self.judge.rounds > (most := swiss.most_rounds(candidates)):
+            raise HarnessError(
+                f"judge: key 'rounds' is {self.judge.rounds}, at most {most} for {candidates} candidates, 3 times "
+                f"'each' of key 'select': no pair plays twice"
+            )
 
 
 def load_settings(name: str) -> tuple[Settings, str]:
@@ -109,10 +117,6 @@ def counts_of(folder: Path) -> dict[str, Any]:
     return dict(json.loads(read_bytes(folder / COUNTS)))
 
 
-def _write_counts(out: Path, counts: Mapping[str, object]) -> None:
-    write_atomic(out / COUNTS, json.dumps(dict(counts), indent=1, ensure_ascii=False) + "\n")
-
-
 def _fetched(mapping: Mapping[str, Any], where: str) -> Path:
     found = resource(mapping, where)
     return found if isinstance(found, Path) else fetch([found])[0]
@@ -146,7 +150,7 @@ def _databank(settings: DatabankSettings, where: str, mode: Mode) -> Step:
         rewrite = model.rewriter(Client(endpoint, mode, settings.budget)) if endpoint is not None else None
         kept, counts = bank.databank(read(), settings, rewrite)
         write_problems(out / PROBLEMS, kept)
-        _write_counts(out, counts)
+        write_counts(out, counts)
 
     def plan(_: Folders) -> Plan:
         problems = read()
@@ -192,7 +196,7 @@ def _annotate(settings: AnnotateSettings, tree: Path, mode: Mode) -> Step:
             encode = _encode(settings) if settings.encoder else None
             made = dict(local.annotated(problems, ontology, encode, settings.beam, settings.share))
         write_annotations(out / ANNOTATIONS, made)
-        _write_counts(out, {**said, **_annotated(made), **bad})
+        write_counts(out, {**said, **_annotated(made), **bad})
 
     def plan(folders: Folders) -> Plan:
         if "databank" not in folders:
@@ -230,6 +234,19 @@ def pilot(settings: Settings, databank: Path, count: int) -> str:
     return f"{asked} problems: {spent.calls:,} calls, {spent.tokens:,} tokens, cost {spent.cost:,.4f}"
 
 
+def pilot_dollars(settings: Settings, where: str, count: int) -> str:
+    """Ask the model to put dollars in a random part of the texts; as `pilot`, for the step `databank`."""
+    made = settings.databank
+    if made.delimiters != "llm":
+        raise HarnessError("--pilot: dollars are put in this databank without a language model")
+    problems = [problem for source in made.sources for problem in bank.read_source(source, f"{where}: databank")]
+    drawn = sample([text for each in problems for text in (each.statement, each.solution)], count)
+    client = Client(load_endpoint(made.endpoint), "live", made.budget)
+    client.ask([model.dollars_ask(text) for text in drawn])
+    spent = client.spent
+    return f"{len(drawn)} texts: {spent.calls:,} calls, {spent.tokens:,} tokens, cost {spent.cost:,.4f}"
+
+
 def _encoder_identity(name: str) -> dict[str, Any]:
     from harness.systems.dense import encoder
     from harness.systems.dense.engines import Settings as EncoderSettings
@@ -254,7 +271,7 @@ def _ontology() -> Step:
         )
         write_lines(out / NODES, rows)
         tops = {f"at or below {node}": info.frequency[node] for node in sorted(info.frequency) if "/" not in node}
-        _write_counts(out, {"problems": info.problems, "topics in use": len(info.frequency), **tops})
+        write_counts(out, {"problems": info.problems, "topics in use": len(info.frequency), **tops})
 
     return Step("ontology", ("annotate",), {}, (information.__module__,), make, lambda _: Plan())
 
@@ -276,7 +293,7 @@ def _pairs(settings: PairSettings) -> Step:
         limits: Thresholds = thresholds(made, settings)
         kept = find_pairs(made, settings, out, limits)
         write_atomic(out / THRESHOLDS, json.dumps(limits._asdict()) + "\n")
-        _write_counts(out, {"pairs": len(made) * (len(made) - 1) // 2, **limits._asdict(), **kept})
+        write_counts(out, {"pairs": len(made) * (len(made) - 1) // 2, **limits._asdict(), **kept})
 
     def plan(folders: Folders) -> Plan:
         if "annotate" not in folders:
@@ -294,7 +311,7 @@ def _select(settings: SelectSettings) -> Step:
         domains = [domains_of(annotation.tags, settings.domains) for annotation in found.values()]
         targets, counts = select(list(found), domains, lambda: read_pairs(folders["pairs"]), settings)
         write_targets(out / TARGETS, targets)
-        _write_counts(out, counts)
+        write_counts(out, counts)
 
     def plan(_: Folders) -> Plan:
         return Plan({"targets": settings.targets, "candidates": settings.targets * settings.each * 3})

@@ -9,6 +9,7 @@ intercept, C = 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,8 +23,10 @@ from harness.errors import HarnessError
 RATINGS = "ratings.jsonl"
 PENALTY = 1.0
 SCALE = 5.0
+LARGEST = 53.0  # whose gain 2^rating the protocol takes
 _STEPS = 100
 _FLAT = 1e-10  # of the gradient, in games
+_DIGITS = 9  # of strengths and ratings: those of equal standing are equal, in whatever order they were added up
 
 
 class UndecidedError(HarnessError):
@@ -36,7 +39,7 @@ class Rating:
 
     Attributes
     ----------
-    rating : from 0 (the weakest of the target's candidates) to 5 (the strongest).
+    rating : from 0 (the weakest of the target's candidates) to 5 (the strongest), to nine digits after the point.
     error : its standard error, on the same scale.
     strength : in log-odds; their sum over a target is 0.
     games, wins : those with a decision.
@@ -91,7 +94,7 @@ def rate(games: Games, *, penalty: float = PENALTY, scale: float = SCALE) -> Rat
     won = won_against(games)
     strength, curvature = strengths(won, penalty)
     width = float(np.ptp(strength)) if strength.size else 0.0
-    if width < 1e-9:
+    if width < 10.0**-_DIGITS:
         raise UndecidedError(
             f"target {games.target}: no decision tells its candidates apart, so that they have no ratings"
         )
@@ -101,14 +104,23 @@ def rate(games: Games, *, penalty: float = PENALTY, scale: float = SCALE) -> Rat
     rating = scale * (strength - strength.min()) / width
     rows = zip(
         games.candidates,
-        rating.tolist(),
-        (error * scale / width).tolist(),
-        strength.tolist(),
+        rating.round(_DIGITS).tolist(),
+        (error * scale / width).round(_DIGITS).tolist(),
+        strength.round(_DIGITS).tolist(),
         (won + won.T).sum(axis=1).astype(int).tolist(),
         won.sum(axis=1).astype(int).tolist(),
         strict=True,
     )
     return Ratings(games.target, tuple(Rating(*row) for row in rows))
+
+
+def rate_all(played: Sequence[Games], *, penalty: float = PENALTY, scale: float = SCALE) -> list[Ratings]:
+    """`rate` of the targets that have a decision; the others are left out."""
+    out = []
+    for games in played:
+        with suppress(UndecidedError):
+            out.append(rate(games, penalty=penalty, scale=scale))
+    return out
 
 
 def won_against(games: Games) -> Floats:
@@ -139,11 +151,14 @@ def strengths(won: Floats, penalty: float = PENALTY) -> tuple[Floats, Floats]:
         gradient = (won - played * probability).sum(axis=1) - penalty * value
         spread = played * probability * (1.0 - probability)
         curvature = np.diag(spread.sum(axis=1)) - spread + penalty * np.eye(len(won))
-        if np.abs(gradient).max(initial=0.0) < _FLAT:
-            break
         step = np.linalg.solve(curvature, gradient)
+        if np.abs(gradient).max(initial=0.0) < _FLAT:
+            value = value + step  # to the last digits: the error of Newton's method is squared by each step
+            break
         length = 1.0
-        while (found := _objective(value + length * step, won, penalty)) < objective and length > 1e-12:
+        # Near the maximum sums differ by their rounding alone; a step that is refused for that would end it too early.
+        least = objective - 1e-10 * (1.0 + abs(objective))
+        while (found := _objective(value + length * step, won, penalty)) < least and length > 1e-12:
             length /= 2
         value, objective = value + length * step, found
     return value - value.mean(), curvature

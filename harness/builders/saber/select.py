@@ -114,6 +114,14 @@ class SelectSettings:
     seed: Annotated[int, whole] = 0
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: DOMAINS)
 
+    def __post_init__(self) -> None:
+        for name in self.domains:
+            if ";" in name or not name.strip() or not name.isprintable():
+                raise HarnessError(f"key 'domains': {name!r} is empty or holds ';', which collections set between them")
+        titles = [title for each in self.domains.values() for title in each]
+        for title in {each: None for each in titles if titles.count(each) > 1}:
+            raise HarnessError(f"key 'domains': title {title!r} stands there twice; a topic is of one domain")
+
 
 def domains_of(tags: Mapping[str, float], known: Mapping[str, tuple[str, ...]] = DOMAINS) -> tuple[str, ...]:
     """The domains of a problem by its tags and their relevance, the most relevant first.
@@ -172,8 +180,8 @@ def select(
     eligible = {domain: len(rows) for domain, rows in waiting.items()}
     if sum(eligible.values()) < settings.targets:
         raise HarnessError(
-            f"select: {sum(eligible.values())} of {len(ids)} problems have {settings.each} candidates of each signal, "
-            f"{settings.targets} targets are wanted; lower key 'targets', 'each' or the thresholds of key 'pairs'"
+            f"select: {sum(eligible.values())} of {len(ids)} problems have a domain and {settings.each} candidates of "
+            f"each signal, {settings.targets} targets are wanted; lower 'targets', 'each' or the thresholds of 'pairs'"
         )
     chosen: list[int] = []
     while len(chosen) < settings.targets:

@@ -6,6 +6,7 @@ not. What is stopped leaves the steps before it as they are.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, suggestion
-from harness.io.files import write_all
+from harness.io.files import sha256, write_all, write_atomic
 from harness.store import artefacts, code
 
 Folders = Mapping[str, Path]
+COUNTS = "counts.json"
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Step:
     name : also of its artefacts, as `saber-NAME`.
     needs : the steps before it whose folders it reads.
     settings : all else that decides what it makes, as plain values; for files, their checksums.
-    modules : of our code, those that decide what it makes.
+    modules : of our code, those that decide what it makes; the text of `make` itself counts too.
     make : given the folders of `needs` and an empty one, fills that.
     plan : given those folders of `needs` that there are, says what `make` would take; asks no language model.
     free : whether it takes no language model and little time, so that a dry run makes it to count what comes next.
@@ -69,7 +71,8 @@ class Step:
     def spec(self, folders: Folders) -> dict[str, Any]:
         """What its artefact is kept by, given the folders of `needs`."""
         inputs = {name: content(folders[name]) for name in self.needs}
-        return {"step": self.name, "inputs": inputs, "settings": self.settings, "code": code.of(*self.modules)}
+        made_by = {"code": code.of(*self.modules), "make": sha256(inspect.getsource(self.make).encode())}
+        return {"step": self.name, "inputs": inputs, "settings": self.settings, **made_by}
 
     def kind(self) -> str:
         """The kind of its artefact."""
@@ -141,6 +144,11 @@ def dry(steps: Sequence[Step]) -> list[Planned]:
         if found is not None:
             folders[step.name] = found
     return out
+
+
+def write_counts(out: Path, counts: Mapping[str, object]) -> None:
+    """Write what a step counted into its folder."""
+    write_atomic(out / COUNTS, json.dumps(dict(counts), indent=1, ensure_ascii=False) + "\n")
 
 
 def copy(folder: Path, to: Path) -> None:

@@ -100,6 +100,15 @@ def tournaments(targets: Mapping[str, Sequence[str]], judge: Judge, rounds: int 
     return [each.done() for each in playing]
 
 
+def most_rounds(candidates: int) -> int:
+    """The most rounds that so many candidates can play, no two of them twice.
+
+    >>> most_rounds(6), most_rounds(5)
+    (5, 5)
+    """
+    return candidates - 1 if candidates % 2 == 0 else candidates
+
+
 def first_round(targets: Mapping[str, Sequence[str]], seed: int = 0) -> list[Comparison]:
     """The comparisons of the first round, which hang on no answer; raises as `tournaments`."""
     return [each for target, candidates in targets.items() for each in _Playing(target, candidates, 1, seed).paired(1)]
@@ -136,7 +145,7 @@ class _Playing:
         names = sorted(candidates)
         if len(set(names)) < len(names) or target in names:
             raise HarnessError(f"target {target}: a candidate stands twice among its candidates, or it is one itself")
-        most = len(names) - 1 if len(names) % 2 == 0 else len(names)
+        most = most_rounds(len(names))
         if len(names) < 2 or not 1 <= rounds <= most:
             raise HarnessError(
                 f"target {target}: {rounds} rounds of {len(names)} candidates, expected 1 to {max(most, 0)}: "

@@ -9,7 +9,8 @@ Two files of JSON lines, as `harness build saber` writes them and the data sets 
 
     {"id": "d7", "problem": "Show ...", "solution": "By ..."}
 
-Where no line has an `id`, it is the number of the line from 0, which `candidates` then name. Further keys are passed
+Where no line has an `id`, it is the number of the line from 0, which `candidates` then name. Ids are text or whole
+numbers, the other values as above; a query may lack `domains`, each may lack its `solution`. Further keys are passed
 over. Texts are those of the authors' scripts: `Problem: ...` and, with the solution, an empty line and `Solution: ...`.
 """
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -71,14 +72,32 @@ def read_qrels(data: bytes, path: str, edition: str) -> Qrels:
 
 
 def check(path: Path) -> None:
-    """Raise `HarnessError` unless a file is one of queries or of documents, every line whole."""
+    """Raise `HarnessError` unless a file is one of queries or of documents, every line whole, every id there once.
+
+    Which of both is said by its name, `queries.jsonl` or `documents.jsonl`; of another name, by its first line.
+    """
     first = next((line for line in read_bytes(path).split(b"\n") if line.strip()), b"")
-    if b'"candidates"' in first:
-        for _ in queries(read_bytes(path), str(path)):
-            pass
-        return
-    if not sum(1 for _ in _documents(path, full=True)):
-        raise HarnessError(f"{path}: holds no documents")
+    rated = path.name == "queries.jsonl" or (path.name != "documents.jsonl" and b'"candidates"' in first)
+    seen: dict[str, int] = {}
+    for number, name in _ids_of_queries(path) if rated else _ids_of_documents(path):
+        if name in seen:
+            what = "query" if rated else "document"
+            raise format_error(path, number, f"{what} {name!r} is on line {seen[name]} already")
+        seen[name] = number
+    if not seen:
+        raise HarnessError(f"{path}: holds no {'queries' if rated else 'documents'}")
+
+
+def _ids_of_queries(path: Path) -> Iterator[tuple[int, str]]:
+    return ((number, query.id) for number, query in queries(read_bytes(path), str(path)))
+
+
+def _ids_of_documents(path: Path) -> Iterator[tuple[int, str]]:
+    for number, row in _rows(_lines_of(path), str(path)):
+        if "candidates" in row or "relevance_scores" in row:
+            raise format_error(path, number, "is a query, expected a document")
+        _texts(row, str(path), number)
+        yield number, row["id"]
 
 
 def queries(data: bytes, path: str) -> Iterator[tuple[int, Query]]:
@@ -90,15 +109,13 @@ def queries(data: bytes, path: str) -> Iterator[tuple[int, Query]]:
         A line is no query: a key that is missing or of another type, lists of unequal length, a candidate that stands
         twice, a rating that is no number from 0 up.
     """
-    for place, (number, line) in enumerate(_numbered(data)):
-        row = _row(line, path, number)
+    for number, row in _rows(_numbered(data), path):
         candidates, scores = row.get("candidates"), row.get("relevance_scores")
         if not isinstance(candidates, list) or not isinstance(scores, list) or len(candidates) != len(scores):
             raise format_error(path, number, "'candidates' and 'relevance_scores' must be lists of one length")
         ratings: dict[str, float] = {}
         for candidate, score in zip(candidates, scores, strict=True):
-            name = str(candidate)
-            check_id(name, "document", path, number)
+            name = _name(candidate, "document", path, number)
             if name in ratings:
                 raise format_error(path, number, f"candidate {name!r} stands there twice")
             if not isinstance(score, int | float) or isinstance(score, bool) or not 0 <= score <= LARGEST_GRADE:
@@ -109,19 +126,18 @@ def queries(data: bytes, path: str) -> Iterator[tuple[int, Query]]:
         domains = row.get("domains") or []
         if not isinstance(domains, list) or any(not isinstance(each, str) or ";" in each for each in domains):
             raise format_error(path, number, "'domains' must be a list of names without ';'")
-        yield number, Query(_id(row, place), *_texts(row, path, number), tuple(domains), ratings)
+        yield number, Query(row["id"], *_texts(row, path, number), tuple(domains), ratings)
 
 
 def _documents(path: Path, *, full: bool) -> Documents:
-    place = -1
-    for number, line in lines(path):
-        if not line.strip():
-            continue
-        place += 1
-        row = _row(line, str(path), number)
-        name, (problem, solution) = _id(row, place), _texts(row, str(path), number)
+    for number, row in _rows(_lines_of(path), str(path)):
+        name, (problem, solution) = row["id"], _texts(row, str(path), number)
         text = worded(problem, solution if full else "")
         yield (path, number), Document(name, "", text, (), _formulas(name, text))
+
+
+def _lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
+    return ((number, line) for number, line in lines(path) if line.strip())
 
 
 def _read(corpus: Corpus, remarks: Remarks, *, full: bool) -> Documents:
@@ -146,8 +162,23 @@ def _row(line: bytes, path: str, number: int) -> dict[str, Any]:
     return row
 
 
-def _id(row: dict[str, Any], place: int) -> str:
-    return str(row.get("id", place))
+def _rows(numbered: Iterable[tuple[int, bytes]], path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The object of each line with its `id`, which is the number of the line from 0 if no line has one."""
+    have: bool | None = None
+    for place, (number, line) in enumerate(numbered):
+        row = _row(line, path, number)
+        have = "id" in row if have is None else have
+        if ("id" in row) is not have:
+            raise format_error(path, number, f"{'lacks' if have else 'has'} an 'id', unlike the lines before it")
+        yield number, {**row, "id": _name(row["id"], "problem", path, number) if have else str(place)}
+
+
+def _name(value: object, what: str, path: str, number: int) -> str:
+    """An id, which is text or a whole number."""
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        raise format_error(path, number, f"{what} id {value!r:.40}, expected text or a whole number")
+    check_id(str(value), what, path, number)
+    return str(value)
 
 
 def _texts(row: dict[str, Any], path: str, number: int) -> tuple[str, str]:

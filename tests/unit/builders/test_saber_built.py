@@ -10,8 +10,9 @@ import pytest
 
 import harness as h
 from harness.builders.saber import analyses, pipeline, steps
-from harness.builders.saber.judging import JudgeSettings, RateSettings, rate_step, second_opinion, word_vectors
+from harness.builders.saber.judging import JudgeSettings, second_opinion, word_vectors
 from harness.builders.saber.rate import RATINGS, read_ratings
+from harness.builders.saber.rated import RateSettings, rate_step
 from harness.builders.saber.select import TARGETS, read_targets
 from harness.builders.saber.swiss import GAMES, position_bias, read_games, write_games
 from harness.collections.load import load_collection
@@ -150,11 +151,24 @@ def test_settings_that_are_wrong(conf: Callable[[str, str, str], Path]) -> None:
             "judge: {rounds: 0}": "rounds",
             "judge: {by: person}": "by",
             "rate: {penalty: 0}": "penalty",
+            "rate: {penalty: 1.0e+30}": "key 'penalty' is 1e.30, expected a number from 1e-06 to 1e.06",
+            "rate: {scale: 54}": "key 'scale' is 54, expected a number from 1e-06 to 53",
+            "select: {each: 2}": "judge: key 'rounds' is 20, at most 5 for 6 candidates, 3 times 'each'",
+            "select: {domains: {'A;B': [Algebra]}}": "'A;B' is empty or holds ';'",
+            "select: {domains: {A: [Algebra], B: [Algebra]}}": "title 'Algebra' stands there twice",
         }.items()
     ):
         conf("builder", f"wrong{place}", base + line + "\n")
         with pytest.raises(HarnessError, match=said):
             pipeline.load_settings(f"wrong{place}")
+
+
+def test_the_builder_of_the_page_on_it_can_be_read(conf: Callable[[str, str, str], Path]) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "saber.md").read_text(encoding="utf-8")
+    shown = [block.partition("```")[0] for block in page.split("```yaml\n")[1:]]
+    assert len(shown) == 1
+    conf("builder", "mine", shown[0])
+    assert pipeline.load_settings("mine")[0].judge.by == "llm"
 
 
 def test_vectors_of_words() -> None:

@@ -166,6 +166,10 @@ GOOD = {
         ({"problem": " "}, "key 'problem' is missing, empty or no text"),
         ({"solution": 7}, "key 'solution' is missing, empty or no text"),
         ({"domains": "Algebra"}, "'domains' must be a list of names without ';'"),
+        ({"candidates": ["a", None]}, "document id None, expected text or a whole number"),
+        ({"candidates": ["a", ["b"]]}, "document id ['b'], expected text or a whole number"),
+        ({"id": None}, "problem id None, expected text or a whole number"),
+        ({"id": 1.5}, "problem id 1.5, expected text or a whole number"),
         ({"domains": ["a; b"]}, "'domains' must be a list of names without ';'"),
     ],
 )
@@ -199,6 +203,30 @@ def test_lines_without_ids_are_numbered(tmp_path: Path) -> None:
     path.write_text("")
     with pytest.raises(HarnessError, match=r"documents.jsonl: holds no documents"):
         saber.check(path)
+
+
+def test_files_by_hand_are_what_their_names_say(tmp_path: Path) -> None:
+    query, document = json.dumps(GOOD), json.dumps({"id": "a", "problem": "P"})
+    lacks = json.dumps({key: value for key, value in GOOD.items() if key != "id"})
+    bare = json.dumps({key: value for key, value in GOOD.items() if key != "candidates"})
+    for name, text, said in (
+        ("queries.jsonl", document, "1: 'candidates' and 'relevance_scores' must be lists of one length"),
+        ("queries.jsonl", f"{bare}\n{query}", "1: 'candidates' and 'relevance_scores' must be lists of one length"),
+        ("queries.jsonl", f"{query}\n{lacks}", "2: lacks an 'id', unlike the lines before it"),
+        ("queries.jsonl", f"{query}\n{query}", "2: query 'q' is on line 1 already"),
+        ("queries.jsonl", "", " holds no queries"),
+        ("documents.jsonl", query, "1: is a query, expected a document"),
+        ("documents.jsonl", f"{document}\n\n{document}", "3: document 'a' is on line 1 already"),
+        ("documents.jsonl", f'{{"problem": "P"}}\n{document}', "2: has an 'id', unlike the lines before it"),
+    ):
+        path = tmp_path / name
+        path.write_text(f"{text}\n")
+        with pytest.raises(HarnessError) as caught:
+            saber.check(path)
+        assert str(caught.value) == f"{path}:{said}"
+    for name, text in (("queries.jsonl", query), ("documents.jsonl", document), ("other.jsonl", query)):
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode() + b"\r\n")
+        saber.check(tmp_path / name)
 
 
 # ---- the published collection

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.builders.saber.databank import (
@@ -36,6 +36,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=14).map("".join))
+@example(r"\begin{align*}\(\end{align*}f(x)")
 @settings(max_examples=400, deadline=None)
 def test_dollars_change_nothing_else_and_are_put_once(text: str) -> None:
     out, good = in_dollars(text)
@@ -178,6 +179,33 @@ def test_a_file_of_json_lines_and_back(tmp_path: Path) -> None:
     assert problems == [Problem("1", "What?", "That.", "IMO"), Problem("2", "Who?", "She.", "mine")]
     write_problems(tmp_path / "out.jsonl", problems)
     assert list(read_problems(tmp_path / "out.jsonl").values()) == problems
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"id": null, "statement": "x", "solution": "y"}', "'id' is None, expected text or a whole number"),
+        ('{"id": [1], "statement": "x", "solution": "y"}', r"'id' is \[1\], expected text or a whole number"),
+        ('{"id": NaN, "statement": "x", "solution": "y"}', "'id' is nan, expected text or a whole number"),
+        ('{"id": true, "statement": "x", "solution": "y"}', "'id' is True, expected text or a whole number"),
+        ('{"id": "a b", "statement": "x", "solution": "y"}', "problem id 'a b' is empty or holds blanks"),
+        ('{"id": "1", "statement": "x", "solution": "y"}', "problem '1' is on an earlier line already"),
+    ],
+)
+def test_ids_that_are_none_are_said_with_their_line(tmp_path: Path, line: str, said: str) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"id": 1, "statement": "x", "solution": "y"}\n' + line + "\n")
+    with pytest.raises(HarnessError, match=rf"^[^ ]*p\.jsonl:2: (not what is expected: )?{said}"):
+        list(read_source(Source("mine", file={"file": str(path)})))
+
+
+def test_half_a_character_does_not_stop_what_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"id": 1, "statement": "x \\ud800", "solution": "\\ud835\\udd38"}\n')
+    (problem,) = read_source(Source("mine", file={"file": str(path)}))
+    assert (problem.statement, problem.solution) == ("x ?", "\U0001d538")
+    write_problems(tmp_path / "out.jsonl", [problem])
+    assert list(read_problems(tmp_path / "out.jsonl").values()) == [problem]
 
 
 def test_a_corpus_gives_problems_under_its_name() -> None:

@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 from llm_server import Server, serving
 
-from harness.builders.saber import databank, judging
+from harness.builders.saber import databank, judging, pipeline, steps
 from harness.builders.saber.databank import Problem
 from harness.builders.saber.judges import LanguageModel
 from harness.builders.saber.judging import JudgeSettings, judge_step
 from harness.builders.saber.select import TARGETS, Candidate, Target, write_targets
 from harness.builders.saber.swiss import GAMES, position_bias, read_games, tournament
+from harness.cli import build
+from harness.errors import HarnessError
 from harness.store.llm import Client
 
 NAMES = [f"c{n}" for n in range(8)]
@@ -109,6 +111,35 @@ def test_a_dry_run_after_a_pilot_tells_the_cost_within_five_percent(
     (games, *_) = read_games(tmp_path / "judged" / GAMES)
     assert len(games.games) == 24
     assert all(game.preferred for game in games.games)
+
+
+def test_the_dollars_of_a_databank_have_a_pilot_too(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conf: Callable[[str, str, str], Path]
+) -> None:
+    """Without it a dry run guesses the length of the answers, and is nearly twice what is spent."""
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    rng = random.Random(5)
+    rows = [
+        {"id": n, "statement": " ".join(rng.choices(NAMES, k=rng.randint(9, 90))), "solution": f"It is {n}, {n}."}
+        for n in range(60)
+    ]
+    (tmp_path / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    server.answer = lambda body: "\\boxed{" + body["messages"][0]["content"][-80:] + "}"
+    conf("llm", "mine", f"model: tiny-1\nurl: {server.url}\nprice_in: 10.0\nprice_out: 30.0\n")
+    bank = f"sources: [{{name: mine, file: {{file: {tmp_path / 'problems.jsonl'}}}}}], delimiters: llm, endpoint: mine"
+    conf("builder", "mine", f"databank: {{{bank}}}\nontology: {{embedded: corpora/mini-ontology.json}}\n")
+    settings, where = pipeline.load_settings("mine")
+    step, *_ = pipeline.steps(settings, where)
+    assert step.plan({}).within == float("inf")
+    with pytest.raises(HarnessError, match="a language model makes the databank, whole; make that first"):
+        build.saber("mine", None, pilot=5)
+    assert server.bodies == []
+    assert pipeline.pilot_dollars(settings, where, 50).startswith("50 texts: 50 calls, ")
+    paid = server.tokens_in * 10 + server.tokens_out * 30
+    planned = step.plan({})
+    steps.build([step])
+    assert planned.cost == pytest.approx((server.tokens_in * 10 + server.tokens_out * 30 - paid) / 1e6, rel=0.05)
+    assert set(server.charged.values()) == {1}
 
 
 KILLED = """

@@ -106,6 +106,8 @@ def test_nodes_are_paths_and_equal_siblings_are_one() -> None:
         ('{"links": [{"title": 7}]}', "title 7 is no text without slashes"),
         ('{"links": [{"title": "a", "links": 3}]}', "node 'a': expected an object"),
         ('{"links": ', "not valid JSON"),
+        ("{}", "holds no topics"),
+        ('{"title": "M", "links": []}', "holds no topics"),
         ('{"links": [' * 200 + "]}" * 200, "levels"),
     ],
 )

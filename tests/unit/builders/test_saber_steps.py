@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -129,3 +130,16 @@ def test_totals_and_steps_up_to_one() -> None:
     assert [step.name for step in upto(line.steps(), None)] == ["read", "lower", "count", "report"]
     with pytest.raises(HarnessError, match="step 'cuont' is unknown; did you mean 'count'"):
         upto(line.steps(), "cuont")
+
+
+def test_the_text_of_what_makes_a_step_is_part_of_its_key(tmp_path: Path) -> None:
+    def one(folders: Folders, out: Path) -> None:
+        (out / "text").write_text("one")
+
+    def two(folders: Folders, out: Path) -> None:
+        (out / "text").write_text("two")
+
+    one_step, two_step = (Step("s", (), {}, ("harness.errors",), make, lambda _: Plan()) for make in (one, two))
+    for step, said in ((one_step, "one"), (two_step, "two"), (one_step, "one")):
+        assert (build([step])["s"] / "text").read_text() == said
+    assert one_step.spec({}) == replace(two_step, make=one).spec({})

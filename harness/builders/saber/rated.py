@@ -1,0 +1,76 @@
+"""The steps of the ratings and the collection: settings, and how they read and write their folders."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from harness.builders.saber import collection as made_collection
+from harness.builders.saber import rate as rating
+from harness.builders.saber import swiss
+from harness.builders.saber.judging import JudgeSettings, candidates_of, judge_of, read_targets_and_problems
+from harness.builders.saber.steps import Folders, Plan, Step, write_counts
+from harness.errors import HarnessError
+from harness.io.checks import number
+from harness.store.llm.client import Mode
+
+
+@dataclass(frozen=True)
+class RateSettings:
+    """Key `rate`: the penalty of the strengths, and the largest rating."""
+
+    penalty: Annotated[float, partial(number, low=1e-6, high=1e6)] = rating.PENALTY
+    scale: Annotated[float, partial(number, low=1e-6, high=rating.LARGEST)] = rating.SCALE
+
+
+def rate_step(settings: RateSettings) -> Step:
+    """The ratings of all targets."""
+
+    def make(folders: Folders, out: Path) -> None:
+        played = swiss.read_games(folders["judge"] / swiss.GAMES)
+        rated = rating.rate_all(played, penalty=settings.penalty, scale=settings.scale)
+        if not rated:
+            raise HarnessError("rate: no decision tells the candidates of any target apart; try another judge")
+        rating.write_ratings(out / rating.RATINGS, rated)
+        rows = [row for each in rated for row in each.rows]
+        error = math.fsum(row.error for row in rows) / len(rows)
+        counts = {"targets": len(rated), "targets left out, without a decision": len(played) - len(rated)}
+        write_counts(out, {**counts, "ratings": len(rows), "standard error, mean": round(error, 4)})
+
+    return Step("rate", ("judge",), asdict(settings), (rating.__name__,), make, lambda _: Plan(), free=True)
+
+
+def collection_step(name: str, title: str, judge: str) -> Step:
+    """The collection, as `harness.builders.saber.collection` writes it."""
+
+    def make(folders: Folders, out: Path) -> None:
+        targets, problems = read_targets_and_problems(folders)
+        rated = rating.read_ratings(folders["rate"] / rating.RATINGS)
+        of_rated = {each.target for each in rated}
+        targets = [target for target in targets if target.id in of_rated]
+        note = f"Ratings are by this judge: {judge}."
+        licence = "see the sources of the problems"
+        made_collection.write_collection(
+            out, name, problems, targets, rated, title=title or name, licence=licence, notes=[note]
+        )
+        write_counts(out, {"queries": len(targets), "ratings": sum(len(each.rows) for each in rated)})
+
+    needs = ("databank", "select", "rate")
+    settings = {"name": name, "title": title, "judge": judge}
+    return Step("collection", needs, settings, (made_collection.__name__,), make, lambda _: Plan(), free=True)
+
+
+def exhaustive(
+    settings: JudgeSettings, rates: RateSettings, folders: Folders, mode: Mode = "live"
+) -> list[rating.Ratings]:
+    """Ratings by all pairs of candidates, asked of the same judge; n (n - 1) / 2 comparisons of each target.
+
+    Targets without a decision have none, as in the step `rate`.
+    """
+    targets, problems = read_targets_and_problems(folders)
+    judge = judge_of(settings, targets, problems, mode)
+    played = [swiss.round_robin(name, each, judge, settings.seed) for name, each in candidates_of(targets).items()]
+    return rating.rate_all(played, penalty=rates.penalty, scale=rates.scale)
