@@ -21,10 +21,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from bench.theorems import only, select
 from harness.collections.corpora import load_corpus
-from harness.data.trec import Run, read_run
+from harness.data.trec import read_run
+from harness.data.written import write_run
 from harness.experiments.produce import make
 from harness.experiments.task import Task, task
 from harness.io import config
@@ -47,6 +47,8 @@ ENCODERS = ("bi-encoder-minilm", "bi-encoder-mpnet", "bi-encoder-e5")
 UNTUNED, TUNED = ENCODERS[0], "bi-encoder-tuned"
 WORDS, OTHERS = ("bm25", "tfidf-ltn", "bm25-phrases"), ("tree", UNTUNED, "nearby")
 RERANKED = tuple(f"{name} on the first {FIRST}" for name in ENCODERS[1:])
+OF_TEST = (*RERANKED, TUNED)  # these rank the topics of the test chapters alone
+PIECES = 128  # word pieces that mpnet reads when it re-ranks, fewer than its 384, to save time
 PLAIN_RRF, CHOSEN = "rrf-of-four", "fusion-chosen"
 KS = (5, 10, 20, 60)
 SHARES = (0.05, 0.1, 0.2, 0.35, 0.5)  # of the last run in a weighted sum, the others alike
@@ -57,6 +59,13 @@ SHINGLE, SAME, COMMON = 5, 0.8, 50
 def whole(collection: str) -> Task:
     """A collection with all of its topics."""
     return task(collection, CORPORA[collection])
+
+
+@cache
+def of_test(collection: str) -> Task:
+    """A collection with the topics of its test chapters."""
+    found = task(collection, CORPORA[collection], edition="test")
+    return only(found, frozenset(found.scorer.qrels.topics))
 
 
 def systems(collection: str) -> tuple[str, ...]:
@@ -78,7 +87,11 @@ def plain(name: str, collection: str, runs: Path) -> dict[str, Any]:
     """The configuration behind a name, in the precision that it has."""
     if name in RERANKED:
         encoder = name.partition(" ")[0]
-        changes = {"first": str(path_of(collection, BASELINE, runs)), "k": FIRST, "name": label(name)}
+        first = runs / "first" / f"{collection}-test.run"
+        first.parent.mkdir(parents=True, exist_ok=True)
+        write_run(select(read_run(path_of(collection, BASELINE, runs)), of_test(collection).topics.ids()), first)
+        changes = {"first": str(first), "k": FIRST, "name": label(name)}
+        changes |= {"length": PIECES} if encoder == ENCODERS[1] else {}
         return {**config.load("system", encoder)[0], **changes}
     if name == TUNED:
         mapping = config.load("system", TUNED)[0]
@@ -109,8 +122,8 @@ def path_of(collection: str, name: str, runs: Path) -> Path:
 def produce(collection: str, name: str, runs: Path, precision: str) -> None:
     """Make a run, if it is not there."""
     mapping = {**configured(name, collection, runs, precision), "depth": DEPTH}
-    part = task(collection, CORPORA[collection], edition="test") if name == TUNED else whole(collection)
-    print(make(build_system(mapping, name), part, runs=runs, say=print).path)
+    topics = of_test(collection) if name in OF_TEST else whole(collection)
+    print(make(build_system(mapping, name), topics, runs=runs, say=print).path)
 
 
 # ---- what is fused ----------------------------------------------------------------------------------------------
@@ -148,7 +161,7 @@ def chosen(collection: str, runs: Path) -> Candidate:
     found = whole(collection)
     topics = sorted(topic.id for topic in found.topics if topic.attributes["split"] == "train")
     sample = frozenset(random.Random(SEED).sample(topics, min(SAMPLE, len(topics))))
-    cut = {name: part(read_run(path_of(collection, name, runs)), sample) for name in there}
+    cut = {name: select(read_run(path_of(collection, name, runs)), sample) for name in there}
 
     def value(candidate: Candidate) -> float:
         fusion = Fusion(candidate.names, candidate.method, DEPTH, **candidate.parameters)
@@ -160,12 +173,6 @@ def chosen(collection: str, runs: Path) -> Candidate:
     said = f"{best.said()}, the best of {len(tried)} by {GOAL[collection]} on {len(sample):,} topics for training"
     write_atomic(path_of(collection, CHOSEN, runs).with_suffix(".txt"), f"{said}\n")
     return best
-
-
-def part(run: Run, topics: frozenset[str]) -> Run:
-    """The results of some topics."""
-    kept = np.array([topic in topics for topic in run.topics])[run.topic]
-    return replace(run, topic=run.topic[kept], doc=run.doc[kept], score=run.score[kept], sha256="")
 
 
 # ---- tables -----------------------------------------------------------------------------------------------------
@@ -182,11 +189,11 @@ def table(collection: str, runs: Path) -> None:
         scores = found.scorer(read_run(path_of(collection, name, runs)))
         scored[name] = replace(scores, run=name)
     of_test = {name: scores.select(test) for name, scores in scored.items()}
-    of_all = {name: scores for name, scores in scored.items() if name != TUNED}
+    of_all = {name: scores for name, scores in scored.items() if name not in OF_TEST}
     pairs = [(name, BASELINE) for name in of_test if name != BASELINE]
     pairs += [(TUNED, UNTUNED)] if {TUNED, UNTUNED} <= set(there) else []
     pairs += [(CHOSEN, PLAIN_RRF)] if {CHOSEN, PLAIN_RRF} <= set(there) else []
-    of_both = [pair for pair in pairs if TUNED not in pair]
+    of_both = [pair for pair in pairs if not {*pair} & {*OF_TEST}]
     family = (len(pairs) + len(of_both)) * len(measures)
     tests = {"test": tested(of_test, pairs, measures, family), "all": tested(of_all, of_both, measures, family)}
     n = {part: next(iter(scores.values())).n(measures[0]) for part, scores in (("test", of_test), ("all", of_all))}

@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import platform
+import random
 import subprocess
 import sys
 import tempfile
@@ -27,9 +28,11 @@ import numpy as np
 from harness.collections.collection import Collection
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
+from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run
+from harness.data.written import write_run
 from harness.experiments.produce import Produced, make
-from harness.experiments.task import task
+from harness.experiments.task import Task, task
 from harness.io import config
 from harness.scoring.compare import Row, compare
 from harness.scoring.coverage import restrict
@@ -59,7 +62,7 @@ GRAPHS = {
     "Chroma's defaults": (16, 100, 100),
     "a larger graph": (32, 200, 400),
 }
-PERMUTATIONS = 100_000
+PERMUTATIONS, SEED = 100_000, 1
 COST = """
 import json, sys, time
 from pathlib import Path
@@ -117,6 +120,7 @@ class Found:
     Attributes
     ----------
     pairs : which systems are tested; by style only `of_styles`.
+    some : the topics that E5 ranked.
     """
 
     scores: dict[str, Scores]
@@ -124,6 +128,7 @@ class Found:
     style: dict[str, str]
     pairs: tuple[tuple[str, str], ...]
     of_styles: tuple[tuple[str, str], ...]
+    some: frozenset[str]
 
 
 def systems() -> dict[str, Any]:
@@ -138,38 +143,75 @@ def systems() -> dict[str, Any]:
     }
 
 
-def of_vectors(collection: str, folder: Path, precision: str) -> dict[str, Run]:
-    """Runs of words, vectors, both fused, and the first of these re-ranked; what lies in the folder is taken."""
+def of_vectors(
+    collection: str, folder: Path, precision: str, counted: frozenset[str], some: frozenset[str]
+) -> dict[str, Run]:
+    """Runs of words, vectors, both fused, and the first of these re-ranked; what lies in the folder is taken.
+
+    Re-rankers rank the topics that count; the engine of E5, which computes in its own way and slowly, some of them.
+    """
     part = task(collection, CORPUS)
+    ranked = {MPNET: only(part, counted), E5: only(part, some)}
     made: dict[str, Produced] = {}
     re_ranked = () if collection == TUNING else (MPNET, E5)  # nothing was chosen by them
     for name in (FULL, FORMAL, MINILM, FUSED, *re_ranked):
         mapping, where = config.load("system", name)
-        if name in (FORMAL, MINILM, MPNET):  # the engine of E5 computes in its own way
+        if name in (FORMAL, MINILM, MPNET):
             mapping["precision"] = precision
         if name == FUSED:
             mapping["runs"] = [str(made[each].path) for each in mapping["runs"]]
-        if "first" in mapping:
-            mapping["first"] = str(made[mapping["first"]].path)
-        made[name] = make(build_system(mapping, where), part, runs=folder)
+        if name in ranked:
+            first = folder / "first" / f"{name}.run"
+            first.parent.mkdir(exist_ok=True)
+            write_run(select(made[mapping["first"]].run, ranked[name].topics.ids()), first)
+            mapping["first"] = str(first)
+        made[name] = make(build_system(mapping, where), ranked.get(name, part), runs=folder)
     return {name: each.run for name, each in made.items()}
 
 
-def evaluate(collection: Collection, folder: Path, vectors: str | None) -> Found:
-    """Run the systems on the topics whose declarations the corpus holds; `vectors`: those, in this precision."""
+def select(run: Run, topics: frozenset[str]) -> Run:
+    """The results of some topics."""
+    kept = np.array([topic in topics for topic in run.topics])[run.topic]
+    return replace(run, topic=run.topic[kept], doc=run.doc[kept], score=run.score[kept], sha256="")
+
+
+def only(part: Task, topics: frozenset[str]) -> Task:
+    """A task with some of its topics."""
+    return replace(part, topics=Topics(tuple(topic for topic in part.topics if topic.id in topics)))
+
+
+def evaluate(collection: Collection, folder: Path, vectors: str | None, sample: int) -> Found:
+    """Run the systems on the topics whose declarations the corpus holds.
+
+    Parameters
+    ----------
+    vectors : the precision of encoders; None: systems of words alone.
+    sample : E5 ranks the topics of so many declarations, drawn at random; 0: all.
+    """
     corpus, scorer, topics = load_corpus(CORPUS), collection.scorer(), collection.topics()
     cut, _ = restrict(scorer.qrels, corpus.ids())
-    scorer = scorer.on_part(cut)
-    scores = {}
+    scorer, gold = scorer.on_part(cut), meant(cut)
+    names = sorted(set(gold.values()))
+    drawn = set(random.Random(SEED).sample(names, sample)) if 0 < sample < len(names) else set(names)
+    some = frozenset(topic for topic, name in gold.items() if name in drawn)
     if vectors is None:
         runs = {name: system(Request(topics, corpus, folder)) for name, system in systems().items()}
     else:
-        runs = of_vectors(collection.name, folder, vectors)
-    for name, run in runs.items():
-        scores[name] = replace(scorer(run), run=name)
+        runs = of_vectors(collection.name, folder, vectors, frozenset(gold), some)
+    scores = {name: replace(scorer(run), run=name) for name, run in runs.items()}
     style = {topic.id: topic.attributes.get("style", topic.attributes.get("list", "")) for topic in topics}
     pairs, of_styles = (OF_VECTORS, BY_STYLE) if vectors else (PAIRS, ((FULL, PLAIN),))
-    return Found(scores, meant(cut), style, among(pairs, scores), among(of_styles, scores))
+    return Found(scores, gold, style, among(pairs, scores), among(of_styles, scores), some)
+
+
+def parts(found: Found) -> tuple[Found, Found | None]:
+    """What all topics were ranked for, and what some were ranked for, with all systems; None: there are no such."""
+    if E5 not in found.scores or found.some >= found.gold.keys():
+        return found, None
+    of_all = {name: scores for name, scores in found.scores.items() if name != E5}
+    of_some = {name: scores.select(found.some) for name, scores in found.scores.items() if name != FORMAL}
+    whole = replace(found, scores=of_all, pairs=among(found.pairs, of_all), of_styles=among(found.of_styles, of_all))
+    return whole, replace(found, scores=of_some, pairs=((E5, FUSED), (E5, MPNET)))
 
 
 def among(pairs: Iterable[tuple[str, str]], scores: Mapping[str, Scores]) -> tuple[tuple[str, str], ...]:
@@ -355,6 +397,7 @@ def main() -> None:
     parser.add_argument("--chroma", action="store_true", help="Chroma beside exact search, and nothing else")
     parser.add_argument("--count", type=int, default=0, help="with --chroma: so many vectors, drawn at random")
     parser.add_argument("--precision", choices=PRECISIONS, default="float32", help="with --vectors: of the encoders")
+    parser.add_argument("--sample", type=int, default=0, help="with --vectors: declarations E5 ranks for; 0: all")
     parser.add_argument("--folder", type=Path, help="where runs and unfinished vectors lie; default: a temporary one")
     parser.add_argument("--no-cost", action="store_true", help="no times and memory")
     arguments = parser.parse_args()
@@ -365,13 +408,15 @@ def main() -> None:
     tuning = load_collection(TUNING)
     with tempfile.TemporaryDirectory() as folder:
         collection = tuning if arguments.tuning else load_collection("mathlib-qr")
-        found = evaluate(
-            collection, arguments.folder or Path(folder), arguments.precision if arguments.vectors else None
-        )
+        precision = arguments.precision if arguments.vectors else None
+        found, of_some = parts(evaluate(collection, arguments.folder or Path(folder), precision, arguments.sample))
     overall(found)
     by_style(found)
     if not arguments.tuning:
         unseen(found, tuning.qrels())
+    if of_some is not None:
+        print(f"\n{E5} on the queries of {arguments.sample} declarations, drawn at random (seed {SEED}):")
+        overall(of_some)
     if not (arguments.no_cost or arguments.vectors):
         cost()
 
