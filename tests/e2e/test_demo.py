@@ -54,7 +54,7 @@ def test_demo_makes_the_environment_and_runs_the_main_job() -> None:
 def test_test_installs_and_runs_all_tests() -> None:
     commands = dry("test")
     assert any(command.endswith(" -c requirements.lock -e '.[dev]'") for command in commands)
-    assert commands[-1] == "none/bin/python -m pytest"
+    assert commands[-1] == "none/bin/python -m pytest -n auto --maxprocesses 4 --dist loadfile"  # nothing left out
     configuration = (ROOT / "pyproject.toml").read_text()
     assert 'testpaths = ["tests"]' in configuration
     assert not re.search(r'addopts = ".*(-m |-k |--ignore|--deselect)', configuration)
