@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from harness.builders.saber.databank import Problem
 from harness.builders.saber.draws import draw
-from harness.builders.saber.prompts import prompt
 from harness.collections.readers.saber import worded
 from harness.errors import HarnessError
+from harness.store import prompts
 from harness.store.llm import Answer, Ask, Client, Message
 from harness.store.llm.client import NOT_ASKED
 from harness.store.llm.estimate import Taken, sizes
@@ -79,8 +79,7 @@ class LanguageModel:
         target, first, second = (
             _known(self.problems, name) for name in (comparison.target, comparison.first, comparison.second)
         )
-        text = prompt(PROMPT, target=target, first=first, second=second, explain=self.explain)
-        return Ask((Message("user", text),))
+        return Ask(prompts.messages(PROMPT, target=target, first=first, second=second, explain=self.explain))
 
 
 class KeptModel:
@@ -123,7 +122,7 @@ class KeptModel:
 
 def _again(ask: Ask, answer: Answer) -> Ask:
     """What is asked after an answer without a decision."""
-    return Ask((*ask.messages, Message("assistant", answer.text), Message("user", prompt(AGAIN))))
+    return Ask((*ask.messages, Message("assistant", answer.text), *prompts.messages(AGAIN)))
 
 
 def decision(text: str) -> int:

@@ -29,11 +29,11 @@ from harness.builders.saber.judges import (
     Oracle,
     judged_text,
 )
-from harness.builders.saber.prompts import digest
 from harness.builders.saber.select import TARGETS, Target, read_targets
 from harness.builders.saber.steps import Folders, Plan, Step, write_counts
 from harness.errors import HarnessError
 from harness.io.checks import Words, number, whole
+from harness.store import prompts
 from harness.store.llm import Client, Endpoint, load_endpoint, sample
 from harness.store.llm.client import Mode
 from harness.store.llm.estimate import ENOUGH, estimate
@@ -75,7 +75,12 @@ class JudgeSettings:
         if self.by == "llm":
             endpoint = load_endpoint(self.endpoint)
             decides = {"model": endpoint.model, "parameters": dict(endpoint.parameters)}
-            return {**out, **decides, "explain": self.explain, "prompts": digest(PROMPT, AGAIN)}
+            return {
+                **out,
+                **decides,
+                "explain": self.explain,
+                "prompts": [prompts.digest(name) for name in (PROMPT, AGAIN)],
+            }
         if self.by == "oracle":
             return {**out, "noise": self.noise}
         return {**out, "encoder": _encoder_identity(self.encoder) if self.encoder else f"words {DIMENSIONS}"}

@@ -13,9 +13,9 @@ from harness.builders.saber.annotate import Annotation
 from harness.builders.saber.databank import Problem, by_rule
 from harness.builders.saber.dollars import without_dollars
 from harness.builders.saber.ontology import ROOT, Ontology
-from harness.builders.saber.prompts import prompt
 from harness.builders.saber.steps import Plan
-from harness.store.llm import Answer, Ask, Client, Message
+from harness.store import prompts
+from harness.store.llm import Answer, Ask, Client
 from harness.store.llm.estimate import ENOUGH, Taken, estimate, sizes
 
 IDEA, TAGS, DELIMITERS = "saber-idea", "saber-tags", "saber-delimiters"
@@ -36,7 +36,7 @@ Asking = Callable[[Sequence[Ask]], Sequence[Answer | None]]
 
 def idea_ask(problem: Problem) -> Ask:
     """The ask for the core idea of a problem."""
-    return Ask((Message("user", prompt(IDEA, problem=problem)),), IDEA_SCHEMA)
+    return Ask(prompts.messages(IDEA, problem=problem), IDEA_SCHEMA)
 
 
 def tags_ask(problem: Problem, ontology: Ontology, node: str) -> Ask:
@@ -44,11 +44,11 @@ def tags_ask(problem: Problem, ontology: Ontology, node: str) -> Ask:
     titles = [ontology.title(child) for child in ontology.children[node]]
     parent = ontology.title(node)
     listed = [*titles, parent] if parent and parent not in titles else titles
-    text = prompt(TAGS, problem=problem, topics=listed, parent=parent)
+    asked = prompts.messages(TAGS, problem=problem, topics=listed, parent=parent)
     number = {"type": "number", "minimum": 0, "maximum": 1}
     properties = dict.fromkeys(listed, number)
     schema = {"type": "object", "properties": properties, "required": titles, "additionalProperties": False}
-    return Ask((Message("user", text),), schema)
+    return Ask(asked, schema)
 
 
 class Walk:
@@ -211,7 +211,7 @@ def rewriter(client: Client) -> Callable[[Sequence[Problem]], tuple[list[Problem
 
 def dollars_ask(text: str) -> Ask:
     """The ask to put the mathematics of a text in dollars."""
-    return Ask((Message("user", prompt(DELIMITERS, text=text)),))
+    return Ask(prompts.messages(DELIMITERS, text=text))
 
 
 def boxed(answer: str) -> str | None:

@@ -24,7 +24,6 @@ from harness.builders.saber.judging import JudgeSettings, judge_step
 from harness.builders.saber.lines import read_lines, write_lines
 from harness.builders.saber.ontology import Information, Ontology, information
 from harness.builders.saber.pairs import PairSettings, Thresholds, features, find_pairs, read_pairs, thresholds
-from harness.builders.saber.prompts import digest
 from harness.builders.saber.rated import RateSettings, collection_step, rate_step
 from harness.builders.saber.select import TARGETS, SelectSettings, domains_of, select, write_targets
 from harness.builders.saber.steps import COUNTS, Folders, Plan, Step, write_counts
@@ -34,6 +33,7 @@ from harness.io.checks import typed
 from harness.io.files import read_bytes, sha256_file, write_atomic
 from harness.sources.catalogue import resource
 from harness.sources.fetch import fetch
+from harness.store import prompts
 from harness.store.llm import Client, Endpoint, load_endpoint, sample
 from harness.store.llm.client import Mode
 
@@ -126,10 +126,10 @@ def _problems(folders: Folders) -> list[Problem]:
     return list(read_problems(folders["databank"] / PROBLEMS).values())
 
 
-def _answers(endpoint: Endpoint, *prompts: str) -> dict[str, Any]:
+def _answers(endpoint: Endpoint, *names: str) -> dict[str, Any]:
     """What decides the answers of an endpoint to some prompts; its address and prices do not."""
     decides = {"model": endpoint.model, "parameters": dict(endpoint.parameters), "schemas": endpoint.schemas}
-    return {**decides, "repairs": endpoint.repairs, "prompts": digest(*prompts)}
+    return {**decides, "repairs": endpoint.repairs, "prompts": [prompts.digest(name) for name in names]}
 
 
 # ---- databank ---------------------------------------------------------------------------------------------------
