@@ -47,7 +47,8 @@ ENCODERS = ("bi-encoder-minilm", "bi-encoder-mpnet", "bi-encoder-e5")
 UNTUNED, TUNED = ENCODERS[0], "bi-encoder-tuned"
 WORDS, OTHERS = ("bm25", "tfidf-ltn", "bm25-phrases"), ("tree", UNTUNED, "nearby")
 RERANKED = tuple(f"{name} on the first {FIRST}" for name in ENCODERS[1:])
-OF_TEST = (*RERANKED, TUNED)  # these rank the topics of the test chapters alone
+CHOSEN_TUNED = "fusion-chosen-tuned"
+OF_TEST = (*RERANKED, TUNED, CHOSEN_TUNED)  # these rank the topics of the test chapters alone
 PIECES = 128  # word pieces that mpnet reads when it re-ranks, fewer than its 384, to save time
 PLAIN_RRF, CHOSEN = "rrf-of-four", "fusion-chosen"
 KS = (5, 10, 20, 60)
@@ -71,7 +72,7 @@ def of_test(collection: str) -> Task:
 def systems(collection: str) -> tuple[str, ...]:
     """What can be named by `--only`, in the order in which one rests on another."""
     others = [name for name in OTHERS if collection == PREMISES or name != "nearby"]
-    return (*WORDS, *others, *RERANKED, PLAIN_RRF, CHOSEN, TUNED)
+    return (*WORDS, *others, *RERANKED, PLAIN_RRF, CHOSEN, TUNED, CHOSEN_TUNED)
 
 
 def configured(name: str, collection: str, runs: Path, precision: str) -> dict[str, Any]:
@@ -87,10 +88,7 @@ def plain(name: str, collection: str, runs: Path) -> dict[str, Any]:
     """The configuration behind a name, in the precision that it has."""
     if name in RERANKED:
         encoder = name.partition(" ")[0]
-        first = runs / "first" / f"{collection}-test.run"
-        first.parent.mkdir(parents=True, exist_ok=True)
-        write_run(select(read_run(path_of(collection, BASELINE, runs)), of_test(collection).topics.ids()), first)
-        changes = {"first": str(first), "k": FIRST, "name": label(name)}
+        changes = {"first": of_test_alone(BASELINE, collection, runs), "k": FIRST, "name": label(name)}
         changes |= {"length": PIECES} if encoder == ENCODERS[1] else {}
         return {**config.load("system", encoder)[0], **changes}
     if name == TUNED:
@@ -101,12 +99,23 @@ def plain(name: str, collection: str, runs: Path) -> dict[str, Any]:
     if name == PLAIN_RRF:
         paths = [str(path_of(collection, each, runs)) for each in ("bm25", "tfidf-ltn", "tree", UNTUNED)]
         return {**config.load("system", "fusion-rrf")[0], "runs": paths, "name": PLAIN_RRF}
-    if name == CHOSEN:
+    if name in (CHOSEN, CHOSEN_TUNED):
         best = chosen(collection, runs)
         paths = [str(path_of(collection, each, runs)) for each in best.names]
+        if name == CHOSEN_TUNED:  # as it was chosen, with the tuned encoder in the place of the untuned one
+            names = [TUNED if each == UNTUNED else each for each in best.names]
+            paths = [of_test_alone(each, collection, runs) for each in names]
         mapping = config.load("system", f"fusion-{best.method}")[0]
-        return {**mapping, **best.parameters, "runs": paths, "name": CHOSEN}
+        return {**mapping, **best.parameters, "runs": paths, "name": name}
     return config.load("system", name)[0]
+
+
+def of_test_alone(name: str, collection: str, runs: Path) -> str:
+    """The path of a run's results for the topics of the test chapters."""
+    path = runs / "test" / collection / f"{label(name)}.run"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_run(select(read_run(path_of(collection, name, runs)), of_test(collection).topics.ids()), path)
+    return str(path)
 
 
 def label(name: str) -> str:
@@ -192,6 +201,7 @@ def table(collection: str, runs: Path) -> None:
     of_all = {name: scores for name, scores in scored.items() if name not in OF_TEST}
     pairs = [(name, BASELINE) for name in of_test if name != BASELINE]
     pairs += [(TUNED, UNTUNED)] if {TUNED, UNTUNED} <= set(there) else []
+    pairs += [(CHOSEN_TUNED, CHOSEN)] if {CHOSEN_TUNED, CHOSEN} <= set(there) else []
     pairs += [(CHOSEN, PLAIN_RRF)] if {CHOSEN, PLAIN_RRF} <= set(there) else []
     of_both = [pair for pair in pairs if not {*pair} & {*OF_TEST}]
     family = (len(pairs) + len(of_both)) * len(measures)
