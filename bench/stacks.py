@@ -2,10 +2,11 @@
 
 Systems run one at a time (`--only bm25`, `--collection stacks-proofs`), each as `harness run` would run it with
 `DEPTH` results a topic; runs lie below `--runs`, and what lies there is not made again. What is fused, and how, is
-chosen on a sample of topics of the training chapters. The tuned bi-encoder learns from the training chapters alone; it,
-the fusion that takes it, and what re-ranks have the topics of the test chapters, all others every topic. Without `--only`, the tables of the runs that are there:
-Markdown, the test chapters beside all, each row tested against BM25 with paired t-tests, corrected for all rows,
-measures and sets of topics. `--duplicates` counts statements that say nearly the same.
+chosen on a sample of topics of the training chapters. The tuned bi-encoder learns from the training chapters alone;
+it, the fusion that takes it, and what re-ranks have the topics of the test chapters, all others every topic. Without
+`--only`, the tables of the runs that are there: Markdown, the test chapters beside all, each row tested against BM25
+with paired t-tests, corrected for all rows, measures and sets of topics. `--duplicates` counts statements that say
+nearly the same.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ Scores MathlibQR's queries (those whose declaration the corpus holds) by the fou
 shipped system, overall and by style of query, and writes the tables as Markdown. Queries that mean one declaration
 are no independent sample: their differences are averaged, and tests are over declarations. `--tuning` scores
 `mathlib-names` instead, on which the settings were chosen; `--vectors` scores `mathlib` beside vectors of signatures
-and of all that is written, their fusion, and the first 100 of the fusion re-ranked (by E5 for a sample of the declarations, `--sample`). `--chroma` compares Chroma's
-search with exact search over the vectors of `mathlib-minilm`. Times and memory are of processes of their own.
+and of all that is written, their fusion, and the first 100 of the fusion re-ranked (by E5 for a sample of the
+declarations, `--sample`). `--chroma` compares Chroma's search with exact search over the vectors of `mathlib-minilm`.
+Times and memory are of processes of their own.
 """
 
 from __future__ import annotations
