@@ -16,7 +16,6 @@ import argparse
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import time
@@ -30,6 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from harness.store.cost import own_peak
 from harness.systems.dense.training.loop import parameter_groups, seeded
 from harness.systems.mathamr.encoder import loss
 from harness.systems.mathamr.encoder.batch import Batch, collate
@@ -142,7 +142,7 @@ def peak(device: str) -> int:
     """Bytes in use at most so far."""
     if device == "cuda":
         return torch.cuda.max_memory_allocated()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return own_peak()
 
 
 def in_use(device: str) -> int:

@@ -10,7 +10,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,9 +88,9 @@ def measuring() -> Iterator[Meter]:
     finally:
         meter.total = time.perf_counter() - begin
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-        meter.memory = _peak(resource.RUSAGE_SELF) if own else None
-        if own and ended != children:
-            meter.memory = max(meter.memory or 0, _peak(resource.RUSAGE_CHILDREN))
+        meter.memory = own_peak() if own else None
+        if meter.memory is not None and ended != children:
+            meter.memory = max(meter.memory, 1024 * ended.ru_maxrss)  # Linux counts in KiB
         if (cuda := _cuda()) is not None:
             meter.gpu_memory = max(cuda.max_memory_allocated(number) for number in range(cuda.device_count()))
         _METER.reset(token)
@@ -154,6 +154,12 @@ def artefact(folder: Path) -> None:
         meter.artefacts[str(folder)] = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def _peak(who: int) -> int:
-    unit = 1 if sys.platform == "darwin" else 1024
-    return unit * resource.getrusage(who).ru_maxrss
+def own_peak() -> int:
+    """Bytes that this process held at most, since `measuring` last began where the system is Linux.
+
+    There `getrusage` would not do: its peak is that of whoever started the process, where that one held more.
+    """
+    with suppress(OSError):
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        return next(1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

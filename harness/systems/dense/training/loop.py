@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import resource
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -192,12 +190,11 @@ class Loop:
         return f"{self.line(entry)}; learning rate {rate:.1e}, {in_time(state.seconds[-1])}, {after}"
 
     def _cost(self, state: _State) -> dict[str, Any]:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         said: dict[str, Any] = {
             cost.PARAMETERS: sum(each.numel() for each in self.model.parameters() if each.requires_grad),
             cost.EPOCHS: [round(seconds, 3) for seconds in state.seconds],
             cost.STEPS: [[int(step), round(loss, 6)] for step, loss in state.losses],
-            cost.TRAINING_MEMORY: peak,
+            cost.TRAINING_MEMORY: cost.own_peak(),
         }
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             said[cost.TRAINING_GPU_MEMORY] = torch.cuda.max_memory_allocated()
