@@ -50,7 +50,8 @@ WORDS, OTHERS = ("bm25", "tfidf-ltn", "bm25-phrases"), ("tree", UNTUNED, "nearby
 RERANKED = tuple(f"{name} on the first {FIRST}" for name in ENCODERS[1:])
 CHOSEN_TUNED = "fusion-chosen-tuned"
 OF_TEST = (*RERANKED, TUNED, CHOSEN_TUNED)  # these rank the topics of the test chapters alone
-PIECES = 128  # word pieces that mpnet reads when it re-ranks, fewer than its 384, to save time
+# How much of a text re-rankers read, to save time: mpnet word pieces, fewer than its 384; E5's engine takes characters.
+CUT = {ENCODERS[1]: {"length": 128}, ENCODERS[2]: {"characters": 500}}
 PLAIN_RRF, CHOSEN = "rrf-of-four", "fusion-chosen"
 KS = (5, 10, 20, 60)
 SHARES = (0.05, 0.1, 0.2, 0.35, 0.5)  # of the last run in a weighted sum, the others alike
@@ -90,8 +91,7 @@ def plain(name: str, collection: str, runs: Path) -> dict[str, Any]:
     if name in RERANKED:
         encoder = name.partition(" ")[0]
         changes = {"first": of_test_alone(BASELINE, collection, runs), "k": FIRST, "name": label(name)}
-        changes |= {"length": PIECES} if encoder == ENCODERS[1] else {}
-        return {**config.load("system", encoder)[0], **changes}
+        return {**config.load("system", encoder)[0], **changes, **CUT[encoder]}
     if name == TUNED:
         mapping = config.load("system", TUNED)[0]
         learn = f"{collection}/{'learn' if collection == PREMISES else 'train'}"

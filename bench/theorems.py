@@ -53,9 +53,19 @@ MEASURES = ("R@10", "RR@50")
 PLAIN, VIEW, FIELDS, FULL = "plain BM25", "BM25, view of declarations", "mathlib without prior", "mathlib"
 PAIRS = ((VIEW, PLAIN), (FIELDS, PLAIN), (FULL, PLAIN), (FULL, VIEW), (FULL, FIELDS))
 FORMAL, MINILM, FUSED = "mathlib-minilm-formal", "mathlib-minilm", "mathlib-rrf"
+WEIGHTED = "mathlib-weighted"
 E5, MPNET = "mathlib-rrf-e5", "mathlib-rrf-mpnet"
-OF_VECTORS = ((MINILM, FORMAL), (MINILM, FULL), (FUSED, FULL), (FUSED, MINILM), (E5, FUSED), (MPNET, FUSED))
-BY_STYLE = ((FUSED, FULL), (E5, FUSED), (MPNET, FUSED))
+OF_VECTORS = (
+    (MINILM, FORMAL),
+    (MINILM, FULL),
+    (FUSED, FULL),
+    (FUSED, MINILM),
+    (WEIGHTED, FULL),
+    (WEIGHTED, FUSED),
+    (E5, FUSED),
+    (MPNET, FUSED),
+)
+BY_STYLE = ((WEIGHTED, FULL), (WEIGHTED, FUSED), (E5, FUSED), (MPNET, FUSED))
 NEAREST = 20  # documents that Chroma is asked for
 # Neighbours of each vector, candidates while the graph is built, candidates of a search.
 GRAPHS = {
@@ -155,11 +165,11 @@ def of_vectors(
     ranked = {MPNET: only(part, counted), E5: only(part, some)}
     made: dict[str, Produced] = {}
     re_ranked = () if collection == TUNING else (MPNET, E5)  # nothing was chosen by them
-    for name in (FULL, FORMAL, MINILM, FUSED, *re_ranked):
+    for name in (FULL, FORMAL, MINILM, FUSED, WEIGHTED, *re_ranked):
         mapping, where = config.load("system", name)
         if name in (FORMAL, MINILM, MPNET):
             mapping["precision"] = precision
-        if name == FUSED:
+        if name in (FUSED, WEIGHTED):
             mapping["runs"] = [str(made[each].path) for each in mapping["runs"]]
         if name in ranked:
             first = folder / "first" / f"{name}.run"
