@@ -146,6 +146,9 @@ def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
             if fault == "timeout":
                 server.ended.wait(60)
                 return
+            if fault == "drip head":
+                self.drip(b"HTTP/1.1 200 OK\r\nx-slow: " + b"a" * 1000)
+                return
             reply = server.reply(body)
             if fault == "wrong model":
                 reply["model"] = "other-2"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, closing
@@ -34,6 +35,7 @@ Mode = Literal["live", "replay", "dry"]
 NOT_ASKED = "dry run: not asked"
 _IN_A_ROW = 3  # asks that got no answer, one after the other, after which no other is asked
 _MOST_SEEN = 2000  # kept answers to other asks that an estimate looks at
+_HALF = re.compile("[\ud800-\udfff]")  # of a pair that UTF-8 cannot hold alone
 T = TypeVar("T")
 _Replied = Callable[[Mapping[str, Any]], tuple[Reply, bool]]
 
@@ -170,13 +172,14 @@ class Client:
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """The vectors of texts, shape (texts, dimensions), as the model gives them; of a dry run, shape (texts, 0).
 
-        Raises as `ask` does, and for an empty text.
+        Raises as `ask` does, and for a text that is empty or that UTF-8 cannot hold.
         """
         import numpy as np
 
         for i, text in enumerate(texts):
-            if not text:
-                raise HarnessError(f"endpoint {self.endpoint.name}: text {i + 1} of {len(texts)} is empty")
+            if not text or _HALF.search(text):
+                wrong = "holds half a character" if text else "is empty"
+                raise HarnessError(f"endpoint {self.endpoint.name}: text {i + 1} of {len(texts)} {wrong}")
         unique = dict.fromkeys(texts)
         known = {text: reply for text in unique if (reply := self._kept.find(text_request(self.endpoint, text)))}
         missing = [text for text in unique if text not in known]

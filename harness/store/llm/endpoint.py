@@ -22,7 +22,7 @@ Role = Literal["system", "user", "assistant"]
 Schemas = Literal["json_schema", "json_object", "llama", "none"]
 _KEY = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _OURS = ("model", "messages", "input", "stream", "n", "response_format", "encoding_format", "stream_options")
-_POSITIVE = partial(number, low=1e-9)
+_SECONDS = partial(number, low=1e-9, high=86_400)
 _COUNT = partial(whole, low=1)
 
 
@@ -118,7 +118,7 @@ class Endpoint:
     key : NAME of the environment variable that holds the key, never the key; None if none is asked for.
     concurrency : calls under way at one time.
     requests_per_minute, tokens_per_minute : what the server allows; None for no limit.
-    timeout : seconds in which an answer must be there as a whole.
+    timeout : seconds, up to a day, in which an answer must be there as a whole.
     retries : how often a call that broke off is tried again.
     repairs : how often an answer that does not fit its schema is asked for again.
     schemas : how the server is told of a schema: as OpenAI's `json_schema` or `json_object`, as the `json_object` with
@@ -144,7 +144,7 @@ class Endpoint:
     concurrency: Annotated[int, _COUNT] = 4
     requests_per_minute: Annotated[int, _COUNT] | None = None
     tokens_per_minute: Annotated[int, _COUNT] | None = None
-    timeout: Annotated[float, _POSITIVE] = 120.0
+    timeout: Annotated[float, _SECONDS] = 120.0
     retries: Annotated[int, whole] = 5
     repairs: Annotated[int, whole] = 2
     schemas: Schemas = "json_schema"
@@ -157,11 +157,8 @@ class Endpoint:
                 "key 'key': expected the name of an environment variable, such as OPENAI_API_KEY; "
                 "a key itself must never stand in a file"
             )
-        if self.url is not None:
-            parts = urlsplit(self.url)
-            bare = not (parts.username or parts.password or parts.query or parts.fragment)
-            if parts.scheme not in ("http", "https") or not parts.hostname or not bare or not self.url.isprintable():
-                raise HarnessError("key 'url': expected http(s)://HOST/PATH, without user, password, ? and #")
+        if self.url is not None and not _addresses(self.url):
+            raise HarnessError("key 'url': expected http(s)://HOST[:PORT]/PATH, without user, password, ? and #")
         for name in _OURS:
             if name in self.parameters:
                 raise HarnessError(f"key 'parameters': {name!r} is set by the harness; leave it out")
@@ -186,7 +183,7 @@ class Endpoint:
     def longest(self) -> int | None:
         """The most tokens of an answer, by its parameters; None if they do not say."""
         found = self.parameters.get("max_completion_tokens", self.parameters.get("max_tokens"))
-        return found if isinstance(found, int) and found > 0 else None
+        return found if type(found) is int and found > 0 else None
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
         """The price of so many tokens."""
@@ -211,6 +208,18 @@ class Endpoint:
                 return True
         except OSError:
             return False
+
+
+def _addresses(url: str) -> bool:
+    """Whether a text is an address that can be called, and no more than that."""
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").encode("idna")  # of what is too long, or no name
+        fits = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    bare = not (parts.username or parts.password or parts.query or parts.fragment)
+    return fits and bare and bool(host) and parts.scheme in ("http", "https") and url.isprintable() and " " not in url
 
 
 def load_endpoint(name: str) -> Endpoint:

@@ -7,8 +7,10 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from functools import partial
+from threading import Thread
 from time import monotonic
 from typing import Any
 
@@ -31,6 +33,8 @@ _REFUSED = (
 _EXHAUSTED = ("insufficient_quota", "billing_hard_limit_reached")
 _SAID = 200  # characters of what a server says
 _MOST = 1 << 28  # bytes of an answer
+_MOST_TOKENS = 1 << 40  # that a server can mean
+_SPARE = 0.5  # seconds after the time-out in which the library may say better what went wrong
 
 
 class BrokenError(Exception):
@@ -150,7 +154,7 @@ class Wire:
         usage = body.get("usage")
         counts = [usage.get(name, 0) if name and isinstance(usage, Mapping) else 0 for name in names]
         free = not (self._endpoint.price_in or self._endpoint.price_out)
-        whole = isinstance(usage, Mapping) and all(type(count) is int and count >= 0 for count in counts)
+        whole = isinstance(usage, Mapping) and all(type(n) is int and 0 <= n <= _MOST_TOKENS for n in counts)
         if not whole and not free:
             raise HarnessError(
                 f"endpoint {self._endpoint.name}: answers without 'usage', so what they cost cannot be counted"
@@ -162,8 +166,7 @@ class Wire:
         import openai
 
         try:
-            with call() as response:
-                data = b"".join(response.iter_bytes())
+            data = self._whole(call)
         except BrokenError:
             raise
         except openai.APIStatusError as error:
@@ -188,6 +191,29 @@ class Wire:
             raise BrokenError("an answer that names no model", charged=True)
         self._check_model(str(body["model"]))
         return body
+
+    def _whole(self, call: Callable[[], AbstractContextManager[Any]]) -> bytes:
+        """What an answer holds, within the time-out and what it takes to tell that it has passed.
+
+        The library waits anew for each part of the headers, so that who drips those would never be given up: the call
+        is made by a thread, which is left behind then, and ends with its connection.
+        """
+        made = Future[bytes]()
+
+        def work() -> None:
+            try:
+                with call() as response:
+                    made.set_result(b"".join(response.iter_bytes()))
+            except BaseException as error:  # raised again where it is waited for
+                made.set_exception(error)
+
+        Thread(target=work, daemon=True).start()
+        try:
+            return made.result(self._endpoint.timeout + _SPARE)
+        except TimeoutError:
+            if made.done():  # one of the call's own
+                raise
+            raise BrokenError(f"no whole answer within {self._endpoint.timeout:g} s", charged=True) from None
 
     def _check_model(self, found: str) -> None:
         model, reports = self._endpoint.model, self._endpoint.reports

@@ -369,6 +369,19 @@ def test_a_budget_for_answers_of_any_length_is_refused() -> None:
     Client(replace(endpoint, price_out=0.0), budget=1.0)
 
 
+def test_a_longest_answer_that_is_no_number_bounds_no_budget() -> None:
+    with pytest.raises(HarnessError, match="a budget needs 'max_tokens'"):
+        Client(Endpoint("mine", "m", 1.0, 1.0, parameters={"max_tokens": True}), budget=1.0)
+
+
+@pytest.mark.parametrize("text", ["", "half \ud800 of a pair"])
+@pytest.mark.parametrize("mode", ["live", "dry", "replay"])
+def test_a_text_that_cannot_be_sent_is_one_line(text: str, mode: str, server: Server, tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=r"text 2 of 2 (is empty|holds half a character)"):
+        Client(server.endpoint(), mode, cache=tmp_path).embed(["good", text])  # type: ignore[arg-type]
+    assert not server.bodies
+
+
 def test_two_at_once_pay_once(server: Server, tmp_path: Path) -> None:
     asks, found = [ask(f"q{i}") for i in range(12)], []
     both = [Thread(target=lambda: found.append(Client(server.endpoint(), cache=tmp_path).ask(asks))) for _ in range(2)]
@@ -401,6 +414,11 @@ def test_every_endpoint_of_ours_loads() -> None:
             "key 'key': expected the name of an environment variable",
         ),
         ("model: m\nprice_in: 1\nprice_out: 1\nurl: http://me:sk-abcdefgh@host/v1", "key 'url': expected http"),
+        ("model: m\nprice_in: 1\nprice_out: 1\nurl: http://127.0.0.1:99999/v1", "key 'url': expected http"),
+        ("model: m\nprice_in: 1\nprice_out: 1\nurl: http://127.0.0.1:port/v1", "key 'url': expected http"),
+        ("model: m\nprice_in: 1\nprice_out: 1\nurl: 'http://[::1/v1'", "key 'url': expected http"),
+        (f"model: m\nprice_in: 1\nprice_out: 1\nurl: http://{'a' * 300}/v1", "key 'url': expected http"),
+        ("model: m\nprice_in: 1\nprice_out: 1\ntimeout: 1.0e+300", "key 'timeout' is 1e+300, expected a number from"),
         ("model: m\nprice_in: -1\nprice_out: 1", "key 'price_in' is -1, expected a number from 0 up"),
         ("model: m\nprice_in: 1", "key 'price_out' is missing"),
         (

@@ -28,6 +28,7 @@ from harness.store.llm.endpoint import request
 from harness.store.llm.kept import Kept
 
 KEY = "sk-test-0123456789abcdef"  # of nobody
+FAULTS = ("timeout", "429", "500", "broken", "half", "drip", "drip 500", "drip head", "no choices")
 
 
 @pytest.fixture
@@ -42,9 +43,9 @@ def asks(count: int) -> list[Ask]:
     return [Ask((Message("user", f"q{i}"),)) for i in range(count)]
 
 
-@pytest.mark.parametrize("fault", ["timeout", "429", "500", "broken", "half", "drip", "drip 500", "no choices"])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_a_call_that_breaks_off_is_tried_again(fault: str, server: Server, tmp_path: Path) -> None:
-    slow = fault in ("timeout", "drip", "drip 500")  # of 200 bytes and more, 20 a second
+    slow = fault in ("timeout", "drip", "drip 500", "drip head")  # of 200 bytes and more, 20 a second
     server.faults = [fault] if slow else [fault, fault]
     endpoint = server.endpoint(timeout=3.0 if slow else 60.0, concurrency=1)
     client = Client(endpoint, cache=tmp_path)
@@ -158,6 +159,17 @@ def test_a_model_may_report_a_date_but_no_other_model(
         with pytest.raises(HarnessError, match=f"answers as model '{named}', expected 'gpt-4o'"):
             Client(endpoint, cache=tmp_path).ask(asks(1))
         assert not list(tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize("count", [-1, 10**400, "3", True])
+def test_a_count_of_tokens_that_is_none_is_one_line(count: object, server: Server, tmp_path: Path) -> None:
+    def written(reply: dict[str, Any]) -> bytes:
+        return json.dumps({**reply, "usage": {"prompt_tokens": count, "completion_tokens": 1}}).encode()
+
+    server.written = written
+    with pytest.raises(HarnessError, match="what they cost cannot be counted") as error:
+        Client(server.endpoint(), cache=tmp_path).ask(asks(1))
+    assert len(error.value.lines) == 1
 
 
 def test_a_free_server_need_not_count(server: Server, tmp_path: Path) -> None:
