@@ -177,6 +177,12 @@ class Collection:
                     f"collection {self.name}: protocol {protocol.name} excludes what is {rule}, and edition "
                     f"{chosen.name} names no file of that (key {key!r})"
                 )
+        known = self.known_topics() if listed else None
+        if listed and known is not None and known.isdisjoint(listed):
+            raise HarnessError(
+                f"collection {self.name}: nothing is excluded: {min(listed)!r} and the other topics with excluded "
+                f"documents ({len(listed):,} in all) are no topics of it"
+            )
         return Exclusions(
             protocol.exclude,
             listed or {},

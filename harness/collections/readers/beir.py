@@ -12,6 +12,7 @@ tab-separated table with a header, or in Parquet:
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -229,11 +230,16 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
 def _value(row: Row, names: tuple[str, ...], path: Path, number: int) -> Any:  # noqa: ANN401
     """The value of the first of some columns that a row has."""
     for name in names:
-        if row.get(name) is not None:
+        if not _empty(row.get(name)):
             return row[name]
     if empty := [name for name in names if name in row]:
         raise format_error(path, number, f"column {empty[0]!r} has no value")
     raise format_error(path, number, f"no column {' or '.join(map(repr, names))}; found {', '.join(row) or 'none'}")
+
+
+def _empty(value: object) -> bool:
+    """Whether a column has no value: tables written by pandas have NaN there."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _text(value: object, path: Path, number: int) -> str:
@@ -255,7 +261,7 @@ def _documents(corpus: Corpus, _: Remarks) -> Documents:
     empty = True
     for path, number, row in rows(paths):
         name, text = _words(row, ID, path, number), _words(row, TEXT, path, number)
-        title = _text(row.get("title") or "", path, number)
+        title = "" if _empty(row.get("title")) else _text(row["title"] or "", path, number)
         empty = False
         yield (path, number), Document(name, title, text, (), _formulas(name, f"{title}\n{text}"))
     if empty:
@@ -273,16 +279,17 @@ def topics(files: Files, judged: Iterable[str], language: str = "eng") -> Topics
     HarnessError
         A row is damaged, an id is no id or comes twice, or a judged query is not there; with its line.
     """
-    wanted = set(judged)
+    wanted, others = set(judged), False
     found = []
     for path, number, row in rows(files.queries):
         name = _words(row, ID + TOPIC, path, number)
         if name not in wanted:
             check_id(name, "query", path, number)
+            others = True
             continue
         text = _words(row, TEXT, path, number)
         found.append((number, Topic(name, text, "", (), _formulas(name, text), language)))
-    out = topic_files.unique(found, str(files.queries[0]))
+    out = topic_files.unique(found, str(files.queries[0])) if found or not others else Topics(())
     if lacking := sorted(wanted - out.ids()):
         many = f"{len(lacking):,} such queries"
         raise format_error(files.qrels[0], 0, f"query {lacking[0]!r} is not in {files.queries[0].name} ({many})")
@@ -305,14 +312,14 @@ def qrels(files: Files, edition: str) -> Qrels:
         check_id(topic, "query", path, number)
         check_id(doc, "document", path, number)
         grade = _grade(_value(row, GRADE, path, number), path, number)
-        if grade < 0:
-            below += 1
-            continue
         if before := judged.get((topic, doc)):
             other = "" if before[0] == path else f" of {before[0].name}"
             reason = f"document {doc!r} of topic {topic!r} is judged on line {before[1]}{other} already"
             raise format_error(path, number, reason)
         judged[topic, doc] = path, number
+        if grade < 0:
+            below += 1
+            continue
         found.append((topic, doc, grade))
     if not found:
         raise format_error(

@@ -34,7 +34,7 @@ from harness.io.files import read_bytes
 from harness.sources.checkout import Checkout
 from harness.store import artefacts, code
 
-VERSION = 1
+VERSION = 2
 COLUMNS = ("name", "kind", "module", "line", "signature", "doc", "references", "generated")
 KIND = "lean-declarations"
 _MAPPED = ("structure", "class", "inductive", "class inductive", "coinductive", "field", "constructor")
@@ -226,10 +226,14 @@ def _artefact(root: Path, files: Mapping[Path, str], version: str) -> Path:
 def _source(path: Path) -> str:
     content = read_bytes(path)
     try:
-        return content.decode("utf-8").replace("\r\n", "\n")
+        source = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise format_error(path, line, f"byte 0x{content[error.start]:02x} is not UTF-8 text") from None
+    if "\r" in source:  # a comment would go on to the end of the file
+        line = source.count("\n", 0, source.index("\r")) + 1
+        raise format_error(path, line, "a carriage return without a line feed, which Lean refuses too")
+    return source
 
 
 def _left(folder: Path) -> dict[str, int]:

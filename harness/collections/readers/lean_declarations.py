@@ -375,7 +375,7 @@ class _Reading:
 
     def _field(self, of: Declaration, header: str, outer: Sequence[Binder], doc: str, at: int, end: int) -> None:
         stream = self.stream
-        if stream[at].text in ("deriving", "extends"):
+        if at >= end or stream[at].text in ("deriving", "extends"):
             return
         if stream[at].text in OPENING:  # `(a b : T) (c : T)`; instances without a name have none
             last = closing(stream, at)

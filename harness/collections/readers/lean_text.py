@@ -29,7 +29,7 @@ _TOKEN = re.compile(
     |(?P<comment>--[^\n]*+)
     |(?P<block>/-)
     |(?P<string>"(?:[^"\\]++|\\.)*+"|r"[^"]*"|r(?P<hash>\#++)".*?"(?P=hash))
-    |(?P<open>")
+    |(?P<open>"|r\#*+")
     |(?P<name>{_PART}(?:\.{_PART})*+)
     |(?P<field>(?:\.\.+)|\.{_PART}(?:\.{_PART})*+)
     |(?P<quoted>`+{_PART}(?:\.{_PART})*+)

@@ -173,7 +173,7 @@ def _left_out(made: list[Statement], tagged: set[str]) -> int:
 
 
 def _text(path: Path) -> str:
-    data = read_bytes(path).replace(b"\r\n", b"\n")
+    data = read_bytes(path).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     try:
         text = data.decode("utf-8")
         at = data.find(b"\0")

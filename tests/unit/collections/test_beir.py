@@ -251,6 +251,18 @@ def lines(*rows: str) -> bytes:
             "corpus.jsonl:1: {'a': 1} is neither text nor a number",
         ),
         ("corpus.jsonl", b"", "corpus.jsonl: holds no documents"),
+        ("corpus.jsonl", lines('{"_id": "d1", "text": NaN}'), "corpus.jsonl:1: column 'text' has no value"),
+        ("corpus.jsonl", lines('{"_id": NaN, "text": "a"}'), "corpus.jsonl:1: column '_id' has no value"),
+        (
+            "queries.jsonl",
+            lines('{"_id": "Q1", "text": "a"}'),
+            "qrels/test.tsv: query 'q1' is not in queries.jsonl (2 such queries)",
+        ),
+        (
+            "qrels/test.tsv",
+            b"query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td1\t-1\n",
+            "qrels/test.tsv:3: document 'd1' of topic 'q1' is judged on line 2 already",
+        ),
         (
             "corpus.jsonl",
             lines('{"_id": "d1", "text": "a"}', '{"_id": "d3", "text": "a"}'),
@@ -336,6 +348,12 @@ def test_a_fault_is_one_line_with_its_place(file: str, content: bytes, fault: st
         survey(DataSet(tmp_path))
     assert str(raised.value).startswith(f"{tmp_path}/{fault}")
     assert "\n" not in str(raised.value)
+
+
+def test_a_title_that_is_no_number_is_none(tmp_path: Path) -> None:
+    data = DataSet(data_set(tmp_path))
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "d1", "title": NaN, "text": "a"}\n')
+    assert [one.title for one in BeirCorpus("c", "", "", (), reader=beir.DOCUMENTS, data=data)] == [""]
 
 
 def test_a_damaged_parquet_file(tmp_path: Path) -> None:

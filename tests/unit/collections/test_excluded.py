@@ -107,6 +107,8 @@ def test_an_edition_says_what_its_protocol_excludes(
          "collection mine, edition all: topic 't1' has no place in the order (1 such topics)"),
         ("later", ", order: {file: o}", {"o": "t1\nt2\nsecond\nlate\n"},
          "collection mine, edition all: judged document 'first' has no place in the order (1 such judgments)"),
+        ("listed", ", exclusions: {file: x}", {"x": "T2 late\nT1 first\nT1 second\n"},
+         "collection mine: nothing is excluded: 'T1' and the other topics with excluded documents (2 in all) are no"),
         ("later", ", order: {reader: pairs, file: o}", {}, "editions: all: order: reader 'pairs' is unknown"),
     ],
 )  # fmt: skip

@@ -218,15 +218,29 @@ def test_an_end_that_fits_nothing_is_counted(ends: str, left: dict[str, int]) ->
         ("def a := 1\n\n/- begun\n/- inner -/\ntheorem", ":3: the comment that begins here has no end (-/)"),
         ("/-- doc\n", ":1: the comment that begins here has no end (-/)"),
         ('def a := 1\ndef b := "x\n', ":2: the string that begins here has no end"),
+        ('def a := 1\ndef b := r#"x"\ntheorem c', ":2: the string that begins here has no end"),
+        ("def a := 1\n-- b\rdef c := 1\n", ":2: a carriage return without a line feed"),
     ],
 )
 def test_a_file_that_is_cut(copied: Path, source: str, fault: str) -> None:
     path = copied / "Mini" / "Data" / "Cut.lean"
-    path.write_text(source, encoding="utf-8")
+    path.write_bytes(source.encode())
     with pytest.raises(HarnessError) as caught:
         list(corpus_of(copied))
     (line,) = caught.value.lines
     assert line.startswith(f"{path}{fault}")
+
+
+def test_a_mark_of_byte_order_hides_no_declaration(copied: Path) -> None:
+    (copied / "Mini" / "Data" / "Marked.lean").write_bytes(b"\xef\xbb\xbftheorem marked : True := trivial\r\n")
+    assert "marked" in set(corpus_of(copied).ids())
+
+
+@pytest.mark.parametrize("end", ["(", "(b", "(b :", "(b : Nat", "[", "⦃", "b (", "deriving", "/-- of b -/", "private"])
+def test_a_structure_that_is_cut_in_a_field_is_there(end: str) -> None:
+    found, _ = declarations(f"structure A where\n  a : Nat\n  {end}", "cut")
+    assert [one.name for one in found][:2] == ["A", "A.a"]
+    assert declarations(f"structure A where {end}", "cut")[0][0].name == "A"
 
 
 def test_bytes_that_are_no_text(copied: Path) -> None:

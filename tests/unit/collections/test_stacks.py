@@ -217,11 +217,12 @@ By (\ref{equation-again}).
     assert topics == ["0001", "0003", "0005", "0008"]
 
 
-def test_line_ends_of_windows_are_line_ends(write: Write) -> None:
+@pytest.mark.parametrize("end", [b"\r\n", b"\r"])
+def test_line_ends_of_other_systems_are_line_ends(end: bytes, write: Write) -> None:
     plainly = [(document.id, document.body) for document in corpus(write(), stacks.STATEMENTS)]
     folder = write()
     for path in (*folder.glob("*.tex"), folder / "Makefile", folder / "tags/tags"):
-        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+        path.write_bytes(path.read_bytes().replace(b"\n", end))
     assert [(document.id, document.body) for document in corpus(folder, stacks.STATEMENTS)] == plainly
 
 
