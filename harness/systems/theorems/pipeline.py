@@ -16,7 +16,7 @@ from harness.collections.corpus import Corpus, Document, Documents, Reader, Rema
 from harness.data.topic_files import numbered
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
-from harness.errors import HarnessError
+from harness.errors import HarnessError, suggestion
 from harness.io import checks
 from harness.io.console import say
 from harness.io.files import sha256, sha256_file
@@ -248,11 +248,17 @@ def _read(
     remarks: Remarks,
 ) -> Documents:
     """The documents of a corpus with a view as their text."""
+    others, found = set[str](), False
     for place, document in corpus.reader.read(corpus, remarks):
-        if kinds and columns.of(document, "kind") not in kinds:
+        if kinds and (kind := columns.of(document, "kind")) not in kinds:
             remarks["of other kinds (left out)"] += 1
+            others.add(kind)
             continue
+        found = True
         yield place, _document(document, columns, view, prose.get(document.id))
+    if others and not found:
+        wanted = sorted(kinds)[0]
+        raise HarnessError(f"key 'kinds': no document is of kind {wanted!r}; {suggestion(wanted, others)}")
 
 
 def _document(document: Document, columns: Columns, view: str, prose: Informal | None) -> Document:

@@ -231,6 +231,11 @@ def test_documents_and_queries_have_one_form(
     assert server.bodies == []
 
 
+def test_kinds_that_no_declaration_is_of_are_one_line(endpoint: str, kept: Path, tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=r"key 'kinds': no document is of kind 'theorm'; did you mean 'theorem'\?"):
+        produced(pipeline(endpoint, kept, kinds=["theorm"], augment=False, system="bm25"), tmp_path)
+
+
 def test_a_run_live_and_two_replays_are_the_same_bytes(
     endpoint: str, server: Server, kept: Path, tmp_path: Path
 ) -> None:
