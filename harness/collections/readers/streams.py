@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,14 +44,14 @@ def json_items(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises
     ------
     FormatError
-        Not UTF-8, not a list of objects, or not JSON; with its line.
+        Not UTF-8, not a list of objects, not JSON, or a name twice in an object; with its line.
     """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise format_error(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8 text") from None
-    decoder, line, counted = json.JSONDecoder(), 1, 0
+    decoder, line, counted = json.JSONDecoder(object_pairs_hook=_once), 1, 0
     at, sign = _skip(text, 0), "["
     while text[at : at + 1] == sign:
         at = _skip(text, at + 1)
@@ -59,10 +60,12 @@ def json_items(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
         line, counted = line + text.count("\n", counted, at), at
         try:
             item, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError) as error:
-            # Both know where: the decoder counts lines of the whole text.
-            reason = getattr(error, "msg", "too deep")
-            raise format_error(path, getattr(error, "lineno", line), f"not valid JSON: {reason}") from None
+        except json.JSONDecodeError as error:  # which counts lines of the whole text
+            raise format_error(path, error.lineno, f"not valid JSON: {error.msg}") from None
+        except ValueError as error:
+            raise format_error(path, line, str(error)) from None
+        except RecursionError:
+            raise format_error(path, line, "not valid JSON: too deep") from None
         if not isinstance(item, dict):
             raise format_error(path, line, f"expected an object, found {item!r:.40}")
         yield line, item
@@ -72,6 +75,15 @@ def json_items(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
         raise format_error(path, line, "expected a JSON list of objects" if sign == "[" else "expected , or ]")
     if text[at + 1 :].strip():
         raise format_error(path, line, "there is more after the end of the list")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object, whose names stand there once: Python takes the last of several without a word."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise ValueError(f"{twice!r:.60} stands twice in an object")
+    return found
 
 
 def _skip(text: str, at: int) -> int:

@@ -143,6 +143,7 @@ def test_objects_of_a_list_with_their_lines() -> None:
         (b"[\n1]", "f:2: expected an object, found 1"),
         (b"[{}]\n x", "f:1: there is more after the end of the list"),
         (b"[\n\xff]", "f:2: byte 0xff is not UTF-8 text"),
+        (b'[{"a": 1},\n{"b": {"x": 2, "x": 0}}]', "f:2: 'x' stands twice in an object"),
         (b"[\n" + b"[" * 100_000, "f:2: not valid JSON: too deep"),
     ],
 )
