@@ -177,6 +177,8 @@ class Collection:
                     f"collection {self.name}: protocol {protocol.name} excludes what is {rule}, and edition "
                     f"{chosen.name} names no file of that (key {key!r})"
                 )
+        if "listed" in protocol.exclude and not listed:
+            raise HarnessError(f"collection {self.name}: nothing is excluded: its list of exclusions is empty")
         known = self.known_topics() if listed else None
         if listed and known is not None and known.isdisjoint(listed):
             raise HarnessError(

@@ -72,10 +72,11 @@ def _jsonl(data: bytes, path: str) -> Listed:
         try:
             row = json.loads(line)
             topic, docs = str(row["topic"]), row["excluded"]
+            good = isinstance(docs, list) and all(map(_is_id, (row["topic"], *docs)))
         except (ValueError, KeyError, TypeError, RecursionError):
-            docs = None
-        if not isinstance(docs, list):
-            raise format_error(path, number, "expected a JSON object with 'topic' and a list 'excluded'")
+            good = False
+        if not good:
+            raise format_error(path, number, "expected a JSON object with 'topic' and a list 'excluded' of ids")
         check_id(topic, "topic", path, number)
         for doc in docs:
             check_id(str(doc), "document", path, number)
@@ -83,6 +84,10 @@ def _jsonl(data: bytes, path: str) -> Listed:
             raise format_error(path, number, f"topic {topic!r} is on an earlier line already")
         out[topic] = frozenset(str(doc) for doc in docs)
     return out
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def _order(data: bytes, path: str) -> Places:
