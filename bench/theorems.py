@@ -4,8 +4,8 @@ Scores MathlibQR's queries (those whose declaration the corpus holds) by the fou
 shipped system, overall and by style of query, and writes the tables as Markdown. Queries that mean one declaration
 are no independent sample: their differences are averaged, and tests are over declarations. `--tuning` scores
 `mathlib-names` instead, on which the settings were chosen; `--vectors` scores `mathlib` beside vectors of signatures
-and of all that is written, their fusion, and the first 100 of the fusion re-ranked (by E5 for a sample of the
-declarations, `--sample`). `--chroma` compares Chroma's search with exact search over the vectors of `mathlib-minilm`.
+and of all that is written, two fusions, and the first 100 of one of them re-ranked. `--chroma` compares Chroma's
+search with exact search over the vectors of `mathlib-minilm`.
 Times and memory are of processes of their own.
 """
 
@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import platform
-import random
 import subprocess
 import sys
 import tempfile
@@ -73,7 +72,7 @@ GRAPHS = {
     "Chroma's defaults": (16, 100, 100),
     "a larger graph": (32, 200, 400),
 }
-PERMUTATIONS, SEED = 100_000, 1
+PERMUTATIONS = 100_000
 COST = """
 import json, sys, time
 from pathlib import Path
@@ -131,7 +130,6 @@ class Found:
     Attributes
     ----------
     pairs : which systems are tested; by style only `of_styles`.
-    some : the topics that E5 ranked.
     """
 
     scores: dict[str, Scores]
@@ -139,7 +137,6 @@ class Found:
     style: dict[str, str]
     pairs: tuple[tuple[str, str], ...]
     of_styles: tuple[tuple[str, str], ...]
-    some: frozenset[str]
 
 
 def systems() -> dict[str, Any]:
@@ -154,15 +151,13 @@ def systems() -> dict[str, Any]:
     }
 
 
-def of_vectors(
-    collection: str, folder: Path, precision: str, counted: frozenset[str], some: frozenset[str]
-) -> dict[str, Run]:
+def of_vectors(collection: str, folder: Path, precision: str, counted: frozenset[str]) -> dict[str, Run]:
     """Runs of words, vectors, both fused, and the first of these re-ranked; what lies in the folder is taken.
 
-    Re-rankers rank the topics that count; the engine of E5, which computes in its own way and slowly, some of them.
+    Re-rankers rank the topics that count. The engine of E5 computes in its own precision.
     """
     part = task(collection, CORPUS)
-    ranked = {MPNET: only(part, counted), E5: only(part, some)}
+    ranked = dict.fromkeys((MPNET, E5), only(part, counted))
     made: dict[str, Produced] = {}
     re_ranked = () if collection == TUNING else (MPNET, E5)  # nothing was chosen by them
     for name in (FULL, FORMAL, MINILM, FUSED, WEIGHTED, *re_ranked):
@@ -191,38 +186,24 @@ def only(part: Task, topics: frozenset[str]) -> Task:
     return replace(part, topics=Topics(tuple(topic for topic in part.topics if topic.id in topics)))
 
 
-def evaluate(collection: Collection, folder: Path, vectors: str | None, sample: int) -> Found:
+def evaluate(collection: Collection, folder: Path, vectors: str | None) -> Found:
     """Run the systems on the topics whose declarations the corpus holds.
 
     Parameters
     ----------
     vectors : the precision of encoders; None: systems of words alone.
-    sample : E5 ranks the topics of so many declarations, drawn at random; 0: all.
     """
     corpus, scorer, topics = load_corpus(CORPUS), collection.scorer(), collection.topics()
     cut, _ = restrict(scorer.qrels, corpus.ids())
     scorer, gold = scorer.on_part(cut), meant(cut)
-    names = sorted(set(gold.values()))
-    drawn = set(random.Random(SEED).sample(names, sample)) if 0 < sample < len(names) else set(names)
-    some = frozenset(topic for topic, name in gold.items() if name in drawn)
     if vectors is None:
         runs = {name: system(Request(topics, corpus, folder)) for name, system in systems().items()}
     else:
-        runs = of_vectors(collection.name, folder, vectors, frozenset(gold), some)
+        runs = of_vectors(collection.name, folder, vectors, frozenset(gold))
     scores = {name: replace(scorer(run), run=name) for name, run in runs.items()}
     style = {topic.id: topic.attributes.get("style", topic.attributes.get("list", "")) for topic in topics}
     pairs, of_styles = (OF_VECTORS, BY_STYLE) if vectors else (PAIRS, ((FULL, PLAIN),))
-    return Found(scores, gold, style, among(pairs, scores), among(of_styles, scores), some)
-
-
-def parts(found: Found) -> tuple[Found, Found | None]:
-    """What all topics were ranked for, and what some were ranked for, with all systems; None: there are no such."""
-    if E5 not in found.scores or found.some >= found.gold.keys():
-        return found, None
-    of_all = {name: scores for name, scores in found.scores.items() if name != E5}
-    of_some = {name: scores.select(found.some) for name, scores in found.scores.items() if name != FORMAL}
-    whole = replace(found, scores=of_all, pairs=among(found.pairs, of_all), of_styles=among(found.of_styles, of_all))
-    return whole, replace(found, scores=of_some, pairs=((E5, FUSED), (E5, MPNET)))
+    return Found(scores, gold, style, among(pairs, scores), among(of_styles, scores))
 
 
 def among(pairs: Iterable[tuple[str, str]], scores: Mapping[str, Scores]) -> tuple[tuple[str, str], ...]:
@@ -408,7 +389,6 @@ def main() -> None:
     parser.add_argument("--chroma", action="store_true", help="Chroma beside exact search, and nothing else")
     parser.add_argument("--count", type=int, default=0, help="with --chroma: so many vectors, drawn at random")
     parser.add_argument("--precision", choices=PRECISIONS, default="float32", help="with --vectors: of the encoders")
-    parser.add_argument("--sample", type=int, default=0, help="with --vectors: declarations E5 ranks for; 0: all")
     parser.add_argument("--folder", type=Path, help="where runs and unfinished vectors lie; default: a temporary one")
     parser.add_argument("--no-cost", action="store_true", help="no times and memory")
     arguments = parser.parse_args()
@@ -420,14 +400,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         collection = tuning if arguments.tuning else load_collection("mathlib-qr")
         precision = arguments.precision if arguments.vectors else None
-        found, of_some = parts(evaluate(collection, arguments.folder or Path(folder), precision, arguments.sample))
+        found = evaluate(collection, arguments.folder or Path(folder), precision)
     overall(found)
     by_style(found)
     if not arguments.tuning:
         unseen(found, tuning.qrels())
-    if of_some is not None:
-        print(f"\n{E5} on the queries of {arguments.sample} declarations, drawn at random (seed {SEED}):")
-        overall(of_some)
     if not (arguments.no_cost or arguments.vectors):
         cost()
 
