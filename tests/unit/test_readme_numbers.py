@@ -138,5 +138,5 @@ def test_a_number_that_is_changed_is_found() -> None:
                 page = "\n".join([*rows[:2], other, "", f"`{link}`"]) if block.table else f"{other}\n`{link}`"
                 seen[block.table and SUMMARY not in block.files].append(bool(list(faults(page))))
     assert len(seen[True]) > 150
-    assert sum(seen[True]) > 0.99 * len(seen[True])  # a line of results may have the changed one in another column
+    assert sum(seen[True]) > 0.97 * len(seen[True])  # a line of results may have the changed one in another column
     assert sum(seen[False]) > len(seen[False]) / 2
