@@ -85,8 +85,10 @@ class Ranker:
         return {doc.decode(): score for doc, score in zip(docs, scores.tolist(), strict=True)}
 
 
-def rank(name: str, request: Request, ids: Ids, score: Callable[[Topic], Scored], depth: int) -> Run:
-    """A run: the best documents of each topic by `score`."""
+def rank(
+    name: str, request: Request, ids: Ids, score: Callable[[Topic], Scored], depth: int, shared: str = "a word"
+) -> Run:
+    """A run: the best documents of each topic by `score`, refused if no topic shares a word (`shared`) with one."""
     ranker = Ranker(ids, depth)
     among = None if request.excluded is None else request.excluded.among(ids)
     found = {}
@@ -98,7 +100,7 @@ def rank(name: str, request: Request, ids: Ids, score: Callable[[Topic], Scored]
     if among is not None:
         note(f"{name}: excluded documents left out before the depth cut", left_out)
     if not any(found.values()):
-        raise HarnessError(f"system {name}: no topic shares a word with the corpus")
+        raise HarnessError(f"system {name}: no topic shares {shared} with the corpus")
     return Run.from_dict(name, {topic: docs for topic, docs in found.items() if docs})
 
 

@@ -30,7 +30,7 @@ from harness.builders.saber.judges import (
     judged_text,
 )
 from harness.builders.saber.select import TARGETS, Target, read_targets
-from harness.builders.saber.steps import Folders, Plan, Step, write_counts
+from harness.builders.saber.steps import FILL, Folders, Plan, Step, write_counts
 from harness.errors import HarnessError
 from harness.io.checks import Words, number, whole
 from harness.store import prompts
@@ -215,7 +215,7 @@ def judge_of(settings: JudgeSettings, targets: Sequence[Target], problems: Mappi
 
 
 def _model(settings: JudgeSettings, problems: Mapping[str, Problem], mode: Mode) -> LanguageModel:
-    client = Client(load_endpoint(settings.endpoint), mode, settings.budget if mode == "live" else None)
+    client = Client(load_endpoint(settings.endpoint), mode, settings.budget if mode == "live" else None, fill=FILL)
     return LanguageModel(client, problems, settings.explain)
 
 

@@ -26,7 +26,7 @@ from harness.builders.saber.ontology import Information, Ontology, information
 from harness.builders.saber.pairs import PairSettings, Thresholds, features, find_pairs, read_pairs, thresholds
 from harness.builders.saber.rated import RateSettings, collection_step, rate_step
 from harness.builders.saber.select import TARGETS, SelectSettings, domains_of, select, write_targets
-from harness.builders.saber.steps import COUNTS, Folders, Plan, Step, write_counts
+from harness.builders.saber.steps import COUNTS, FILL, Folders, Plan, Step, write_counts
 from harness.errors import HarnessError
 from harness.io import config
 from harness.io.checks import typed
@@ -147,7 +147,7 @@ def _databank(settings: DatabankSettings, where: str, mode: Mode) -> Step:
         return [problem for source in settings.sources for problem in bank.read_source(source, where)]
 
     def make(_: Folders, out: Path) -> None:
-        rewrite = model.rewriter(Client(endpoint, mode, settings.budget)) if endpoint is not None else None
+        rewrite = model.rewriter(Client(endpoint, mode, settings.budget, fill=FILL)) if endpoint is not None else None
         kept, counts = bank.databank(read(), settings, rewrite)
         write_problems(out / PROBLEMS, kept)
         write_counts(out, counts)
@@ -188,7 +188,7 @@ def _annotate(settings: AnnotateSettings, tree: Path, mode: Mode) -> Step:
         said: dict[str, object] = {"by": local.name(settings.encoder)}
         if endpoint is not None:
             said = {"by": f"language model {endpoint.model}"}
-            client = Client(endpoint, mode, settings.budget)
+            client = Client(endpoint, mode, settings.budget, fill=FILL)
             for name, annotation, counts in model.annotated(problems, ontology, client, settings.threshold):
                 made[name] = annotation
                 bad.update(counts)

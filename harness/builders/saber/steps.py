@@ -21,6 +21,7 @@ from harness.store import artefacts, code
 
 Folders = Mapping[str, Path]
 COUNTS = "counts.json"
+FILL = "the same command without --replay asks for them"  # answers that a replay lacks
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,14 @@ class Approach0:
             scores = search(folder, asked, len(ids), None if request.pool is not None else self.depth)
         nothing = np.zeros(len(ids))
         names = np.array([name.encode() for name in ids], dtype=np.bytes_)
-        run = rank(self.name, request, names, lambda topic: (scores.get(topic.id, nothing), 0.0), self.depth)
+        run = rank(
+            self.name,
+            request,
+            names,
+            lambda topic: (scores.get(topic.id, nothing), 0.0),
+            self.depth,
+            "a path of a formula",
+        )
         posts: list[str] = json.loads((folder / POSTS).read_text(encoding="utf-8"))
         if not any(posts):
             return run

@@ -294,7 +294,7 @@ def ranked(name: str, request: Request, formulas: Formulas, score: Callable[[Top
     ----------
     score : topic -> scores of all documents, shape (documents,); those with 0 are not returned unless in the pool.
     """
-    run = rank(name, request, formulas.ids, lambda topic: (score(topic), 0.0), depth)
+    run = rank(name, request, formulas.ids, lambda topic: (score(topic), 0.0), depth, "a part of a formula")
     if formulas.posts is None:
         return run
     order = np.argsort(formulas.ids, kind="stable")

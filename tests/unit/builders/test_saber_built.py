@@ -142,6 +142,15 @@ def test_a_dry_run_of_a_language_model_counts_every_comparison(conf: Callable[[s
     assert plan.cost > 0
 
 
+def test_a_replay_that_lacks_answers_says_how_they_are_asked_for(conf: Callable[[str, str, str], Path]) -> None:
+    conf("llm", "mine", "model: tiny\nprice_in: 1.0\nprice_out: 2.0\nparameters: {max_tokens: 64}\n")
+    settings, where = pipeline.load_settings("saber-mini")
+    asked = replace(settings, judge=JudgeSettings("llm", endpoint="mine", rounds=2, explain=False))
+    said = "12 of 12 answers are not in .*: the same command without --replay asks for them"
+    with pytest.raises(HarnessError, match=said):
+        steps.build(pipeline.steps(asked, where, "replay"))
+
+
 def test_settings_that_are_wrong(conf: Callable[[str, str, str], Path]) -> None:
     base = "databank: {sources: [{name: mini, file: {embedded: corpora/mini-problems.jsonl}, statement: problem}]}\n"
     base += "ontology: {embedded: corpora/mini-ontology.json}\n"

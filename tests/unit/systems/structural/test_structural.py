@@ -327,6 +327,12 @@ def topics_with(**latex: Sequence[str]) -> Topics:
     )
 
 
+def test_topics_that_share_no_formula_are_refused(tmp_path: Path) -> None:
+    request = Request(topics_with(A=["7"], B=[]), posts_of(tmp_path), tmp_path / "workspace")
+    said = message(lambda: load_system("tree").system(request))
+    assert said == "system tree: no topic shares a part of a formula with the corpus"
+
+
 def test_formulas_of_a_corpus_are_kept_once_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     corpus = posts_of(tmp_path)
     for _ in range(2):  # the second time from the store
