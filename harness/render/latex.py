@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from harness.render.model import (
     MARKS,
+    ON_THE_PAGE,
     Block,
     Cell,
     Content,
@@ -171,7 +172,7 @@ def _block(block: Block, labels: dict[str, str]) -> list[str]:
         case Table():
             return [_table(block)]
         case Explorer():
-            return [_table(table) for table in block.tables]
+            return [_table(table) for table in block.tables] or [escape(ON_THE_PAGE)]
         case Figure():
             return [_figure(block, labels[block.id])]
 

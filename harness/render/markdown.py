@@ -6,6 +6,7 @@ import re
 
 from harness.render.model import (
     MARKS,
+    ON_THE_PAGE,
     Block,
     Cell,
     Column,
@@ -60,7 +61,8 @@ def _block(block: Block, labels: dict[str, str]) -> list[str]:
         case Table():
             return _table(block, labels[block.id])
         case Explorer():
-            return [part for table in block.tables for part in _table(table, labels[table.id])]
+            parts = [part for table in block.tables for part in _table(table, labels[table.id])]
+            return parts or [escape(ON_THE_PAGE)]
         case Figure():
             label, caption = labels[block.id], escape(block.caption)
             drawing = [f"![{label}. {caption}](figures/{block.id}.svg)", f"**{label}.** {caption}"]

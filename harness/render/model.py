@@ -324,6 +324,10 @@ class TopicPages:
     versions: tuple[Version, ...] = ()
 
 
+# What stands for an explorer without tables in formats that are only read.
+ON_THE_PAGE = "Topics and runs can be looked into on the report's page, index.html."
+
+
 @dataclass(frozen=True)
 class Explorer:
     """Topics and runs to look into: a list of topics, slices and a page a topic. What cannot do that shows `tables`.

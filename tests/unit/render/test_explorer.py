@@ -312,6 +312,14 @@ def hostile(text: str = HOSTILE) -> Explorer:
     return Explorer("explorer", (pages,), (text, ""), (), {text: (text, text)})
 
 
+def test_formats_that_are_only_read_say_where_topics_are_looked_into() -> None:
+    report = Report("T", "H", (Section("Topic by topic", (replace(hostile(), tables=()),)),))
+    assert render_markdown(report).endswith(
+        "## Topic by topic\n\nTopics and runs can be looked into on the report's page, index.html.\n"
+    )
+    assert "report's page, index.html." in render_latex(report)
+
+
 def test_no_text_ends_the_script_element() -> None:
     written = to_json(hostile())
     assert not set("<>&\u2028\u2029\u202e") & set(written)
