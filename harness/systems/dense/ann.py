@@ -189,9 +189,10 @@ def _one_thread(faiss: Any) -> Iterator[None]:  # noqa: ANN401
 
 
 def _nearest(index: Any, queries: Floats32, k: int, ef: int) -> Rows:  # noqa: ANN401
-    # A search ends when `ef` vectors nearer than the next candidate have been seen, also where more are asked for.
+    # FAISS ends a search when `ef` vectors nearer than the next candidate have been seen, also where more are asked
+    # for, and then finds fewer; Qdrant and hnswlib, by which papers know `ef`, hold as many as are asked for.
     faiss = _library("faiss", "faiss-cpu")
-    graph = {"params": faiss.SearchParametersHNSW(efSearch=ef)} if hasattr(index, "hnsw") else {}
+    graph = {"params": faiss.SearchParametersHNSW(efSearch=max(ef, k))} if hasattr(index, "hnsw") else {}
     near = index.search(np.ascontiguousarray(queries, np.float32), min(k, index.ntotal), **graph)[1]
     out = np.full((len(queries), k), -1)
     out[:, : near.shape[1]] = near

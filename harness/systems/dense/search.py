@@ -93,10 +93,10 @@ class Index(Protocol):
 def first_stage(strategy: str, k: int, depth: int | None = None, ef: int | None = None) -> tuple[int, int]:
     """How many documents or vectors the first stage of a search for k documents asks for, and its `ef`.
 
-    What is not given grows with k. To ask a graph of neighbours for 1,000 found .23 to .88 of the nearest with `ef`
-    128, .98 to 1 with 1,000 and .999 to 1 with 2,000 (20,000 to 32,000 vectors of 32 dimensions, random or in 20 or
-    200 clusters). The 1,000 vectors nearest to each of a query's own led to .85 to .92 of the 1,000 best of 20,000
-    documents by MaxSim, 2,000 of them to .98 to 1.
+    What is not given grows with k. To ask a graph of neighbours for 1,000 found .98 to 1 of the nearest with `ef`
+    1,000, than which no less is held then, and .999 to 1 with 2,000 (20,000 to 32,000 vectors of 32 dimensions, random
+    or in 20 or 200 clusters). The 1,000 vectors nearest to each of a query's own led to .85 to .92 of the 1,000 best of
+    20,000 documents by MaxSim, 2,000 of them to .98 to 1.
     """
     for key, value in (("depth", depth), ("ef", ef)):
         if value is not None:
@@ -129,8 +129,8 @@ def search(
     precision : of the first stage; `approximate` asks `index`. Scores are exact in all strategies.
     k : documents of a query; fewer where the first stage finds fewer, or documents have no vectors.
     depth : candidates of the first stage: documents (`rerank`), or vectors for each of the query's (`colbert`).
-    ef : candidates that an approximate first stage holds while it looks for these. For the defaults of both see
-        `first_stage`.
+    ef : candidates that an approximate first stage holds while it looks for these; as many as it looks for, where that
+        is more. For the defaults of both see `first_stage`.
     mean : divide MaxSim by the number of the query's vectors.
 
     Raises

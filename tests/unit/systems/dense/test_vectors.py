@@ -149,23 +149,21 @@ def test_recall_of_the_first_thousand(strategy: str, per: int, centres: int) -> 
     index = adapters.faiss_index(vectors)
     exact = search(asked, vectors, strategy, k=1000)
     assert recall(search(asked, vectors, strategy, "approximate", k=1000, index=index), exact).mean() >= 0.99
-    # What is found grows with `ef`, which alone makes the difference.
+    # Less than is asked for cannot be held: an `ef` of 128 does not cut what is found, as it does in FAISS alone.
     few = search(asked, vectors, strategy, "approximate", k=1000, ef=128, index=index)
-    assert (
-        recall(few, exact).mean()
-        < recall(search(asked, vectors, strategy, "approximate", k=1000, index=index), exact).mean()
-    )
+    assert [len(hits.rows) for hits in few] == [1000] * len(asked)
+    assert recall(few, exact).mean() >= 0.97
 
 
 @pytest.mark.usefixtures("faiss")
 def test_ef_is_of_the_search_not_of_the_index(tmp_path: Path) -> None:
-    vectors, asked = clustered(3000, 1, 20)
+    vectors, asked = clustered(3000, 1, 0)
     adapters.faiss_index(vectors).save(tmp_path)
     loaded = adapters.Faiss.load(tmp_path, vectors)
-    exact = search(asked, vectors, "single", k=500)
+    exact = search(asked, vectors, "single", k=5)
     shares = [
-        recall(search(asked, vectors, "single", "approximate", k=500, ef=ef, index=loaded), exact).mean()
-        for ef in (8, 1000, 3000)
+        recall(search(asked, vectors, "single", "approximate", k=5, ef=ef, index=loaded), exact).mean()
+        for ef in (5, 100, 3000)
     ]
     assert shares[0] < shares[1] <= shares[2]
     assert shares[2] >= 0.999
