@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from harness.store import cost
 from harness.store.cost import measuring
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process forget its peak")
@@ -55,3 +58,13 @@ def test_a_process_that_was_started_counts() -> None:
     assert alone.memory is not None
     assert meter.memory is not None
     assert meter.memory > 2 * MANY
+
+
+def test_a_system_that_does_not_tell_the_peak_has_that_of_getrusage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = tmp_path / "status"
+    status.write_text("Name:\tpython\nVmRSS:\t1 kB\n")
+    monkeypatch.setattr(cost, "Path", lambda _: status)
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    assert used <= cost.own_peak() <= used + MANY
