@@ -31,7 +31,7 @@ from harness.collections.corpus import Corpus
 from harness.data.topics import Topics
 from harness.errors import HarnessError
 from harness.io.files import sha256_file
-from harness.store import artefacts
+from harness.store import artefacts, code
 from harness.systems import hardware
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.mathamr.configured import DIFFERENCES
@@ -300,6 +300,15 @@ def test_vectors_of_other_columns_are_others(place: Place, counted: Counter[str]
     assert len(kept("mathamr-vectors")) == 2
 
 
+@pytest.mark.parametrize("part", ["model", "vectors"])
+def test_what_is_kept_does_not_depend_on_the_code_of_search(part: str) -> None:
+    parts = "harness.systems.mathamr"
+    found, _ = code.depends(frozenset([f"{parts}.{part}"]), frozenset())
+    ours = {name.split()[-1] for name in found}
+    assert {f"{parts}.model", f"{parts}.training.trainer", f"{parts}.encoder.model"} <= ours
+    assert not ours & {"harness.systems.dense.search", "harness.systems.dense.ann", f"{parts}.system"}
+
+
 def test_the_type_of_the_device_is_part_of_the_keys(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     here = place.system().reads()["model"]
     monkeypatch.setattr(hardware, "device", lambda name: "cuda")
@@ -308,8 +317,8 @@ def test_the_type_of_the_device_is_part_of_the_keys(place: Place, monkeypatch: p
     monkeypatch.setattr(hardware, "device", lambda name: "cpu")
     assert place.system().reads()["model"] == here
     half = place.system(training=SHORT | {"autocast": True})
-    assert half._model_spec()["arithmetic"] == ["cpu", "bfloat16"]
-    assert place.system()._model_spec()["arithmetic"] == ["cpu", "float32"]
+    assert half.made_from()["arithmetic"] == ["cpu", "bfloat16"]
+    assert place.system().made_from()["arithmetic"] == ["cpu", "float32"]
     place.run()
     (folder,) = kept("mathamr-vectors")
     assert json.loads((folder / "spec.json").read_text())["spec"]["arithmetic"] == ["cpu", "float32"]

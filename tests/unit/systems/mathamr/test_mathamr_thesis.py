@@ -47,7 +47,7 @@ def test_the_tables_are_two_configurations(name: str) -> None:
     system = build_system(config.load("system", name)[0], name).system
     assert isinstance(system, MathAMR)
     bases, batch, rate, beta, sample = TABLES[name]
-    schedule, settings = system._schedule(), system._settings(20_000, 100)
+    schedule, settings = system.schedule(), system.settings(20_000, 100)
     assert (settings.dim, settings.out, settings.layers, settings.bases) == (64, 32, 4, bases)
     assert (settings.directed, settings.edge_vectors, settings.init) == (532, True, "zero-embedding")
     assert (settings.temperature, settings.normalise) == (0.05, True)
@@ -144,8 +144,8 @@ def test_disconnected_graphs_are_failures_or_kept(tmp_path: Path) -> None:
 
 
 def test_disconnected_graphs_are_kept_by_a_key(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert place.system()._parser.keep is False
-    assert place.system(disconnected="keep")._parser.keep is True
+    assert place.system().sentences.keep is False
+    assert place.system(disconnected="keep").sentences.keep is True
     assert place.system().reads() != place.system(disconnected="keep").reads()
     with pytest.raises(HarnessError, match="key 'disconnected' is 'drop'"):
         place.system(disconnected="drop")
@@ -167,7 +167,7 @@ def test_no_more_processes_than_shards(tmp_path: Path) -> None:
 
 
 def test_samples_are_nested_and_of_a_seed(place: Place) -> None:
-    found = data.pair_graphs({"qa": "question"}, place.system()._judged, parser(place.words), place.folder / "w")
+    found = data.pair_graphs({"qa": "question"}, place.system().unseen, parser(place.words), place.folder / "w")
 
     def pairs(some: data.PairGraphs) -> set[tuple[str, str]]:
         return {(some.ids[q], some.ids[d]) for q, d in zip(some.query, some.document, strict=True)}
@@ -295,8 +295,8 @@ def test_similarities_of_a_pair_are_noted(place: Place, capsys: pytest.CaptureFi
 
 def test_workers_0_are_all_cores(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.systems.hardware.cores", lambda: 7)
-    assert place.system(workers=0)._workers == 7
-    assert place.system(workers=3)._workers == 3
+    assert place.system(workers=0).cores == 7
+    assert place.system(workers=3).cores == 3
 
 
 # ---- graphs of topics from a file -----------------------------------------------------------------------------------

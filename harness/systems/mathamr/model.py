@@ -1,0 +1,329 @@
+"""A trained model of MathAMR+: the keys that decide it, and the training; the store keeps it under these.
+
+Nothing here knows of search, so that a change there trains nothing again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.collections.corpora import load_corpus
+from harness.collections.judged import Judged, judged
+from harness.errors import HarnessError, suggestion
+from harness.io import checks, config
+from harness.io.console import say
+from harness.io.files import write_atomic
+from harness.store import artefacts, code, cost
+from harness.store.cost import note
+from harness.systems import hardware
+from harness.systems.dense import encoder
+from harness.systems.dense.engines import Settings as Plain
+from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write
+from harness.systems.mathamr.encoder.settings import Settings
+from harness.systems.mathamr.encoder.virtual import AUXILIARY, STRUCTURES, check_options
+from harness.systems.mathamr.encoder.vocabulary import LEAST_NUMBER, MOST_RELATIONS, SIZE, VIRTUAL, Vocabulary
+from harness.systems.mathamr.graphs import data, parsers
+from harness.systems.mathamr.graphs.data import PairGraphs
+from harness.systems.mathamr.graphs.graph import MODES, restrict
+from harness.systems.mathamr.training.schedule import Schedule
+
+if TYPE_CHECKING:
+    from harness.systems.mathamr.encoder.model import Encoder
+    from harness.systems.mathamr.training.trainer import Pairs
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A model with the vocabulary it reads by.
+
+    Attributes
+    ----------
+    digest : of what it was trained on and how.
+    log : an entry an epoch, that of the untrained model first; empty if it was not trained.
+    """
+
+    vocabulary: Vocabulary
+    model: Encoder
+    digest: str
+    log: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What decides a model.
+
+    Parameters
+    ----------
+    name : of the run.
+    pairs : corpora of answers to train on -> the column that holds the question; null takes a corpus out again.
+    leave_out : collections whose judged posts are not trained on; the collection that is run must be among them.
+    sample, sample_seed : how many of the pairs are drawn to train on, held-out ones among them, and by what; null: all.
+    parser : of sentences: `dependency`, `transition-amr` or `amrlib`, the latter two with `:MODEL`, or `penman-file`:
+        see `parsers.load`.
+    disconnected : `fail`: a graph that is not connected is a failure, as in the thesis. `keep`: it is kept.
+    formulas, structure, auxiliary : what graphs are made of: see `graph.MODES`, `virtual.STRUCTURES`, `.AUXILIARY`.
+    vocabulary : node types, the special ones among them; a number needs `least_number` occurrences for one of its own.
+    model : hyperparameters: see `settings.Settings`. `relations`: those that the model has weights for, also if fewer
+        are seen; rarer ones are unknown. Null: as many as are seen.
+    tokens : a sentence encoder by whose embeddings of word pieces those of nodes begin; null: at random.
+    teacher : a sentence encoder whose similarities `training.distil` learns.
+    training : see `training.Schedule`; null takes the untrained model.
+    device : `auto` takes a GPU if there is one.
+    workers : processes that make graphs; 0: as many as there are cores.
+    """
+
+    name: str
+    pairs: Mapping[str, str | None]
+    leave_out: Sequence[str]
+    sample: int | None = None
+    sample_seed: int = 42
+    parser: str = "dependency"
+    disconnected: str = "fail"
+    formulas: str = "both"
+    structure: str = "hierarchy"
+    auxiliary: str = "none"
+    vocabulary: int = SIZE
+    least_number: int = LEAST_NUMBER
+    model: Mapping[str, Any] = field(default_factory=dict)
+    tokens: str | None = None
+    teacher: str | None = None
+    training: Mapping[str, Any] | None = field(default_factory=dict)
+    device: str = "auto"
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        checks.choice("formulas", self.formulas, MODES)
+        checks.choice("structure", self.structure, STRUCTURES)
+        checks.choice("auxiliary", self.auxiliary, AUXILIARY)
+        checks.choice("device", self.device, hardware.DEVICES)
+        checks.choice("disconnected", self.disconnected, ("fail", "keep"))
+        for key in ("least_number", "vocabulary", "sample"):
+            if key != "sample" or self.sample is not None:
+                checks.whole(key, getattr(self, key), low=1)
+        checks.whole("sample_seed", self.sample_seed)
+        checks.whole("workers", self.workers)
+        check_options(self.structure, self.auxiliary)
+        self._check_pairs()
+        self.settings(self.vocabulary)
+        self._check_training()
+
+    def _check_training(self) -> None:
+        """Raise HarnessError if the training asks for what the graphs, or the other keys, do not have."""
+        schedule = self.schedule()
+        beta = schedule.beta
+        if schedule.formulas and (self.structure != "hierarchy" or self.formulas == "none"):
+            raise HarnessError(
+                f"key 'training.formulas' is {schedule.formulas:g}, which needs vectors of formulas; take structure "
+                "'hierarchy', and formulas both, opt or slt"
+            )
+        if bool(schedule.distil) != bool(self.teacher):
+            raise HarnessError("keys 'teacher' and 'training.distil' need each other: give both, or neither")
+        if self.structure == "none" and beta < 1:
+            raise HarnessError(
+                f"key 'training.beta' is {beta:g}, which trains a vector of the whole post, and structure 'none' has "
+                "none; say 1, or take another structure"
+            )
+
+    def _check_pairs(self) -> None:
+        """Raise HarnessError unless the corpora and collections that are named exist."""
+        given = isinstance(self.pairs, Mapping) and all(isinstance(name, str | None) for name in self.pairs.values())
+        if not given or not self.sources:
+            raise HarnessError(f"key 'pairs' is {self.pairs!r}, expected corpora such as {{mse-pages: question}}")
+        if not isinstance(self.leave_out, list | tuple):
+            raise HarnessError(f"key 'leave_out' is {self.leave_out!r}, expected a list of collections")
+        for name in self.sources:
+            config.load("corpus", name, "key 'pairs'")
+        for name in self.leave_out:
+            config.load("collection", name, "key 'leave_out'")
+
+    def trains_without(self) -> frozenset[str]:
+        """The collections whose judged posts it has not seen; what is run must be one of them."""
+        return frozenset(self.leave_out)
+
+    def settings(self, nodes: int, relations: int = 1) -> Settings:
+        """The hyperparameters of the model, for a vocabulary of so many node types and relations.
+
+        Raises
+        ------
+        HarnessError
+            A key is unknown, or its value is wrong.
+        """
+        _known("model", self.model, {entry.name for entry in fields(Settings)} - {"nodes"})
+        given = {key: value for key, value in self.model.items() if key != "relations" or value is not None}
+        if "relations" in given:
+            checks.whole("model.relations", given["relations"], low=len(VIRTUAL) + 1)
+        return Settings(**{"nodes": nodes, "relations": relations, **given})
+
+    def schedule(self) -> Schedule:
+        """How it is trained.
+
+        Raises
+        ------
+        HarnessError
+            A key is unknown, or its value is wrong.
+        """
+        given = {} if self.training is None else self.training
+        _known("training", given, {entry.name for entry in fields(Schedule)})
+        return Schedule(**given)
+
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """Corpora -> the column that holds the question."""
+        return {name: column for name, column in self.pairs.items() if column is not None}
+
+    @cached_property
+    def unseen(self) -> Judged:
+        """The posts that are not trained on."""
+        return judged(self.leave_out)
+
+    @cached_property
+    def sentences(self) -> data.Parser:
+        """The parser of sentences."""
+        return replace(parsers.load(self.parser), keep=self.disconnected == "keep")
+
+    @property
+    def cores(self) -> int:
+        """How many processes make graphs."""
+        return self.workers or hardware.cores()
+
+    @cached_property
+    def runs_on(self) -> str:
+        """The device by its name in torch."""
+        return hardware.device(self.device)
+
+    def trained(self, workspace: Path) -> Trained:
+        """The model, trained if the store has none; a training that was stopped goes on."""
+        from harness.systems.dense.training.checkpoint import whole
+        from harness.systems.dense.training.loop import BEST, COST, LAST, LOG
+        from harness.systems.mathamr.training import checkpoint
+        from harness.systems.mathamr.training import trainer as training
+
+        spec = self.made_from()
+        key = artefacts.key(spec)
+        work = workspace / f"training-{key[:16]}"
+
+        def make(folder: Path) -> None:
+            found = data.pair_graphs(self.sources, self.unseen, self.sentences, workspace, self.cores)
+            if self.sample is not None:
+                found = found.sampled(self.sample, self.sample_seed)
+            trainer, vocabulary = self._trainer(found, work)
+            vocabulary.save(folder / "vocabulary.json")
+            if self.training is None:
+                model = training.initial(trainer.settings, trainer.schedule.seed, trainer.embedding)
+                checkpoint.save_model(folder / BEST, model, trainer.identity)
+                return
+            if damaged := [name for name in (LAST, BEST) if not whole(work / name)]:
+                say(f"{work / damaged[0]}: damaged; the training begins anew")
+                for name in (LAST, BEST):
+                    (work / name).unlink(missing_ok=True)
+            trainer.run(say)
+            for name in (BEST, LOG, COST):
+                shutil.copy(work / name, folder / name)
+            spent = json.loads((folder / COST).read_text(encoding="utf-8"))
+            write_atomic(folder / COST, json.dumps({**spent, cost.PAIRS: len(trainer.train)}) + "\n")
+
+        folder = artefacts.get_or_build("mathamr-model", spec, make)
+        shutil.rmtree(work, ignore_errors=True)
+        vocabulary = Vocabulary.load(folder / "vocabulary.json")
+        model = checkpoint.load_model(folder / BEST, {"vocabulary": vocabulary.digest})
+        log = folder / LOG
+        lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+        entries = tuple(map(json.loads, lines))
+        note(cost.PARAMETERS, sum(each.numel() for each in model.parameters()))
+        if entries:
+            note(cost.LOG, list(entries))
+            for name, value in json.loads((folder / COST).read_text(encoding="utf-8")).items():
+                note(name, value)
+        return Trained(vocabulary, model.to(self.runs_on), key, entries)
+
+    def _trainer(self, found: PairGraphs, work: Path) -> tuple[Any, Vocabulary]:
+        """A training of the pairs, and the vocabulary of those that are trained on."""
+        from harness.systems.mathamr.training import options
+        from harness.systems.mathamr.training import trainer as training
+
+        schedule = self.schedule()
+        pairs = training.Pairs(found.query, found.document, found.group, found.block)
+        train, held = training.split(pairs, schedule.validation, schedule.seed)
+        if self.training is not None:
+            _enough(train, held)
+        seen = set(train.query.tolist()) | set(train.document.tolist())
+        learnt = (restrict(graph, self.formulas) for i, graph in found.graphs() if i in seen)
+        most = self.model.get("relations") or MOST_RELATIONS
+        vocabulary = Vocabulary.learn(learnt, self.vocabulary, self.least_number, most)
+        posts = ((found.ids[i], restrict(graph, self.formulas)) for i, graph in found.graphs())
+        items = encode_posts(posts, vocabulary, self.structure, self.auxiliary)
+        work.mkdir(parents=True, exist_ok=True)
+        written = write(work / "pairs.pack", items, keep_going=True)
+        for name, reason in written.refused:
+            say(f"pair left out: {name}: {reason}")
+        pack = Pack(work / "pairs.pack")
+        train, held = (_renumbered(part, found.ids, pack) for part in (train, held))
+        if self.training is not None:
+            _enough(train, held)
+        say(
+            f"training on {len(train):,} pairs, {len(held):,} held out; {vocabulary.count} relations, "
+            f"{len(vocabulary.nodes):,} node types"
+        )
+        identity = {"vocabulary": vocabulary.digest, "graphs": pack.digest}
+        settings = self.settings(vocabulary.size, vocabulary.count)
+        more: dict[str, Any] = {"relations": vocabulary.count}
+        if self.training is not None and schedule.hard:
+            given = (train.query, train.document, train.group, schedule.hard, vocabulary.size)
+            train = replace(train, hard=options.hard_negatives(pack, *given))
+        if self.tokens is not None:
+            more["embedding"] = options.token_embeddings(vocabulary, self.tokens, settings.dim)
+        if self.training is not None and self.teacher is not None:
+            texts = data.texts(pack.ids, self.sources)
+            more["teacher"] = options.teacher_vectors(texts, self.teacher, self.runs_on)
+        return training.Trainer(pack, train, held, settings, schedule, work, identity, self.runs_on, **more), vocabulary
+
+    def made_from(self) -> dict[str, Any]:
+        """All that the model depends on, which is its key in the store."""
+        return {
+            "pairs": [[column, load_corpus(name).identity()] for name, column in self.sources.items()],
+            "leave out": self.unseen.digest(),
+            "parser": [dict(self.sentences.identity), self.sentences.keep],
+            "sample": None if self.sample is None else [self.sample, self.sample_seed],
+            "begun by": [
+                None if name is None else encoder.identity(name, Plain()) for name in (self.tokens, self.teacher)
+            ],
+            "graphs": [self.formulas, self.structure, self.auxiliary, self.vocabulary, self.least_number],
+            "model": dict(self.model),
+            "training": None if self.training is None else dict(self.training),
+            "versions": [code.of(__name__), data.made_by(self.sentences), hardware.torch_version()],
+            "arithmetic": hardware.arithmetic(self.runs_on, self.training is not None and self.schedule().autocast),
+        }
+
+
+def _enough(train: Pairs, held: Pairs) -> None:
+    """Raise HarnessError if there is nothing to distinguish, in training or in validation."""
+    for what, part, way in (("held out", held, "raise"), ("trained on", train, "lower")):
+        if (questions := len(np.unique(part.group))) < 2:
+            raise HarnessError(
+                f"key 'training.validation': the pairs of {questions} questions would be {what}, expected 2 or more: "
+                f"{way} it, or name larger corpora in the key 'pairs'"
+            )
+
+
+def _renumbered(pairs: Pairs, ids: Sequence[str], pack: Pack) -> Pairs:
+    """Pairs by the numbers of a pack, without those whose graphs were refused."""
+    number = np.array([pack.number(name) if name in pack else -1 for name in ids])
+    known = np.flatnonzero((number[pairs.query] >= 0) & (number[pairs.document] >= 0))
+    kept = pairs.take(known)
+    return replace(kept, query=number[kept.query], document=number[kept.document])
+
+
+def _known(what: str, given: object, known: Iterable[str]) -> None:
+    if not isinstance(given, Mapping):
+        raise HarnessError(f"key {what!r} is {given!r}, expected keys and values")
+    for key in given:
+        if key not in known:
+            raise HarnessError(f"key '{what}.{key}' is unknown; {suggestion(str(key), known)}")
