@@ -47,11 +47,14 @@ def check_overrides(command: str, arguments: Sequence[str]) -> None:
     for group, value in ((match["key"], match["value"]) for match in overrides):
         if group in groups and not set(value) & set("{}[]()*"):
             known = config.names(group)
-            for name in value.split(","):
+            names = [_unquoted(name) for name in value.split(",")]
+            for name, given in zip(names, value.split(","), strict=True):
                 if name not in known:
                     raise HarnessError(f"{group}={name}: no such {group}; {suggestion(name, known)}")
+                if name == given and (kind := _other_than_text(name)):
+                    raise HarnessError(f"{group}={name}: Hydra reads {name} as a {kind}; give the {group} another name")
                 _check_chosen(group, name)
-            chosen[group] = value.partition(",")[0]
+            chosen[group] = names[0]
     for match in overrides:
         first, _, rest = match["key"].partition(".")
         if first == "hydra" or "/" in match["key"] or "@" in match["key"]:
@@ -69,6 +72,22 @@ def check_overrides(command: str, arguments: Sequence[str]) -> None:
             if rest.partition(".")[0] not in mapping:
                 raise HarnessError(f"{where}: key {rest!r} is unknown; {suggestion(rest, mapping)}")
             _check_inner(rest, mapping, where, [other["key"] for other in overrides])
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
+
+
+def _other_than_text(name: str) -> str:
+    """As what Hydra reads a name, such as `nan` or `1e5`; empty if it is text."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import OverrideParseException
+
+    try:
+        read = OverridesParser.create().parse_override(f"x={name}").value()
+    except OverrideParseException:
+        return ""
+    return "" if isinstance(read, str) else {"float": "number", "int": "number"}.get(type(read).__name__, "value")
 
 
 def _check_inner(key: str, mapping: Mapping[str, Any], where: str, given: Iterable[str]) -> None:

@@ -469,3 +469,15 @@ def test_what_there_is(place: Place) -> None:
     assert row.split()[:3] == ["mini", "9", "10"]
     shown = place.good("run", "experiment=mini", "--cfg", "job")
     assert yaml.safe_load(shown)["experiment"]["baseline"] == {"condition": "bm25"}
+
+
+def test_a_name_that_is_read_as_a_number_must_be_quoted(place: Place) -> None:
+    halves(place)
+    mine(place)
+    file = place.here / "conf/experiment/mine.yaml"
+    for name in ("nan", "17"):
+        place.write(f"conf/experiment/{name}.yaml", file.read_text(encoding="utf-8"))
+        said = f"harness: experiment={name}: Hydra reads {name} as a number; give the experiment another name\n"
+        done = place.run("run", f"experiment={name}", "--dry-run")
+        assert (done.code, done.err) == (2, said)
+        assert place.good("run", f'experiment="{name}"', "--dry-run").out.startswith(f"experiment {name}, scale full: ")
