@@ -480,4 +480,4 @@ def test_a_name_that_is_read_as_a_number_must_be_quoted(place: Place) -> None:
         said = f"harness: experiment={name}: Hydra reads {name} as a number; give the experiment another name\n"
         done = place.run("run", f"experiment={name}", "--dry-run")
         assert (done.code, done.err) == (2, said)
-        assert place.good("run", f'experiment="{name}"', "--dry-run").out.startswith(f"experiment {name}, scale full: ")
+        assert place.good("run", f'experiment="{name}"', "--dry-run").startswith(f"experiment {name}, scale full: ")
