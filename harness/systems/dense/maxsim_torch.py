@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from itertools import pairwise
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from harness.errors import HarnessError
 from harness.io.checks import choice, whole
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 from harness.systems.dense.ragged import blocks, padded, queries_of, spans
-from harness.systems.dense.search import Hits
+from harness.systems.dense.search import Hits, Rough
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8}
 GROUP = 1 << 19  # vectors of a block, padded
@@ -51,7 +52,7 @@ class Resident:
     Attributes
     ----------
     place : int64, shape (documents,), in main memory: each document's place among the sorted ids.
-    dtype : in which inner products are made; they are added up in float32.
+    dtype : in which inner products are made; their maxima are added up in float64.
     """
 
     place: Rows
@@ -67,7 +68,7 @@ def _memory(function: Callable[_P, _R]) -> Callable[_P, _R]:
         try:
             return function(*args, **kwargs)
         except torch.OutOfMemoryError:
-            remedy = "use float16 or int8, or fewer queries in a batch"
+            remedy = "use float16 or int8, or fewer queries in a batch, or NumPy (key 'maxsim')"
             raise HarnessError(f"MaxSim: the device has not enough memory; {remedy}") from None
 
     return checked
@@ -108,6 +109,12 @@ def resident(vectors: Vectors, device: str = "cuda", precision: str = "float32",
     return Resident(vectors.place, vectors.dimensions, tuple(groups), target, computed_in(target, precision))
 
 
+def rough(vectors: Vectors, device: str, *, mean: bool = False) -> Rough:
+    """What `search.search` takes as `rough`: the scores of queries with all documents, from a device in float32."""
+    held = resident(vectors, device)
+    return lambda queries: scores(queries, held, mean=mean).cpu().numpy()
+
+
 def computed_in(device: torch.device, precision: str) -> torch.dtype:
     """The type of inner products."""
     return torch.float32 if precision == "float32" or (precision == "int8" and device.type == "cpu") else torch.float16
@@ -136,19 +143,18 @@ def scores(queries: Sequence[Floats32], documents: Resident, *, mean: bool = Fal
     out = torch.full((len(queries), len(documents.place)), -torch.inf, device=documents.device)
     chunks = []
     for a, b in spans(start, WIDTH):
-        count = torch.from_numpy(np.diff(start[a : b + 1]))
-        member = torch.repeat_interleave(torch.eye(b - a), count, dim=0)  # 1 where a vector is the query's
-        if mean:
-            member = member / count
         chunk = torch.from_numpy(table[start[a] : start[b]].T).to(documents.device, documents.dtype)
-        chunks.append((a, b, chunk, member.to(documents.device)))
+        chunks.append((a, (start[a : b + 1] - start[a]).tolist(), chunk))
     for group in documents.groups:
         values = group.values.to(documents.dtype)
         if group.scale is not None:
             values = values * group.scale[:, None].to(documents.dtype)
-        for a, b, chunk, member in chunks:
+        for a, edges, chunk in chunks:
             best = (values @ chunk).view(-1, len(group.rows), chunk.shape[1]).amax(0)
-            out[a:b, group.rows] = (best.float() @ member).T
+            # Added up in float64: the error of a sum in float32 would grow with the query's vectors.
+            for number, (begin, end) in enumerate(pairwise(edges), a):
+                total = best[:, begin:end].sum(1, dtype=torch.float64)
+                out[number, group.rows] = (total / (end - begin) if mean else total).float()
     return out
 
 

@@ -36,6 +36,7 @@ TOGETHER = 256  # and in exact search by single vectors
 BLOCK = 4096  # documents of a matrix product with these
 SAMPLE = 20  # topics at most, on which approximate search is compared with exact
 POOL = 1 << 14  # documents of a pool that are scored in float64 at once
+Rough = Callable[[Sequence[Floats32]], Scores]  # the queries' scores in float32 with all documents
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +119,7 @@ def search(
     index: Index | None = None,
     mean: bool = False,
     workers: int = 1,
+    rough: Rough | None = None,
 ) -> list[Hits]:
     """The best documents of each query by one of six strategies (MathAMR+, 3.5.2).
 
@@ -132,6 +134,8 @@ def search(
     ef : candidates that an approximate first stage holds while it looks for these; as many as it looks for, where that
         is more. For the defaults of both see `first_stage`.
     mean : divide MaxSim by the number of the query's vectors.
+    rough : what makes the scores in float32 of queries with all documents, shape (queries, documents), in place of
+        NumPy: `maxsim_torch.rough`, say. It does not change what is found.
 
     Raises
     ------
@@ -156,7 +160,8 @@ def search(
     for begin in range(0, len(queries), QUERIES):
         part = queries[begin : begin + QUERIES]
         if near is None:
-            every = scores_many([query.values for query in part], vectors, mean=mean, workers=workers)
+            values = [query.values for query in part]
+            every = rough(values) if rough else scores_many(values, vectors, mean=mean, workers=workers)
             rows = np.arange(len(vectors))
             found += [
                 _settled(query, vectors, rows, scores, k, mean) for query, scores in zip(part, every, strict=True)

@@ -33,6 +33,7 @@ class Configured(Recipe):
     strategy, candidates, ef : see `harness.systems.dense.search.search`, where `candidates` is called `depth`.
     precision : `exact`; `approximate`: over an index by FAISS; `qdrant`: by Qdrant's embedded client, which looks at
         every vector.
+    maxsim : what computes MaxSim of all documents, `numpy`, or `torch` on the `device`; it does not change the run.
     pictured : topic -> document, of whose vectors the similarities are noted in the run's side file.
     together : topics that are searched at one time; each has an equal share of its time as latency.
     """
@@ -46,6 +47,7 @@ class Configured(Recipe):
     ef: int | None = None
     depth: int = 1000
     together: int = 32
+    maxsim: str = "numpy"
     pictured: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
@@ -53,6 +55,7 @@ class Configured(Recipe):
         data.check_task(self.task, self.posts, self.formulas)
         checks.choice("strategy", self.strategy, search.STRATEGIES)
         checks.choice("precision", self.precision, PRECISIONS)
+        checks.choice("maxsim", self.maxsim, ("numpy", "torch"))
         for key in ("candidates", "ef", "depth", "together"):
             if key not in ("candidates", "ef") or getattr(self, key) is not None:
                 checks.whole(key, getattr(self, key), low=1)

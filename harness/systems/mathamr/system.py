@@ -6,8 +6,9 @@ On dependency graphs it is the thesis' system with another parser of sentences, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter as clock
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from harness.systems.base import Request
 from harness.systems.dense import ann as adapters
 from harness.systems.dense import search
 from harness.systems.dense.maxsim import Vectors
-from harness.systems.dense.search import Query
+from harness.systems.dense.search import Query, Rough
 from harness.systems.mathamr.configured import Configured
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts
 from harness.systems.mathamr.encoder.virtual import TYPES as TYPE_NAMES
@@ -73,11 +74,10 @@ class MathAMR(Configured):
             folder = of_documents(self, corpus, trained, request.workspace)
             vectors = Vectors.load(folder)
             index = self._index(vectors, folder)
+            find = partial(self._search, vectors=vectors, index=index, rough=self._rough(vectors, index))
         with phase("search"):
             asked, ids = self._queries(request.topics, trained)
-            found = self._found(
-                request, [topic for topic in request.topics if topic.id in asked], asked, vectors, index
-            )
+            found = self._found(request, [topic for topic in request.topics if topic.id in asked], asked, vectors, find)
         self._picture(asked, vectors, folder)
         note(cost.VECTORS, len(vectors.values))
         note(cost.INDEX, sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()))
@@ -157,21 +157,22 @@ class MathAMR(Configured):
         topics: Sequence[Topic],
         asked: Mapping[str, Query],
         vectors: Vectors,
-        index: search.Index | adapters.Qdrant | None,
+        find: Callable[[Sequence[Query]], list[search.Hits]],
     ) -> list[search.Hits]:
         """The hits of each topic. A pool is small: all of it is scored, topic by topic."""
         if request.pool is not None:
-            mean = bool(self.model.get("normalise", True))
             pooled = ((topic, vectors.rows(request.pool.get(topic.id, frozenset()))) for topic in queries(topics))
             among = (self.depth, self.strategy)
-            return [search.best_among(asked[topic.id], vectors, rows, *among, mean=mean) for topic, rows in pooled]
+            return [
+                search.best_among(asked[topic.id], vectors, rows, *among, mean=self._mean) for topic, rows in pooled
+            ]
         out: list[search.Hits] = []
         begun = clock()
         with progress("searching, topics", len(topics)) as told:
             for at in range(0, len(topics), self.together):
                 part = topics[at : at + self.together]
                 begin = clock()
-                out += self._search([asked[topic.id] for topic in part], vectors, index)
+                out += find([asked[topic.id] for topic in part])
                 share = (clock() - begin) / len(part)
                 cost.answered({topic.id: share for topic in part})
                 told.add(len(part))
@@ -180,17 +181,33 @@ class MathAMR(Configured):
             note(cost.RATE, round(len(out) / max(clock() - begun, 1e-9), 2))
         return out
 
+    def _rough(self, vectors: Vectors, index: search.Index | adapters.Qdrant | None) -> Rough | None:
+        """What scores all documents on the device, where that is asked for; None: NumPy does."""
+        if self.maxsim == "numpy" or index is not None or self.strategy != "colbert":
+            return None
+        from harness.systems.dense import maxsim_torch
+
+        return maxsim_torch.rough(vectors, self.runs_on, mean=self._mean)
+
+    @property
+    def _mean(self) -> bool:
+        """Whether MaxSim is divided by the number of a query's vectors (equation 3.7)."""
+        return bool(self.model.get("normalise", True))
+
     def _search(
-        self, asked: Sequence[Query], vectors: Vectors, index: search.Index | adapters.Qdrant | None
+        self,
+        asked: Sequence[Query],
+        vectors: Vectors,
+        index: search.Index | adapters.Qdrant | None,
+        rough: Rough | None = None,
     ) -> list[search.Hits]:
-        mean = bool(self.model.get("normalise", True))
         # A formula has one vector, so that all strategies are one; only by it an index can be asked for documents.
         strategy = "single" if self.task == "formulas" and index is not None else self.strategy
-        more: dict[str, Any] = {"k": self.depth, "depth": self.candidates, "ef": self.ef, "mean": mean}
+        more: dict[str, Any] = {"k": self.depth, "depth": self.candidates, "ef": self.ef, "mean": self._mean}
         if isinstance(index, adapters.Qdrant):
             return adapters.qdrant_search(asked, index, strategy, **more)
         precision = "exact" if index is None else "approximate"
-        return search.search(asked, vectors, strategy, precision, index=index, **more)
+        return search.search(asked, vectors, strategy, precision, index=index, rough=rough, **more)
 
 
 def _named(types: Sequence[int]) -> list[str]:

@@ -435,6 +435,22 @@ def test_torch_is_numpy(lengths: list[int], counts: list[int], seed: int, group:
             agree(hits, scores, vectors, k)
 
 
+@settings(deadline=None, max_examples=30)
+@given(LENGTHS, COUNTS, st.integers(0, 2**32), st.integers(1, 12), st.booleans())
+def test_what_is_found_is_the_same_by_torch(
+    lengths: list[int], counts: list[int], seed: int, k: int, mean: bool
+) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    from harness.systems.dense import maxsim_torch
+
+    vectors, asked = documents(lengths, seed=seed), queries(counts, seed=seed + 1)
+    rough = maxsim_torch.rough(vectors, "cpu", mean=mean)
+    by_torch = search(asked, vectors, k=k, mean=mean, rough=rough)
+    for found, expected in zip(by_torch, search(asked, vectors, k=k, mean=mean), strict=True):
+        assert found.rows.tolist() == expected.rows.tolist()
+        assert found.scores.tolist() == expected.scores.tolist()
+
+
 @pytest.mark.parametrize(("precision", "bound"), [("float16", 2e-3), ("int8", 32**0.5 / 254)])
 def test_torch_in_fewer_bits(precision: str, bound: float) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
