@@ -118,6 +118,8 @@ class Progress:
 
     def _rate(self, seconds: float) -> str:
         rate = self.done / seconds if seconds > 0 else 0.0
+        if 0 < rate < 0.1 and not self.unit:
+            return f", {in_time(1 / rate)} each"
         return f", {rate:,.{0 if rate >= 100 else 1 if rate >= 1 else 2}f}{self.unit}/s" if rate else ""
 
     def _write(self, line: str) -> None:

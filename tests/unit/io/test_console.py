@@ -64,7 +64,7 @@ def test_unknown_totals(clock: Clock, capsys: pytest.CaptureFixture[str]) -> Non
         "reading: 30 in 15 s, 2.0/s",
     ]
     spend(clock, track(iter(range(4)), "reading", total=4), 600)
-    assert capsys.readouterr().err.splitlines()[1] == "reading: 2 of 4, 0.00/s, 20 min left"
+    assert capsys.readouterr().err.splitlines()[1] == "reading: 2 of 4, 10 min each, 20 min left"
 
 
 def test_units(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
