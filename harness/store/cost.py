@@ -6,6 +6,8 @@ whoever asked for it (`measuring`); nobody has to ask, and the system's run is t
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import resource
 import sys
 import time
@@ -101,6 +103,9 @@ def _forget_peak() -> bool:
     if (cuda := _cuda()) is not None:
         for number in range(cuda.device_count()):
             cuda.reset_peak_memory_stats(number)
+    gc.collect()
+    with suppress(OSError, AttributeError):  # glibc keeps what was freed below what is still held, and it would count
+        ctypes.CDLL(None).malloc_trim(0)
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # Linux: "5" resets the peak, nothing else
     except OSError:

@@ -43,6 +43,26 @@ def test_a_peak_is_forgotten_by_the_next_work() -> None:
     assert small < large - MANY // 2
 
 
+# Blocks so small that the allocator does not ask the system for each, and one above them that is held to the end.
+FREED = f"""
+from harness.store.cost import measuring
+
+many = [bytearray(50_000) for _ in range(8 * {MANY} // 50_000)]
+for block in many:
+    block[::4096] = b"x" * len(block[::4096])
+last = bytearray(50_000)
+del many
+with measuring() as meter:
+    pass
+print(meter.memory)
+"""
+
+
+def test_what_was_freed_before_does_not_count() -> None:
+    done = subprocess.run([sys.executable, "-c", FREED], check=True, capture_output=True, text=True)
+    assert 0 < int(done.stdout) < 4 * MANY
+
+
 def test_the_peak_of_whoever_started_the_process_is_not_its_own() -> None:
     held = bytearray(8 * MANY)
     held[::4096] = b"x" * len(held[::4096])
