@@ -116,8 +116,8 @@ def costs(results: Results) -> Section | None:
         "Measured when the runs were made, on the machines of their side files; of a training that the store had, "
         "when it was trained. n/a: no run says it.",
         "Of several runs: times are means, a query is the median of all; memory, index and vectors are the largest. "
-        "Memory is that of making a run: one that found its index in the store did not hold what building it takes, and "
-        "what its process still held of earlier rows counts.",
+        "Memory is that of making a run: one that found its index in the store did not hold what building it takes, "
+        "and what its process still held of earlier rows counts.",
     )
     columns = (*row_columns(results), Column("runs", kind="number"), *titles)
     named = len(row_columns(results))
