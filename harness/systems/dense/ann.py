@@ -174,8 +174,13 @@ def kept_index(vectors: Vectors, folder: Path) -> Faiss:
     HarnessError
         FAISS is not installed, or the disk is full.
     """
+    return Faiss.load(kept_folder(vectors, folder), vectors)
+
+
+def kept_folder(vectors: Vectors, folder: Path) -> Path:
+    """Where the store has the index of `kept_index`; it is made if the store has none."""
     spec = {"vectors": folder.name, "faiss": version()}
-    return Faiss.load(artefacts.get_or_build("faiss-index", spec, lambda at: faiss_index(vectors).save(at)), vectors)
+    return artefacts.get_or_build("faiss-index", spec, lambda at: faiss_index(vectors).save(at))
 
 
 @contextmanager

@@ -80,7 +80,9 @@ class MathAMR(Configured):
             found = self._found(request, [topic for topic in request.topics if topic.id in asked], asked, vectors, find)
         self._picture(asked, vectors, folder)
         note(cost.VECTORS, len(vectors.values))
-        note(cost.INDEX, sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()))
+        # FAISS's graph lies beside the vectors, of which a search needs both.
+        folders = [folder, *([adapters.kept_folder(vectors, folder)] if self.precision == "approximate" else [])]
+        note(cost.INDEX, sum(each.stat().st_size for at in folders for each in at.rglob("*") if each.is_file()))
         if index is not None and request.pool is None:
             search.note_recall(
                 self.name,

@@ -15,7 +15,7 @@ from harness.cli.run import said_of
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.experiments.produce import Produced
-from harness.store import provenance, sidecar
+from harness.store import cost, provenance, sidecar
 from harness.store.cost import Meter, measuring
 from harness.systems.build import load_system
 from harness.systems.mathamr.graphs import build
@@ -72,6 +72,23 @@ def test_exact_search_and_a_pool_have_no_recall(place: Place) -> None:
         place.run(precision="approximate", pool=pool)
     assert not [name for name in meter.notes if name.startswith("recall")]
     assert "recall" not in meter.phases
+
+
+def test_the_graph_of_neighbours_is_part_of_the_index(place: Place) -> None:
+    """Whether it was made for this run or before; the vectors lie beside it."""
+    pytest.importorskip("faiss", reason="faiss-cpu is not installed (extra ann)")
+
+    def size(folder: Path) -> int:
+        return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+    notes = []
+    for precision in ("exact", "approximate", "approximate"):
+        with measuring() as meter:
+            place.run(precision=precision)
+        notes.append(meter.notes[cost.INDEX])
+    (vectors,), (graph,) = kept("mathamr-vectors"), kept("faiss-index")
+    assert size(graph) > 0
+    assert notes == [size(vectors), size(vectors) + size(graph), size(vectors) + size(graph)]
 
 
 def test_precisions(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
