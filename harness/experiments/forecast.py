@@ -31,34 +31,41 @@ class Estimate:
     Attributes
     ----------
     seconds : of all of them; None if no cell is finished.
-    alike, others : how many are estimated by finished cells of their own condition, and by all finished cells.
+    same, alike, others : how many are estimated by finished cells of the same labels (another seed), by those of their
+        own condition, and by all finished cells.
     """
 
     seconds: float | None
+    same: int
     alike: int
     others: int
 
 
 def estimate(cells: Sequence[Forecast]) -> Estimate:
-    """The time of the unfinished cells: each takes the mean of the finished ones of its condition, or else of all.
+    """The time of the unfinished cells: each takes the mean of the finished ones that are nearest to it.
+
+    Those of the same labels, or else of its condition, or else of all: a training of 20,000 pairs takes what another
+    seed's took, not what those of 1,000 do.
 
     Examples
     --------
     >>> done = [Forecast(Cell(("a",), None, ()), 2.0), Forecast(Cell(("a",), None, ()), 4.0)]
     >>> estimate([*done, Forecast(Cell(("a",), None, ())), Forecast(Cell(("b",), None, ()))])
-    Estimate(seconds=6.0, alike=1, others=1)
+    Estimate(seconds=6.0, same=1, alike=0, others=1)
     """
-    took: dict[str, list[float]] = {}
+    took: dict[tuple[str, ...], list[float]] = {}
     for each in cells:
         if each.seconds is not None:
-            took.setdefault(each.cell.labels[0], []).append(each.seconds)
-    waiting = [each.cell.labels[0] for each in cells if each.seconds is None and not each.reason]
-    alike = [name for name in waiting if name in took]
+            for key in {each.cell.labels, each.cell.labels[:1], ()}:
+                took.setdefault(key, []).append(each.seconds)
+    waiting = [each.cell.labels for each in cells if each.seconds is None and not each.reason]
     if not took:
-        return Estimate(0.0 if not waiting else None, 0, len(waiting))
-    all_ = statistics.mean(seconds for of in took.values() for seconds in of)
-    total = sum(statistics.mean(took[name]) if name in took else all_ for name in waiting)
-    return Estimate(float(total), len(alike), len(waiting) - len(alike))
+        return Estimate(None if waiting else 0.0, 0, 0, len(waiting))
+    keys = [next(key for key in (labels, labels[:1], ()) if key in took) for labels in waiting]
+    total = sum(statistics.mean(took[key]) for key in keys)
+    same = sum(key == labels for key, labels in zip(keys, waiting, strict=True))
+    others = keys.count(())
+    return Estimate(float(total), same, len(keys) - same - others, others)
 
 
 def forecast_lines(name: str, found: Experiment, scale: str, cells: Sequence[Forecast]) -> Iterator[str]:
@@ -87,7 +94,8 @@ def _told(found: Estimate, waiting: int) -> str:
     left = f"{_count(waiting, 'cell')} left to run"
     if found.seconds is None:
         return f"{left}; no cell is finished yet, by which their time could be estimated"
-    how = [f"{found.alike} by finished cells of their condition"] if found.alike else []
+    how = [f"{found.same} by finished cells of the same labels"] if found.same else []
+    how += [f"{found.alike} by finished cells of their condition"] if found.alike else []
     how += [f"{found.others} by the mean of all finished cells"] if found.others else []
     return f"{left}: about {duration(found.seconds)} ({', '.join(how)})"
 
