@@ -14,6 +14,7 @@ from harness.cli.settings import RunSettings, checked, import_from_here
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.errors import HarnessError, SystemRaisedError, gather
+from harness.experiments import costs
 from harness.experiments import experiment as plan
 from harness.experiments.evaluate import Evaluation, cautions
 from harness.experiments.experiment import Cell, Experiment, load_experiment
@@ -290,7 +291,7 @@ def _outcome(each: _Planned, measures: Sequence[str], tasks: dict[str, Task], wr
         scores=scores,
         notes=notes,
         cautions=warned,
-        costs=sidecar.costs(sidecar.beside(produced.path)),
+        costs=costs.of_run(produced.path, configuration),
     )
 
 

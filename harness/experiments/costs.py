@@ -5,9 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from harness.store import cost
+from harness.store import cost, sidecar
 
 Side = Mapping[str, Any]
 MIB = 2.0**20
@@ -27,6 +28,19 @@ class Column:
     of: Callable[[Sequence[Side]], float | None]
     digits: int = 0
     per: float = 1.0
+
+
+def of_run(run: Path, system: Mapping[str, Any]) -> dict[str, Any]:
+    """What the side file of a run says of the work.
+
+    Of a fusion, whose systems search within one run, the last of them that says its rate or the size of its index has
+    said that of a part: the rate is then that of the latencies, which add up, and the size of the whole is not known.
+    """
+    found = sidecar.costs(sidecar.beside(run))
+    if not system.get("runs"):
+        return found
+    parts = (cost.RATE, *((cost.INDEX, cost.STORED) if cost.INDEX in found else ()))
+    return {name: value for name, value in found.items() if name not in parts}
 
 
 def _numbers(value: object) -> list[float]:
@@ -84,6 +98,7 @@ def _rate(sides: Sequence[Side]) -> float | None:
 
 # By the names that an experiment has for them.
 COLUMNS: Mapping[str, Column] = {
+    "pairs": Column("pairs trained on", _most(cost.PAIRS)),
     "epoch": Column("epoch, s", _epoch, 1),
     "training": Column("training, s", _training, 1),
     "parameters": Column("parameters", _most(cost.PARAMETERS)),

@@ -25,7 +25,9 @@ Labels = tuple[str, ...]
 Only = Mapping[str, tuple[Words, ...]]
 
 
-Cost = Literal["epoch", "training", "parameters", "memory", "gpu_memory", "index", "vectors", "latency", "rate"]
+Cost = Literal[
+    "pairs", "epoch", "training", "parameters", "memory", "gpu_memory", "index", "vectors", "latency", "rate"
+]
 
 
 @dataclass(frozen=True)

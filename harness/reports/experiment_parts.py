@@ -11,6 +11,7 @@ from harness.experiments.results import Chosen, Results
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell, slug
 from harness.render.svg import SERIES
+from harness.store import cost
 
 
 def row_columns(results: Results) -> tuple[Column, ...]:
@@ -112,16 +113,23 @@ def costs(results: Results) -> Section | None:
         ]
         rows.append((*row_cells(row), Cell(str(runs), runs), *shown))
     titles = (Column(COLUMNS[name].title, kind="number") for name in results.experiment.costs)
-    notes = (
+    notes = [
         "Measured when the runs were made, on the machines of their side files; of a training that the store had, "
         "when it was trained. n/a: no run says it.",
         "Of several runs: times are means, a query is the median of all; memory, index and vectors are the largest. "
         "Memory is that of making a run: one that found its index in the store did not hold what building it takes, "
         "and what its process still held of earlier rows counts.",
-    )
+    ]
+    several = max((int(outcome.costs.get(cost.TOGETHER) or 1) for outcome in results.outcomes), default=1)
+    if {"latency", "rate"} & set(results.experiment.costs):
+        notes.append(
+            "Of topics that are searched together each has an equal share of the time, which is not what one waits "
+            "for it; to make vectors of topics comes before and is not in it."
+            + (f" Here, up to {several} are searched together." if several > 1 else "")
+        )
     columns = (*row_columns(results), Column("runs", kind="number"), *titles)
     named = len(row_columns(results))
-    return Section("What it costs", (Table("costs", "Costs", columns, tuple(rows), notes, named),))
+    return Section("What it costs", (Table("costs", "Costs", columns, tuple(rows), tuple(notes), named),))
 
 
 def _cost_rows(results: Results) -> Iterator[tuple[Labels, int, dict[str, float | None]]]:

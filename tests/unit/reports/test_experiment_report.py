@@ -163,6 +163,18 @@ def test_costs_are_of_side_files_and_never_zero() -> None:
     assert known["same", "rate"] is None
 
 
+def test_what_a_query_takes_is_not_what_one_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where topics are searched together, the table of costs says so, and how many."""
+    said = "has an equal share of the time"
+    (note,) = [note for note in table(experiment_report(four(costs=("latency",))), "costs").notes if said in note]
+    assert "Here" not in note
+    monkeypatch.setitem(SIDES, ("far", "1"), {**SIDES["far", "1"], cost.TOGETHER: 32})
+    monkeypatch.setitem(SIDES, ("near", "1"), {**SIDES.get(("near", "1"), {}), cost.TOGETHER: 1})
+    (note,) = [note for note in table(experiment_report(four(costs=("rate",))), "costs").notes if said in note]
+    assert note.endswith("Here, up to 32 are searched together.")
+    assert not [note for note in table(experiment_report(four(costs=("index",))), "costs").notes if said in note]
+
+
 def test_curves_are_drawn_over_steps_epochs_and_numbers() -> None:
     report = experiment_report(four(curves=True, numeric=("pairs",)))
     values = {name: [[cell.value for cell in row[1:]] for row in table(report, f"{name}-values").rows]

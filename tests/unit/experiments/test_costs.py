@@ -1,0 +1,56 @@
+"""What rows cost, of runs that are made of several systems, and how long cells may take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.experiments import costs
+from harness.experiments.experiment import Cell
+from harness.experiments.forecast import Estimate, Forecast, estimate
+from harness.store import cost, sidecar
+
+# BM25 takes 10 ms a query and MathAMR+ 30; the latter alone has said its rate and the size of its index.
+SIDE = {
+    cost.LATENCY: {"A.1": 0.04, "A.2": 0.04},
+    cost.RATE: 33.3,
+    cost.INDEX: 1000,
+    cost.STORED: 5000,
+    cost.VECTORS: 7,
+    cost.PARAMETERS: 11,
+}
+
+
+def of(side: Mapping[str, Any], system: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, float | None]:
+    monkeypatch.setattr(sidecar, "costs", lambda path: dict(side))
+    found = costs.of_run(Path("a.run"), system)
+    return {name: costs.COLUMNS[name].of([found]) for name in ("latency", "rate", "index", "vectors", "parameters")}
+
+
+def test_a_fusion_does_not_cost_what_one_of_its_systems_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = of(SIDE, {"name": "mathamr"}, monkeypatch)
+    assert alone == {"latency": 0.04, "rate": 33.3, "index": 1000.0, "vectors": 7.0, "parameters": 11.0}
+    fused = of(SIDE, {"name": "both", "runs": ["bm25", "mathamr"]}, monkeypatch)
+    assert fused.pop("rate") == pytest.approx(25.0)
+    assert fused == {"latency": 0.04, "index": None, "vectors": 7.0, "parameters": 11.0}
+    assert costs.COLUMNS["pairs"].of([{cost.PAIRS: 900}, {}]) == 900.0
+    # Of systems that say nothing, all that they used of the store is known.
+    plain = {cost.LATENCY: SIDE[cost.LATENCY], cost.STORED: 5000}
+    assert of(plain, {"name": "both", "runs": ["bm25", "tree"]}, monkeypatch)["index"] == 5000.0
+
+
+def test_a_cell_is_estimated_by_those_that_are_nearest_to_it() -> None:
+    """By another seed of the same labels, else by its condition, else by all."""
+
+    def cell(*labels: str, seconds: float | None = None, reason: str = "") -> Forecast:
+        return Forecast(Cell(labels, None, ()), seconds, reason)
+
+    done = [cell("m", "1000", seconds=10), cell("m", "20000", seconds=200), cell("bm25", "1000", seconds=3)]
+    waiting = [cell("m", "1000"), cell("m", "20000"), cell("m", "20000"), cell("m", "5000"), cell("e5", "1000")]
+    lost = cell("m", "2500", reason="needs a GPU")
+    assert estimate([*done, *waiting, lost]) == Estimate(10 + 2 * 200 + 105 + 71, 3, 1, 1)
+    assert estimate([*waiting, lost]) == Estimate(None, 0, 0, 5)
+    assert estimate([*done, lost]) == Estimate(0.0, 0, 0, 0)
