@@ -141,8 +141,8 @@ class PairGraphs:
     ids : of posts, with the corpus before them; graphs that differ at most in their formulas' ids are one post.
     query, document : int64, shape (pairs,). Indices into `ids`.
     group : int64, shape (pairs,). Pairs that share a question or an answer, directly or through others, are one group.
-    block : int64, shape (pairs,). Pairs that are held out together: those of a group, and of a chapter where documents
-        have a column of that name.
+    block : int64, shape (pairs,). Pairs that are held out together: those of a chapter, where documents have a column of
+        that name, else those of a group.
     left_out : pairs that were left out since their posts are judged; `without` those without a graph.
     not_accepted : pairs, of those that are not judged, whose answer was not accepted.
     folders : where the graphs are, with what their posts' ids begin with.
@@ -222,18 +222,23 @@ def pair_graphs(
     first = _firsts(folders, {post for pair in wanted for post in pair})
     both = [a in first and b in first for a, b in wanted]
     found = [(first[a], first[b]) for a, b in compress(wanted, both)]
+    without = len(wanted) - len(found)
+    chapters = list(compress(chapters, both))
+    several = _in_several([answer for _, answer in found], chapters)
+    kept = [answer not in several for _, answer in found]
+    found, chapters = list(compress(found, kept)), list(compress(chapters, kept))
     if not found:
         others = f", {not_accepted} not accepted" if not_accepted else ""
         raise HarnessError(f"key 'pairs': no pair of {', '.join(sources)} is left ({left_out} are judged{others})")
     others = f", not accepted {not_accepted:,}" if not_accepted else ""
-    without = len(wanted) - len(found)
+    others += f", with an answer of several chapters {kept.count(False):,}" if several else ""
     say(f"pairs: {len(found):,}; left out as judged {left_out:,}{others}, without a graph {without:,}")
     used = {post for pair in found for post in pair}
     ids = [post for post in dict.fromkeys(first.values()) if post in used]
     number = {post: i for i, post in enumerate(ids)}
     query, document = np.array([(number[a], number[b]) for a, b in found], np.int64).T
     group = _groups(query, document, len(ids))
-    block = _blocks(group, list(compress(chapters, both)))
+    block = _blocks(group, chapters)
     return PairGraphs(ids, query, document, group, block, left_out, without, not_accepted, tuple(folders))
 
 
@@ -295,14 +300,17 @@ def _groups(query: Ints, document: Ints, posts: int) -> Ints:
     return np.asarray(np.argsort(np.argsort(at))[inverse], np.int64)
 
 
+def _in_several(answers: Sequence[str], chapters: Sequence[str]) -> set[str]:
+    """The answers that stand in several chapters, as "Omitted." does: they say nothing of their questions."""
+    first: dict[str, str] = {}
+    pairs = [(answer, chapter) for answer, chapter in zip(answers, chapters, strict=True) if chapter]
+    return {answer for answer, chapter in pairs if first.setdefault(answer, chapter) != chapter}
+
+
 def _blocks(group: Ints, chapters: Sequence[str]) -> Ints:
-    """The block of each pair, numbered by first appearance: groups that share a chapter are one block."""
-    number = {name: at for at, name in enumerate(dict.fromkeys(filter(None, chapters)))}
-    if not number:
-        return group
-    groups = int(group.max()) + 1
-    chapter = np.array([groups + number[name] if name else group[at] for at, name in enumerate(chapters)], np.int64)
-    return _groups(group, chapter, groups + len(number))
+    """The block of each pair: its chapter, or its group where it has none."""
+    number = {name: at for at, name in enumerate(dict.fromkeys(filter(None, chapters)), int(group.max()) + 1)}
+    return np.array([number[name] if name else group[at] for at, name in enumerate(chapters)], np.int64)
 
 
 def texts(ids: Sequence[str], sources: Mapping[str, str]) -> list[str]:

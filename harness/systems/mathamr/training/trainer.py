@@ -51,7 +51,7 @@ class Pairs:
     ----------
     query, document : int64, shape (pairs,). Numbers in the pack.
     group : int64, shape (pairs,). Pairs of one question have one number; none is a negative of another.
-    block : int64, shape (pairs,). Pairs that are held out together; those of a group are. None: the groups.
+    block : int64, shape (pairs,). Pairs that are held out together. None: those of a group.
     hard : int64, shape (pairs, n). Documents that are negatives besides, as numbers of the pack; -1: none. None: none.
     """
 
@@ -88,13 +88,17 @@ class Ranked:
 
 
 def split(pairs: Pairs, share: float, seed: int) -> tuple[Pairs, Pairs]:
-    """Pairs to train on and pairs held out, by block: no question is on both sides, nor a chapter."""
+    """Pairs to train on and pairs held out, by block: no question is on both sides, nor an answer or a chapter.
+
+    Of a group that lies in several chapters, what would be held out is left out where the rest is trained on.
+    """
     block = pairs.group if pairs.block is None else pairs.block
     blocks = np.unique(block)
     order = np.random.default_rng([seed, 0xD1]).permutation(len(blocks))
     held = blocks[order[: round(share * len(blocks))]]
     out = np.isin(block, held)
-    return pairs.take(np.flatnonzero(~out)), pairs.take(np.flatnonzero(out))
+    alone = ~np.isin(pairs.group, pairs.group[~out])
+    return pairs.take(np.flatnonzero(~out)), pairs.take(np.flatnonzero(out & alone))
 
 
 def excluded(pairs: Pairs) -> npt.NDArray[np.bool_]:

@@ -198,7 +198,8 @@ def test_pairs_of_a_chapter_are_held_out_together(place: Place) -> None:
     place.world.corpus("book", [*documents[:12], *(row(f"B{n}", n + 30) for n in range(6))],
                        keep="[question, question_id, chapter]")  # fmt: skip
     found = data.pair_graphs({"book": "question"}, judged(()), parser(place.words), place.folder / "w")
-    assert found.block.tolist() == [0] * 6 + [1] * 6 + [2, 3, 4, 5, 6, 7]
+    blocks = list(dict.fromkeys(found.block.tolist()))
+    assert [blocks.index(each) for each in found.block.tolist()] == [0] * 6 + [1] * 6 + [2, 3, 4, 5, 6, 7]
     assert len(set(found.group.tolist())) == 18  # and are negatives of each other
     pairs = training.Pairs(found.query, found.document, found.group, found.block)
     for seed in range(5):
@@ -208,6 +209,20 @@ def test_pairs_of_a_chapter_are_held_out_together(place: Place) -> None:
         assert not set(train.block.tolist()) & set(held.block.tolist())
         assert len(set(held.block.tolist())) == 2
     assert not training.excluded(pairs.take(np.arange(6))).any()
+
+
+def test_an_answer_of_several_chapters_is_no_answer(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """It joined all chapters into one block, so that next to nothing of the corpus could be held out."""
+    documents = [document | {"chapter": f"c{number // 6}"} for number, document in enumerate(rows(18, 1))]
+    for number in (1, 7, 13):
+        documents[number]["body"] = "it is omitted here"
+    for number in (3, 4):
+        documents[number]["body"] = "by the same reason"
+    place.world.corpus("book", documents, keep="[question, question_id, chapter]")
+    found = data.pair_graphs({"book": "question"}, judged(()), parser(place.words), place.folder / "w")
+    assert "pairs: 15; left out as judged 0, with an answer of several chapters 3, without" in capsys.readouterr().err
+    assert np.unique(found.block, return_counts=True)[1].tolist() == [5, 5, 5]
+    assert len(set(found.group.tolist())) == 14
 
 
 # ---- the index of Task 2 --------------------------------------------------------------------------------------------
