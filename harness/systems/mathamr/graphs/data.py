@@ -141,8 +141,8 @@ class PairGraphs:
     ids : of posts, with the corpus before them; graphs that differ at most in their formulas' ids are one post.
     query, document : int64, shape (pairs,). Indices into `ids`.
     group : int64, shape (pairs,). Pairs that share a question or an answer, directly or through others, are one group.
-    block : int64, shape (pairs,). Pairs that are held out together: those of a chapter, where documents have a column of
-        that name, else those of a group.
+    block : int64, shape (pairs,). Pairs that are held out together: those of a chapter, where documents have a column
+        of that name, else those of a group.
     left_out : pairs that were left out since their posts are judged; `without` those without a graph.
     not_accepted : pairs, of those that are not judged, whose answer was not accepted.
     folders : where the graphs are, with what their posts' ids begin with.
