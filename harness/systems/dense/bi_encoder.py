@@ -59,7 +59,7 @@ class BiEncoder:
         part is a text with a vector of its own; a document without any text is left out.
     weights : part -> factor of its similarity; those not named count once.
     combine : of a document's similarities: their weighted `sum`, in which a part without text counts 0, or `max`.
-    query : fields of a topic (title, body, tags), joined.
+    query : fields of a topic (title, body, tags, formulas), joined.
     join : what stands between the fields of a document's part.
     view : `latex` or `text`: see `harness.systems.dense.texts.of_document`.
     pooling, prefixes, normalise, length, eos, precision : see `harness.systems.dense.engines.Settings`.

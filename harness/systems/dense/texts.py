@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from harness.data.topics import Topic
 
 VIEWS = ("latex", "text")
-TOPIC_FIELDS = ("title", "body", "tags")
+TOPIC_FIELDS = ("title", "body", "tags", "formulas")
 
 
 def check(key: str, fields: object, view: str, known: Sequence[str] | None = None) -> tuple[str, ...]:
@@ -59,9 +59,26 @@ def of_document(document: Document, fields: Sequence[str], view: str = "latex") 
 
 
 def of_topic(topic: Topic, fields: Sequence[str], view: str = "latex") -> str:
-    """The text of a topic: its fields title, body and tags; see `of_document`."""
-    parts = (" ".join(topic.tags) if name == "tags" else str(getattr(topic, name)) for name in fields)
-    return _joined(list(parts), view)
+    """The text of a topic: its fields title, body, tags and formulas (in formula search the one that is asked for).
+
+    See `of_document`.
+
+    Examples
+    --------
+    >>> from harness.data.topics import Formula, Topic
+    >>> topic = Topic("B.1", "Roots", "Solve $x^2 = 2$ for $x$.", formulas=(Formula("q_1", "x^2 = 2"),))
+    >>> of_topic(topic, ["title", "formulas"])
+    'Roots $x^2 = 2$'
+    """
+    return _joined([_asked(topic, name) for name in fields], view)
+
+
+def _asked(topic: Topic, name: str) -> str:
+    if name == "tags":
+        return " ".join(topic.tags)
+    if name == "formulas":
+        return " ".join(f"${formula.latex}$" for formula in topic.formulas)
+    return str(getattr(topic, name))
 
 
 def _field(document: Document, name: str) -> str:
