@@ -98,8 +98,11 @@ def main(command: str, arguments: Sequence[str]) -> None:
         sys.exit(2 if end.code == 1 else end.code)  # 1: Hydra has said what is wrong
     except Exception as error:  # of Hydra, its plugins and the configuration, before or after the work
         said = gist(error)
+        said = said.replace("LexerNoViableAltException:", "Error parsing override")
         if said.startswith("Error parsing override"):
             said += f"; expected KEY=VALUE, such as {GROUPS[command][0]}=NAME"
+        if said.startswith("Ambiguous value"):
+            said += "; several values are a sweep (-m), a list stands in [], a text with a comma in quotes"
         raise HarnessError(f"{command}: {said}") from error
     sys.argv = told
     if stopped is not None:

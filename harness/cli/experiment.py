@@ -69,7 +69,7 @@ def experiment(cfg: DictConfig) -> None:
     found = load_experiment(name)
     given = [word for word in HydraConfig.get().overrides.task if key_of(word) not in _OF_ALL]
     more = [_function(named) for named in found.sections]
-    scale = settings.scale or plan.FULL
+    scale = plan.FULL if settings.scale is None else settings.scale
     cells = _cells(found, given, scale)
     chosen = found.restricted(cells, settings.only)
     planned = _composed(chosen, _suffixes(cells, scale), settings)

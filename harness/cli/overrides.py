@@ -15,6 +15,10 @@ from harness.io.files import read_bytes
 
 GROUPS = {"reproduce": ("paper",), "run": ("collection", "corpus", "system", "protocol", "sweep", "experiment")}
 
+_UNREAD = ("no viable", "mismatched", "extraneous", "missing", "LexerNoViable")  # what its parser says
+_BETWEEN = re.compile(r""",(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")  # a comma that is in no quotes
+_WHOLE = {"only": "{AXIS:[LABEL]}"}  # keys that are not given in parts
+
 
 def gist(error: Exception) -> str:
     """The gist of an error of Hydra's or OmegaConf's, without its hints on several lines."""
@@ -45,10 +49,15 @@ def check_overrides(command: str, arguments: Sequence[str]) -> None:
         if argument.startswith("~") and not argument.startswith("~hydra"):
             raise HarnessError(f"{command}: {argument}: no key of {primary} can be removed")
     for group, value in ((match["key"], match["value"]) for match in overrides):
+        if group in groups and value[:1] in ("[", "{"):
+            raise HarnessError(
+                f"{command}: {group}={value}: expected one name, such as {group}={next(iter(config.names(group)))}"
+            )
         if group in groups and not set(value) & set("{}[]()*"):
             known = config.names(group)
-            names = [_unquoted(name) for name in value.split(",")]
-            for name, given in zip(names, value.split(","), strict=True):
+            several = _BETWEEN.split(value)
+            names = [_unquoted(name) for name in several]
+            for name, given in zip(names, several, strict=True):
                 if name not in known:
                     raise HarnessError(f"{group}={name}: no such {group}; {suggestion(name, known)}")
                 if name == given and (kind := _other_than_text(name)):
@@ -56,6 +65,7 @@ def check_overrides(command: str, arguments: Sequence[str]) -> None:
                 _check_chosen(group, name)
             chosen[group] = names[0]
     for match in overrides:
+        _check_readable(command, match)
         first, _, rest = match["key"].partition(".")
         if first == "hydra" or "/" in match["key"] or "@" in match["key"]:
             continue
@@ -65,6 +75,10 @@ def check_overrides(command: str, arguments: Sequence[str]) -> None:
             a = "an" if first == "experiment" else "a"
             said = f"{a} {first} is used as its file says; to change it, write a conf/{first}/NAME.yaml of your own"
             raise HarnessError(f"{command}: {match['key']}: {said}")
+        if rest and first not in groups:
+            raise HarnessError(
+                f"{command}: {match['key']}: {first} is given as a whole, {first}={_WHOLE.get(first, '...')}"
+            )
         if rest and "experiment" in chosen:
             raise HarnessError(f"{command}: {match['key']}: the systems of an experiment are as its file says")
         if rest and first in chosen and not match["sign"]:
@@ -74,6 +88,27 @@ def check_overrides(command: str, arguments: Sequence[str]) -> None:
             _check_inner(rest, mapping, where, [other["key"] for other in overrides])
 
 
+def _check_readable(command: str, override: re.Match[str]) -> None:
+    """Raise HarnessError for a value that Hydra cannot read: it does not say which, nor that quotes would help."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    key, value = override["key"], override["value"]
+    try:
+        OverridesParser.create().parse_override(override[0])
+    except HydraException as error:
+        said = gist(error)
+        if said.startswith(_UNREAD):
+            said = "cannot be read; close brackets, and put text with []{}(),:= in quotes, but no keys in {}"
+        # The parser's own error, for a character that no rule of its lexer has.
+        if (at := getattr(error.__cause__, "startIndex", None)) is not None:
+            found = override[0][at:][:1]
+            plain = not set(value) & set("[]{}(),'\"")
+            right = f"write \"{key}='{value}'\"" if plain else "put the text in quotes"
+            said = "a quote is not closed" if found in "'\"" else f"Hydra reads {found!r} in quotes only; {right}"
+        raise HarnessError(f"{command}: {override[0]}: {said}") from None
+
+
 def _unquoted(value: str) -> str:
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
 
@@ -81,11 +116,11 @@ def _unquoted(value: str) -> str:
 def _other_than_text(name: str) -> str:
     """As what Hydra reads a name, such as `nan` or `1e5`; empty if it is text."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import OverrideParseException
+    from hydra.errors import HydraException
 
     try:
         read = OverridesParser.create().parse_override(f"x={name}").value()
-    except OverrideParseException:
+    except HydraException:
         return ""
     return "" if isinstance(read, str) else {"float": "number", "int": "number"}.get(type(read).__name__, "value")
 

@@ -57,7 +57,7 @@ def check(settings: RunSettings, sweeping: bool) -> None:
             known = suggestion("", config.names(group))
             raise HarnessError(f"run: key {group!r} is missing; name one with {group}=NAME ({known})")
     for word, does in (("only", "restricts"), ("scale", "is that of"), ("dry", "is for")):
-        if getattr(settings, word) and not settings.experiment:
+        if getattr(settings, word) not in (None, False) and not settings.experiment:
             raise HarnessError(f"run: key {word!r} {does} an experiment; name one with experiment=NAME")
     if settings.tune and not sweeping:
         raise HarnessError("run: key 'tune' is for sweeps; add -m and several values of a key, or sweep=NAME")

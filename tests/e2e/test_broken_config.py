@@ -263,14 +263,15 @@ OVERRIDES: dict[str, tuple[tuple[str, ...], str]] = {
         ("score", "good.run", "-c", "mini-task1", "-o", ""),
         "Invalid value for '--output' / '-o': '' names no file or folder",
     ),
-    "open bracket": (("reproduce", "paper=["), "reproduce: no viable alternative at input '['"),
+    "open bracket": (("reproduce", "paper=["), "reproduce: paper=[: expected one name, such as paper=all"),
     "no override": (
         (*RUN, "shuffle"),
         "run: Error parsing override 'shuffle'; expected KEY=VALUE, such as collection=NAME",
     ),
     "several without -m": (
         ("reproduce", "paper=demo,crossmath"),
-        "reproduce: Ambiguous value for argument 'paper=demo,crossmath'",
+        "reproduce: Ambiguous value for argument 'paper=demo,crossmath'; several values are a sweep (-m), a list "
+        "stands in [], a text with a comma in quotes",
     ),
     "interpolation": ((*RUN, "output=${nowhere}"), "run: key 'output': Interpolation key 'nowhere' not found"),
     "alpha text": (("reproduce", "alpha=abc"), "reproduce: key 'alpha' is 'abc', expected a number between 0 and 1"),
