@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import combinations, product
+from math import isfinite, prod
 from typing import Annotated, Any, Literal
 
 from harness.errors import HarnessError, gather, refuse, suggestion
-from harness.experiments.overrides import Overrides, checked_override, has, key_of
+from harness.experiments.overrides import Overrides, checked_override, has, hides, key_of
 from harness.io import config
 from harness.io.checks import Words, typed, whole
 from harness.scoring.measures import parse_measures, without_diagnostics
@@ -20,6 +21,8 @@ FULL = "full"  # the scale of a file's own words
 ALL = "all"  # of the topics of `pages`
 NUMERIC = "numeric"  # in an axis: its labels are numbers
 SCALE = re.compile(r"[a-z][a-z0-9-]*")  # a part of names of runs and folders
+JUDGES = ("collection", "edition", "protocol")  # what runs are scored by, so that no score chooses it or is a seed's
+_MOST = 10_000  # cells but for seeds; ours have a hundred
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?$")
 Labels = tuple[str, ...]
 Only = Mapping[str, tuple[Words, ...]]
@@ -163,6 +166,8 @@ class Experiment:
         with gather(faults):
             parse_measures(self.measures)
         faults += [] if self.measures else ["key 'measures' names no measure"]
+        if more := self._too_many():
+            raise HarnessError(*faults, *more)  # the rest counts them one by one
         if CONDITION in self.axes:
             faults.append(f"key 'axes': no axis can be called {CONDITION!r}; the conditions are one already")
         if self.pool is not None and self.pool not in self.axes:
@@ -174,6 +179,9 @@ class Experiment:
             with gather(faults):
                 for value in (*self.seeds.values, *(value for each in self.scale.values() for value in each.seeds)):
                     checked_override("seeds", f"{self.seeds.key}={value}")
+            if self.seeds.key in JUDGES:
+                said = "says what runs are scored by; make its values labels of an axis"
+                faults.append(f"key 'seeds': {self.seeds.key!r} {said}")
             if not self.seeds.values or len(set(self.seeds.values)) < len(self.seeds.values):
                 faults.append("key 'seeds': 'values' is empty or has a value twice")
             if self.seeds.best == "others" and self.pool is None:
@@ -184,6 +192,14 @@ class Experiment:
                 faults.append(f"key 'tested': {measure!r} is not measured; {suggestion(measure, self.measures)}")
         refuse(faults)  # the rest stands on these
         refuse(self._untestable())
+
+    def _too_many(self) -> list[str]:
+        """The fault of having more cells than anyone runs, by a product that nobody has counted."""
+        cells = 0
+        for condition in self.conditions.values():
+            chosen = [len((condition.only or {}).get(axis, of)) for axis, of in self.axes.items()]
+            cells += prod((*chosen, *map(len, (condition.tune or {}).values())))
+        return [f"has {cells:,} cells, all labels crossed; at most {_MOST:,} can be run"] if cells > _MOST else []
 
     def _strange(self, only: Only | None, where: str, known: Iterable[str]) -> list[str]:
         """Faults of labels by coordinate."""
@@ -212,6 +228,7 @@ class Experiment:
                 faults += [f"key {key!r} is set twice by {which}" for key in dict.fromkeys(keys) if keys.count(key) > 1]
         for one, two in combinations(lists, 2):
             faults += [f"key {key!r} is set by {one} and by {two}" for key in sorted(sets[one] & sets[two])]
+        faults += self._hidden()
         for name, scale in self.scale.items():
             changed = [key_of(word) for word in scale.changes]
             faults += [f"key {key!r} is set by scale {name!r} and by {part}" for part in lists for key in changed
@@ -223,6 +240,21 @@ class Experiment:
                 if self.seeds.key in sets[part]
             ]
         return faults
+
+    def _hidden(self) -> list[str]:
+        """Faults of keys that an axis sets below one that a later part of the same cell sets as a whole."""
+        faults = []
+        for condition in self.conditions.values():
+            only = condition.only or {}
+            for at, (axis, of) in enumerate(self.axes.items()):
+                inner = {key_of(word) for word in _of(of, only.get(axis))}
+                outer = [("a condition", word) for word in condition.overrides]
+                for other in list(self.axes)[at + 1 :]:
+                    outer += [(f"axis {other!r}", word) for word in _of(self.axes[other], only.get(other))]
+                for key, (part, word) in product(sorted(inner), outer):
+                    if hides(word, key):
+                        faults.append(f"key {key!r} is set by axis {axis!r}, and {key_of(word)!r} above it by {part}")
+        return list(dict.fromkeys(faults))
 
     def _unscaled(self) -> list[str]:
         """Faults of scales."""
@@ -255,6 +287,8 @@ class Experiment:
             with gather(faults):
                 for word in (word for point in condition.points() for word in point or ()):
                     checked_override("conditions", word)
+            said = "says what runs are scored by, and cannot be chosen by their scores"
+            faults += [f"{where}: {key!r} {said}" for key in condition.tune if key in JUDGES]
             if not all(values and len(set(values)) == len(values) for values in condition.tune.values()):
                 faults.append(f"{where}: a key has no value, or one twice")
             if self.seeds is not None and name in (self.seeds.only or {}).get(CONDITION, self.conditions):
@@ -266,14 +300,21 @@ class Experiment:
         found = [axis for axis in self.numeric if axis not in self.axes or axis == self.pool]
         faults = [f"key 'numeric': {axis!r} is no axis, or that of the sets of topics" for axis in found]
         labels = [
-            (axis, label) for axis in self.numeric for label in self.axes.get(axis, {}) if not _NUMBER.match(label)
+            (axis, label)
+            for axis in self.numeric
+            for label in self.axes.get(axis, {})
+            if not (_NUMBER.match(label) and isfinite(float(label)))
         ]
         said = "is no number; take out 'numeric'"
-        return faults + [f"key 'axes': {axis}: the label {label!r} {said}" for axis, label in labels]
+        faults += [f"key 'axes': {axis}: the label {label!r} {said}" for axis, label in labels]
+        for axis in () if faults else self.numeric:
+            distinct = {float(label) for label in self.axes[axis]}
+            faults += [f"key 'axes': {axis}: two labels are one number"] if len(distinct) < len(self.axes[axis]) else []
+        return faults
 
     def _unnamed(self) -> list[str]:
         """Faults of names: labels that no line can show, and what a list names twice."""
-        faults = []
+        faults = [] if self.title.strip() else ["key 'title' is empty; it heads the report"]
         for axis in self.coordinates:
             found = [label for label in self.labels(axis) if not label.strip() or not label.isprintable()]
             where = f"key 'axes': {axis}" if axis in self.axes else "key 'conditions'"
@@ -412,6 +453,11 @@ class Experiment:
                 sets[self.row(labels)] = sets.get(self.row(labels), 0) + 1
         whole_ = len(self.axes[self.pool]) if self.pool is not None else 0
         return len(self.of_tests) * sum(n + (n == whole_ > 1) for n in sets.values())
+
+
+def _of(labels: Mapping[str, Overrides], only: Sequence[str] | None) -> list[str]:
+    """The overrides of some labels; of all without `only`."""
+    return [word for label, overrides in labels.items() if only is None or label in only for word in overrides]
 
 
 def said_of(labels: Iterable[str]) -> str:

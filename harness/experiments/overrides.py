@@ -87,6 +87,19 @@ def has(words: Mapping[str, str], change: str) -> bool:
     return found is not None or not change.startswith("+")
 
 
+def hides(override: str, key: str) -> bool:
+    """Whether an override that comes later sets a key by one above it; keys and values in `{}` leave the others.
+
+    >>> hides("system.training=null", "system.training.rate"), hides("system.model={dim:8}", "system.model.out")
+    (True, False)
+    """
+    above, value = key_of(override), override.partition("=")[2].strip()
+    if above == "system" or not key.startswith(f"{above}."):  # the choice of a system comes before its keys
+        return False
+    inner = key.removeprefix(f"{above}.").partition(".")[0]
+    return not value.startswith("{") or bool(re.search(rf"[{{,]\s*{re.escape(inner)}\s*:", value))
+
+
 def _keys(system: str) -> dict[str, Any]:
     """The configuration of a system, with those that its file begins with; empty if there is none."""
     mapping = config.load("system", system)[0] if system in config.names("system") else {}

@@ -249,6 +249,63 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         without(scale={"here": {"says": "x", "seeds": ["1,2"]}}),
         "key 'seeds': 'system.seed=1,2' gives several values",
     ),
+    "an axis below a condition": (
+        without(
+            axes={"rate": {"low": ["system.training.rate=1"], "high": ["system.training.rate=2"]}},
+            conditions={"untrained": {"overrides": ["system=x", "system.training=null"]}},
+            pool=None,
+            baseline=None,
+            seeds=None,
+        ),
+        "key 'system.training.rate' is set by axis 'rate', and 'system.training' above it by a condition",
+    ),
+    "an axis below an axis": (
+        without(
+            axes={"rate": {"low": ["system.t.rate=1"]}, "all": {"a": ["system.t={rate: 2}"]}},
+            conditions={"a": {"overrides": ["system=x"]}},
+            pool=None,
+            baseline=None,
+            seeds=None,
+        ),
+        "key 'system.t.rate' is set by axis 'rate', and 'system.t' above it by axis 'all'",
+    ),
+    "seeds of judgments": (
+        without(seeds={"key": "protocol", "values": ["a", "b"]}),
+        "key 'seeds': 'protocol' says what runs are scored by; make its values labels of an axis",
+    ),
+    "tuned by judgments": (
+        without(conditions={**WHOLE["conditions"], "t": {"tune": {"protocol": ["a", "b"]}}}, seeds=None, baseline=None),
+        "key 'conditions': t: tune: 'protocol' says what runs are scored by, and cannot be chosen by their scores",
+    ),
+    "more cells than can be counted": (
+        without(axes={f"x{at}": {str(label): [] for label in range(10)} for at in range(30)}),
+        "has 3,000,000,000,000,000,000,000,000,000,000 cells, all labels crossed; at most 10,000 can be run",
+    ),
+    "tuned without end": (
+        without(conditions={"t": {"tune": {f"system.k{at}": list(range(10)) for at in range(30)}}}),
+        "has 12,000,000,000,000,000,000,000,000,000,000 cells, all labels crossed; at most 10,000 can be run",
+    ),
+    "label that YAML reads as a switch": (
+        without(axes={"masking": {False: [], True: ["rerank=true"]}}),
+        "axes: masking: key False is no text (YAML reads on, off, yes, no, ~ as such values); put it in quotes",
+    ),
+    "label of nothing at all": (
+        without(conditions={None: {"overrides": ["system=x"]}}),
+        "conditions: key None is no text",
+    ),
+    "label twice, as a number and as text": (
+        without(conditions={2020: {"overrides": ["system=x"]}, "2020": {"overrides": ["system=y"]}}),
+        "conditions: key '2020' is there as a number and as text",
+    ),
+    "endless number": (
+        without(axes={**WHOLE["axes"], "masking": {"numeric": True, "1e400": []}}),
+        "key 'axes': masking: the label '1e400' is no number; take out 'numeric'",
+    ),
+    "one number twice": (
+        without(axes={**WHOLE["axes"], "masking": {"numeric": True, "1": [], "1.0": ["rerank=true"]}}),
+        "key 'axes': masking: two labels are one number",
+    ),
+    "no title": (without(title=" "), "key 'title' is empty; it heads the report"),
     "no family": (without(family=0), "key 'family' is 0, expected a whole number from 1 up"),
     "idle family": (without("baseline", family=40), "key 'family' has no use without a baseline"),
 }
@@ -269,6 +326,19 @@ def test_faults_are_told_together(conf: Conf) -> None:
         loaded(conf, without(pool="years", tested=["P@5"], measures=["nDCG", "APP"]))
     said = [line.partition(".yaml: ")[2].partition(";")[0] for line in caught.value.lines]
     assert [line.split("'")[1] for line in said] == ["APP", "pool", "tested"]
+
+
+def test_keys_beside_those_of_an_axis_may_be_set(conf: Conf) -> None:
+    """Keys and values in braces leave the others as they are, and a label that a condition leaves out hides nothing."""
+    axes = {"rate": {"as it is": [], "low": ["system.training.rate=1"]}}
+    conditions = {
+        "short": {"overrides": ["system=x", "system.training={epochs: 1}"]},
+        "untrained": {"overrides": ["system=x", "system.training=null"], "only": {"rate": ["as it is"]}},
+    }
+    found = loaded(conf, without(axes=axes, conditions=conditions, pool=None, baseline=None, seeds=None))
+    assert [cell.labels for cell in found.cells()] == [
+        ("short", "as it is"), ("short", "low"), ("untrained", "as it is")
+    ]  # fmt: skip
 
 
 def test_a_condition_that_is_tuned_has_a_cell_for_each_combination(conf: Conf) -> None:
