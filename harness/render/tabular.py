@@ -51,6 +51,7 @@ def render_json(report: Content) -> str:
             }
             for section in report.sections
         ],
+        "records": list(report.records),
         "data": report.data,
     }
     text = json.dumps(_plain(document, ""), ensure_ascii=False, allow_nan=False, indent=1)

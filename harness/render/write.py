@@ -6,7 +6,10 @@ sections with text, facts, tables and figures, and calls its `write`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -89,7 +92,8 @@ class Report(Content):
         `index.html`, `report.md`, `report.tex`, `report.json`; with `csv` the records and in the folder `tables` a CSV
         file of each table; with `tex` there a file of each table for `\\input`. With `md` or `tex` the drawings are
         written to `figures` as SVG, with `tex` as PDF too. Everything is drawn before anything is written, and each
-        file is replaced in one step.
+        file is replaced in one step. Tables, drawings and records of the report before, which its `report.json` names,
+        are removed if this one has them no more (such as the table of what was not run), in the formats asked for.
 
         Raises
         ------
@@ -118,8 +122,35 @@ class Report(Content):
             if name in wanted:
                 files[folder / file] = render(self)
                 written[name] = folder / file
+        left = set(_left_over(folder, wanted)) - files.keys()
         write_all(files)
+        for path in left:
+            with suppress(OSError):  # it is gone already, or kept from us
+                path.unlink()
         return {name: written[name] for name in wanted if name in written}
+
+
+def _left_over(folder: Path, wanted: Iterable[str]) -> Iterator[Path]:
+    """The files of tables, drawings and records that the report says of which `report.json` lies there."""
+    try:
+        document = json.loads((folder / _DOCUMENTS["json"][0]).read_text(encoding="utf-8"))
+        blocks = [block for section in document["sections"] for block in section["blocks"]]
+        tables = [block if block["type"] == "table" else block.get("table") for block in blocks]
+        tables += [table for block in blocks for table in block.get("tables", ())]
+        named = [table["id"] for table in tables if table]
+        figures = [block["id"] for block in blocks if block["type"] == "figure"]
+        records = list(document.get("records", ()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return  # there is none, or it is somebody else's
+    endings = {"csv": ("csv",), "tex": ("tex", "pdf", "svg"), "md": ("svg",)}
+    for ending in {ending for name in wanted for ending in endings.get(name, ())}:
+        below, names = ("tables", named) if ending in ("csv", "tex") else ("figures", figures)
+        yield from (folder / below / f"{name}.{ending}" for name in names if _PLAIN.fullmatch(str(name)))
+        if ending == "csv":
+            yield from (folder / f"{name}.csv" for name in records if _PLAIN.fullmatch(str(name)))
+
+
+_PLAIN = re.compile(r"[\w-]+")
 
 
 def first_page(written: Mapping[str, Path]) -> Path:

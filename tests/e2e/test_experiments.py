@@ -400,6 +400,31 @@ CLEAR: dict[str, tuple[tuple[str, ...], str]] = {
         ("experiment=mini", "only={condition:[bm52]}"),
         "run: key 'only': condition has no 'bm52'; did you mean 'bm25'?",
     ),
+    "no scale": (("experiment=mini", "scale="), "run: key 'scale': the experiment has no scale ''; known: full"),
+    "a part of a key": (
+        ("experiment=mini", "only.condition=[bm25]"),
+        "run: only.condition: only is given as a whole, only={AXIS:[LABEL]}",
+    ),
+    "several": (("experiment=[mini]",), "run: experiment=[mini]: expected one name, such as experiment=answers"),
+    "a letter": (
+        ("experiment=mini", "only={condition:[é]}"),
+        "run: only={condition:[é]}: Hydra reads 'é' in quotes only; put the text in quotes",
+    ),
+    "a letter of a folder": (
+        ("experiment=mini", "runs=é"),
+        "run: runs=é: Hydra reads 'é' in quotes only; write \"runs='é'\"",
+    ),
+    "an open bracket": (
+        ("experiment=mini", "only={condition:[bm25]"),
+        "run: only={condition:[bm25]: cannot be read; close brackets, and put text with []{}(),:= in quotes, but no "
+        "keys in {}",
+    ),
+    "an open quote": (("experiment=mini", "output='here"), "run: output='here: a quote is not closed"),
+    "two values": (
+        ("experiment=mini", "scale=full,here"),
+        "run: Ambiguous value for argument 'scale=full,here'; several values are a sweep (-m), a list stands in [], a "
+        "text with a comma in quotes",
+    ),
     "nothing to scale": (
         ("collection=mini-task1", "system=overlap", "scale=here"),
         "run: key 'scale' is that of an experiment; name one with experiment=NAME",
@@ -481,3 +506,36 @@ def test_a_name_that_is_read_as_a_number_must_be_quoted(place: Place) -> None:
         done = place.run("run", f"experiment={name}", "--dry-run")
         assert (done.code, done.err) == (2, said)
         assert place.good("run", f'experiment="{name}"', "--dry-run").startswith(f"experiment {name}, scale full: ")
+
+
+def test_names_that_hydra_reads_in_quotes_only(place: Place) -> None:
+    halves(place)
+    mine(place)
+    file = place.here / "conf/experiment/mine.yaml"
+    for name in ("été", "a#b", "a=b", "a,b"):
+        place.write(f"conf/experiment/{name}.yaml", file.read_text(encoding="utf-8"))
+        done = place.run("run", f"experiment={name}", "--dry-run")
+        assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
+        assert place.good("run", f"experiment='{name}'", "--dry-run").startswith(f"experiment {name}, scale full: ")
+
+
+def test_what_was_missing_is_not_shown_any_more(place: Place) -> None:
+    """A table of a report before would stand beside those of this one, with numbers of its own."""
+    halves(place)
+    place.write("conf/system/late.yaml", "title: L\nstate: needs a book\n")
+    conditions = {name: MINE["conditions"][name] for name in ("bm25", "flat")}
+    mine(place, seeds=None, conditions={**conditions, "late": {"overrides": ["system=late"]}}, costs=["latency"])
+    place.good("run", "experiment=mine")
+    folder = place.here / "reports/experiments/mine"
+    kept = place.here / "reports/experiments/mine/tables/kept.csv"
+    kept.write_text("mine\n", encoding="utf-8")
+    gone = {folder / f"tables/not-run.{ending}" for ending in ("csv", "tex")}
+    assert all(path.is_file() for path in gone)
+    assert (folder / "costs.csv").is_file()
+    mine(place, seeds=None, conditions=conditions)
+    place.good("run", "experiment=mine", "formats=[csv]")
+    assert [path.suffix for path in sorted(gone) if path.is_file()] == [".tex"]
+    assert not (folder / "costs.csv").is_file()
+    place.good("run", "experiment=mine")
+    assert not any(path.is_file() for path in gone)
+    assert kept.read_text(encoding="utf-8") == "mine\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -82,6 +83,39 @@ def test_only_what_is_asked_for_is_written(tmp_path: Path) -> None:
     assert files(tmp_path / "csv") == {"verdicts.csv", "tables/means.csv"}
     empty = Report("T", "H", ())
     assert empty.write(tmp_path / "b", ("csv", "json")) == {"json": tmp_path / "b" / "report.json"}
+
+
+def test_what_a_report_has_no_more_is_removed(tmp_path: Path) -> None:
+    """In the formats that are written, and only what the report before says it had."""
+    example().write(tmp_path)
+    for name in ("tables/own.csv", "figures/own.svg", "own.csv"):
+        (tmp_path / name).write_text("mine", encoding="utf-8")
+    kept = files(tmp_path)
+    later = Report("T", "H", (Section("S", (Text(("Words",)),)),))
+    later.write(tmp_path, ("html",))
+    assert files(tmp_path) == kept
+    later.write(tmp_path, ("csv",))
+    assert kept - files(tmp_path) == {"tables/means.csv", "verdicts.csv"}
+    later.write(tmp_path)
+    gone = {"tables/means.csv", "tables/means.tex", "figures/dots.svg", "figures/dots.pdf", "verdicts.csv"}
+    assert kept - files(tmp_path) == gone
+
+
+@pytest.mark.parametrize("said", ["", "[]", "{}", '{"sections": 3}', '{"sections": [{"blocks": [[]]}]}', "[" * 9999])
+def test_a_folder_whose_report_is_somebody_elses(tmp_path: Path, said: str) -> None:
+    (tmp_path / "report.json").write_text(said, encoding="utf-8")
+    example().write(tmp_path)
+    assert "tables/means.csv" in files(tmp_path)
+
+
+def test_names_in_a_report_lead_nowhere_else(tmp_path: Path) -> None:
+    (tmp_path / "kept.csv").write_text("mine", encoding="utf-8")
+    table = {"type": "table", "id": "../../kept"}
+    document = {"sections": [{"blocks": [table]}], "records": ["../kept"]}
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "report.json").write_text(json.dumps(document), encoding="utf-8")
+    example().write(tmp_path / "report")
+    assert (tmp_path / "kept.csv").is_file()
 
 
 def test_an_unknown_format_is_refused_before_anything_is_written(tmp_path: Path) -> None:
