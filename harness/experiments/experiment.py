@@ -11,7 +11,7 @@ from math import isfinite, prod
 from typing import Annotated, Any, Literal
 
 from harness.errors import HarnessError, gather, refuse, suggestion
-from harness.experiments.overrides import Overrides, checked_override, has, hides, key_of
+from harness.experiments.overrides import Overrides, checked_override, has, hides, key_of, unclear
 from harness.io import config
 from harness.io.checks import Words, typed, whole
 from harness.scoring.measures import parse_measures, without_diagnostics
@@ -474,7 +474,12 @@ def load_experiment(name: str) -> Experiment:
         There is no such file, or it has faults: all of them, a line each.
     """
     mapping, where = config.load("experiment", name)
-    return typed(Experiment, _lifted(mapping), where)
+    lifted = _lifted(mapping)
+    axes = lifted.get("axes")
+    labels = {f"axes: {axis}": of for axis, of in axes.items()} if isinstance(axes, Mapping) else {}
+    labels |= {key: lifted.get(key) for key in ("conditions", "axes")}
+    refuse([f"{where}: {line}" for key, of in labels.items() for line in unclear(key, of)])
+    return typed(Experiment, lifted, where)
 
 
 def _lifted(mapping: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -66,6 +66,22 @@ def checked_override(key: str, value: object) -> str:
 Overrides = tuple[Annotated[str, checked_override], ...]
 
 
+def unclear(where: str, labels: object) -> list[str]:
+    """Faults of labels that YAML reads as something else than they say, or as one label twice.
+
+    >>> unclear("conditions", {2020: {}, "2020": {}})
+    ["conditions: key '2020' is there as a number and as text"]
+    """
+    names = list(labels) if isinstance(labels, Mapping) else []
+    said = "is no text (YAML reads on, off, yes, no, ~ as such values); put it in quotes"
+    texts = [str(name) for name in names]
+    return [
+        *(f"{where}: key {name!r} {said}" for name in names if isinstance(name, bool | None)),
+        *(f"{where}: key {name!r} is there as a number and as text" for name in dict.fromkeys(texts)
+          if texts.count(name) > 1),
+    ]  # fmt: skip
+
+
 def has(words: Mapping[str, str], change: str) -> bool:
     """Whether a change is one of a cell: of a system, if it has the key, or with `+` that which holds it.
 

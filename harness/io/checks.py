@@ -126,15 +126,6 @@ def _entries(
     kinds: tuple[object, object], mapping: Mapping[object, object], where: str, faults: list[str]
 ) -> dict[object, object]:
     """The values of keys that have no fixed names; keys that are numbers become text where the type says so."""
-    if kinds[0] is str:
-        faults += [
-            f"{where}: key {name!r} is no text (YAML reads on, off, yes, no, ~ as such values); put it in quotes"
-            for name in mapping if isinstance(name, bool | None)
-        ]  # fmt: skip
-        texts = [str(name) for name in mapping]
-        faults += [
-            f"{where}: key {name!r} is there as a number and as text" for name in set(texts) if texts.count(name) > 1
-        ]
     named, kind = {str(name) if kinds[0] is str else name: value for name, value in mapping.items()}, kinds[1]
     if is_dataclass(kind):
         return {name: _fields(cast(type, kind), value, f"{where}: {name}", faults) for name, value in named.items()}

@@ -186,7 +186,10 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "small family": (without(family=29), "key 'family' is 29, and the experiment makes 30 tests"),
     "large family": (without(family=31), "key 'family' is 31, and the experiment makes 30 tests"),
-    "unknown cost": (without(costs=["latency", "money"]), "key 'costs' is 'money', expected one of epoch, training, "),
+    "unknown cost": (
+        without(costs=["latency", "money"]),
+        "key 'costs' is 'money', expected one of pairs, epoch, training, ",
+    ),
     "scale without words": (
         without(scale={"here": {"changes": ["corpus=d"]}}),
         "key 'scale': here: 'says' in words what 'changes' or 'seeds' change; give both",
