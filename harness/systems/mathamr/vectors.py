@@ -13,6 +13,7 @@ import numpy as np
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
+from harness.errors import HarnessError
 from harness.io.console import say
 from harness.store import artefacts, code
 from harness.systems import hardware
@@ -42,7 +43,7 @@ def of_documents(system: Configured, corpus: Corpus, trained: Trained, workspace
     Raises
     ------
     HarnessError
-        A package, weights, a GPU or memory are missing.
+        A package, weights, a GPU or memory are missing; formulas are to be ranked, and no document is one.
     """
     spec = {
         "model": trained.digest,
@@ -68,6 +69,9 @@ def of_documents(system: Configured, corpus: Corpus, trained: Trained, workspace
             wanted = {document.id: document.columns.get("post", "") for document in corpus}
             rows = list(_of_formulas(system, items, trained, folder, wanted))
             say(f"corpus {corpus.name}: {len(rows):,} of {len(wanted):,} formulas found in graphs")
+            if not rows:
+                said = f"no document of corpus {corpus.name} is a formula of the posts of {system.posts}"
+                raise HarnessError(f"key 'task' is 'formulas', but {said}; take a corpus of their formulas")
             maxsim.stack(((name, row, 0) for name, row, _ in rows), [post for _, _, post in rows]).save(folder)
         (folder / PACK).unlink()
 

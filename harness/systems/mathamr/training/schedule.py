@@ -56,6 +56,10 @@ class Schedule:
             checks.number(name, getattr(self, name))
         for name in ("validation", "node_mask", "edge_dropout", "beta", "formulas", "distil"):
             checks.number(name, getattr(self, name), high=1.0)
+        if self.seed >= 1 << 64:  # torch's own seed
+            raise HarnessError(f"key 'seed' is {self.seed}, expected a whole number from 0 to {(1 << 64) - 1}")
+        if self.least_rate > self.rate:
+            raise HarnessError(f"key 'least_rate' is {self.least_rate:g}, and 'rate', which falls to it, {self.rate:g}")
         for name in ("together", "autocast"):
             if not isinstance(getattr(self, name), bool):
                 raise HarnessError(f"key {name!r} is {getattr(self, name)!r}, expected true or false")

@@ -447,6 +447,12 @@ def test_a_topic_without_a_formula_is_left_out(
     assert one_line(capsys.readouterr().err, "1 of 2 topics have no vectors, such as T1")
 
 
+def test_documents_that_are_no_formulas_are_refused(place: Place) -> None:
+    asked = Topics((asking("F1", "the $p^2 + 1$", "p^2 + 1", "q1"),))
+    with pytest.raises(HarnessError, match=r"'task' is 'formulas', but no document of corpus .* is a formula of the"):
+        place.run(asked, place.corpus, task="formulas", posts="qa")
+
+
 def test_a_pool_of_formulas(place: Place, formulas: Corpus) -> None:
     asked = Topics((asking("F1", "the $p^2 + 1$", "p^2 + 1", "q1"),))
     pool = {"F1": frozenset({"A3.0-1", "A3.1-2", "nowhere"})}

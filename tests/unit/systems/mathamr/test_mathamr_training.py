@@ -292,7 +292,11 @@ def test_encoding_does_not_depend_on_company(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("batch", 1), ("validation", 1.5), ("rate", -1.0), ("together", 1), ("beta", 2), ("seed", 0.5)]
+    ("key", "value"),
+    [
+        *[("batch", 1), ("validation", 1.5), ("rate", -1.0), ("together", 1), ("beta", 2), ("seed", 0.5)],
+        *[("seed", 1 << 64), ("least_rate", 1.0)],  # more than torch takes; above what falls to it
+    ],
 )
 def test_schedule_is_checked(key: str, value: object) -> None:
     with pytest.raises(HarnessError, match=f"key '{key}' is "):
