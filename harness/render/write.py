@@ -63,6 +63,8 @@ __all__ = [
 
 FORMATS = ("html", "md", "tex", "json", "csv")
 
+_PLAIN = re.compile(r"[\w-]+")  # names of tables, drawings and records as we give them
+
 # In the order of writing: the page that people open comes last, when all that belongs to it is there.
 _DOCUMENTS: Mapping[str, tuple[str, Callable[[Content], str]]] = MappingProxyType(
     {
@@ -148,9 +150,6 @@ def _left_over(folder: Path, wanted: Iterable[str]) -> Iterator[Path]:
         yield from (folder / below / f"{name}.{ending}" for name in names if _PLAIN.fullmatch(str(name)))
         if ending == "csv":
             yield from (folder / f"{name}.csv" for name in records if _PLAIN.fullmatch(str(name)))
-
-
-_PLAIN = re.compile(r"[\w-]+")
 
 
 def first_page(written: Mapping[str, Path]) -> Path:

@@ -1,4 +1,4 @@
-"""Faults of an experiment that its systems and collections know: told before the first cell is run, a line each."""
+"""Faults of an experiment, in its file or name: told before the first cell is run, a line each, and not left behind."""
 
 from __future__ import annotations
 
@@ -99,3 +99,45 @@ def test_the_report_of_a_paper_shows_what_experiments_made(place: Place) -> None
     assert "0 of 290 table cells exact" in place.good("reproduce", "paper=mathamr-plus", "formats=[md]")
     place.good("reproduce", "paper=mathamr-plus", "formats=[md]", "reference=true")
     assert "mathamr-formulas, here" not in (place.here / "reports/mathamr-plus/report.md").read_text(encoding="utf-8")
+
+
+def test_a_name_that_is_read_as_a_number_must_be_quoted(place: Place) -> None:
+    text = (Path(__file__).parents[2] / "conf/experiment/mini.yaml").read_text(encoding="utf-8")
+    for name in ("nan", "17"):
+        place.write(f"conf/experiment/{name}.yaml", text)
+        said = f"harness: experiment={name}: Hydra reads {name} as a number; give the experiment another name\n"
+        done = place.run("run", f"experiment={name}", "--dry-run")
+        assert (done.code, done.err) == (2, said)
+        assert place.good("run", f'experiment="{name}"', "--dry-run").startswith(f"experiment {name}, scale full: ")
+
+
+def test_names_that_hydra_reads_in_quotes_only(place: Place) -> None:
+    text = (Path(__file__).parents[2] / "conf/experiment/mini.yaml").read_text(encoding="utf-8")
+    for name in ("été", "a#b", "a=b", "a,b"):
+        place.write(f"conf/experiment/{name}.yaml", text)
+        done = place.run("run", f"experiment={name}", "--dry-run")
+        assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
+        assert place.good("run", f"experiment='{name}'", "--dry-run").startswith(f"experiment {name}, scale full: ")
+
+
+def test_what_was_missing_is_not_shown_any_more(place: Place) -> None:
+    """A table of a report before would stand beside those of this one, with numbers of its own."""
+    place.write("conf/system/late.yaml", "title: L\nstate: needs a book\n")
+    tables: dict[str, Any] = {"title": "t", "shared": SHARED, "measures": ["nDCG"], "baseline": {"condition": "bm25"}}
+    tables["conditions"] = {name: {"overrides": [f"system={name}"]} for name in ("bm25", "overlap", "late")}
+    place.write("conf/experiment/mine.yaml", yaml.safe_dump({**tables, "costs": ["latency"]}, sort_keys=False))
+    place.good("run", "experiment=mine")
+    folder = place.here / "reports/experiments/mine"
+    kept = place.here / "reports/experiments/mine/tables/kept.csv"
+    kept.write_text("mine\n", encoding="utf-8")
+    gone = {folder / f"tables/not-run.{ending}" for ending in ("csv", "tex")}
+    assert all(path.is_file() for path in gone)
+    assert (folder / "costs.csv").is_file()
+    del tables["conditions"]["late"]
+    place.write("conf/experiment/mine.yaml", yaml.safe_dump(tables, sort_keys=False))
+    place.good("run", "experiment=mine", "formats=[csv]")
+    assert [path.suffix for path in sorted(gone) if path.is_file()] == [".tex"]
+    assert not (folder / "costs.csv").is_file()
+    place.good("run", "experiment=mine")
+    assert not any(path.is_file() for path in gone)
+    assert kept.read_text(encoding="utf-8") == "mine\n"

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from hypothesis import strategies as st
 
 from harness.systems.dense.maxsim import Floats32, Vectors, stack
 from harness.systems.dense.search import Hits, Query
+
+LENGTHS = st.lists(st.integers(0, 40), min_size=1, max_size=30).filter(any)
+COUNTS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
 
 
 def unit(generator: np.random.Generator, count: int, dimensions: int) -> Floats32:

@@ -229,6 +229,7 @@ def pair_graphs(
     found, chapters = list(compress(found, kept)), list(compress(chapters, kept))
     if not found:
         others = f", {not_accepted} not accepted" if not_accepted else ""
+        others += f", {len(kept)} have an answer of several chapters" if several else ""
         raise HarnessError(f"key 'pairs': no pair of {', '.join(sources)} is left ({left_out} are judged{others})")
     others = f", not accepted {not_accepted:,}" if not_accepted else ""
     others += f", with an answer of several chapters {kept.count(False):,}" if several else ""

@@ -10,16 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vector_tools import agree, documents, queries, reference, sorted_rows, unit
+from vector_tools import COUNTS, LENGTHS, agree, documents, queries, reference, sorted_rows, unit
 
 from harness.errors import HarnessError
 from harness.systems.dense import maxsim
 from harness.systems.dense.maxsim import Rows, Vectors, quantised, scores_many, stack
 from harness.systems.dense.ragged import SLACK, blocks, padded
 from harness.systems.dense.search import STRATEGIES, Hits, Query, as_run, best_among, search
-
-LENGTHS = st.lists(st.integers(0, 40), min_size=1, max_size=30).filter(any)
-COUNTS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
 
 
 class Everything:
@@ -412,90 +409,3 @@ def test_arguments_that_are_refused(arguments: dict[str, Any], message: str) -> 
 def test_query_without_a_single_vector(strategy: str) -> None:
     with pytest.raises(HarnessError, match="query 2 has no vector for the whole query"):
         search([*queries([2]), Query(queries([2])[0].values)], documents([2]), strategy)
-
-
-# ---- PyTorch ----------------------------------------------------------------------------------------------------
-
-
-@settings(deadline=None, max_examples=30)
-@given(LENGTHS, COUNTS, st.integers(0, 2**32), st.sampled_from([1 << 16, 20, 1]), st.booleans())
-def test_torch_is_numpy(lengths: list[int], counts: list[int], seed: int, group: int, mean: bool) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
-    from harness.systems.dense import maxsim_torch
-
-    vectors = documents(lengths, seed=seed)
-    asked = [query.values for query in queries(counts, seed=seed + 1)]
-    held = maxsim_torch.resident(vectors, "cpu", group=group)
-    expected = scores_many(asked, vectors, mean=mean)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(maxsim_torch, "WIDTH", 7)
-        assert np.allclose(maxsim_torch.scores(asked, held, mean=mean).numpy(), expected, rtol=0, atol=1e-5)
-    for k in (1, 5, 100):
-        for hits, scores in zip(maxsim_torch.search(asked, held, k=k, mean=mean, batch=2), expected, strict=True):
-            agree(hits, scores, vectors, k)
-
-
-@settings(deadline=None, max_examples=30)
-@given(LENGTHS, COUNTS, st.integers(0, 2**32), st.integers(1, 12), st.booleans())
-def test_what_is_found_is_the_same_by_torch(
-    lengths: list[int], counts: list[int], seed: int, k: int, mean: bool
-) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
-    from harness.systems.dense import maxsim_torch
-
-    vectors, asked = documents(lengths, seed=seed), queries(counts, seed=seed + 1)
-    rough = maxsim_torch.rough(vectors, "cpu", mean=mean)
-    by_torch = search(asked, vectors, k=k, mean=mean, rough=rough)
-    for found, expected in zip(by_torch, search(asked, vectors, k=k, mean=mean), strict=True):
-        assert found.rows.tolist() == expected.rows.tolist()
-        assert found.scores.tolist() == expected.scores.tolist()
-
-
-@pytest.mark.parametrize(("precision", "bound"), [("float16", 2e-3), ("int8", 32**0.5 / 254)])
-def test_torch_in_fewer_bits(precision: str, bound: float) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
-    from harness.systems.dense import maxsim_torch
-
-    vectors = documents([3, 1, 0, 16, 5] * 10, dimensions=32)
-    query = queries([6], dimensions=32)[0].values
-    found = maxsim_torch.scores([query], maxsim_torch.resident(vectors, "cpu", precision))[0].numpy()
-    exact = reference(query, vectors)
-    there = exact > -np.inf
-    assert np.array_equal(found > -np.inf, there)
-    assert 1e-5 < np.abs(found[there] - exact[there]).max() <= 6 * bound
-
-
-@given(
-    st.lists(st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 0.5]), min_size=12, max_size=12), min_size=1, max_size=4),
-    st.integers(1, 15),
-)
-@settings(deadline=None)
-def test_torch_ties(values: list[list[float]], k: int) -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    from harness.systems.dense import maxsim_torch
-
-    place = np.random.default_rng(0).permutation(12)
-    scores = np.array(values, np.float32)
-    for row, hits in zip(scores, maxsim_torch.best_of(torch.from_numpy(scores), place, k), strict=True):
-        expected = Hits.best(np.arange(12), row, place, k)
-        assert np.array_equal(hits.rows, expected.rows)
-        assert np.array_equal(hits.scores, expected.scores)
-
-
-def test_torch_faults(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    from harness.systems.dense import maxsim_torch
-
-    with pytest.raises(HarnessError, match="'device' is 'cudaa'"):
-        maxsim_torch.resident(documents([2]), "cudaa")
-    held = maxsim_torch.resident(documents([2]), "cpu")
-    with pytest.raises(HarnessError, match="vector of 8 dimensions"):
-        maxsim_torch.scores([np.ones((1, 3), np.float32)], held)
-
-    def full(*_: object, **__: object) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 20 GiB")
-
-    monkeypatch.setattr(torch, "full", full)
-    with pytest.raises(HarnessError, match="not enough memory") as caught:
-        maxsim_torch.scores([np.ones((1, 8), np.float32)], held)
-    assert "\n" not in str(caught.value)

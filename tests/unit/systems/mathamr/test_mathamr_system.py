@@ -309,27 +309,6 @@ def test_what_is_kept_does_not_depend_on_the_code_of_search(part: str) -> None:
     assert not ours & {"harness.systems.dense.search", "harness.systems.dense.ann", f"{parts}.system"}
 
 
-def test_maxsim_by_torch_is_another_way_to_the_same_run(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.systems.dense import maxsim_torch
-
-    asked: list[int] = []
-    scores = maxsim_torch.scores
-
-    def counted(queries: Sequence[Any], held: maxsim_torch.Resident, *, mean: bool) -> object:
-        asked.append(len(queries))
-        return scores(queries, held, mean=mean)
-
-    monkeypatch.setattr(maxsim_torch, "scores", counted)
-    expected = place.run().to_dict()
-    assert asked == []
-    assert place.run(maxsim="torch").to_dict() == expected
-    assert asked == [len(expected)]
-    place.run(maxsim="torch", strategy="single")
-    assert asked == [len(expected)]
-    with pytest.raises(HarnessError, match="key 'maxsim' is 'jax'"):
-        place.system(maxsim="jax")
-
-
 def test_the_type_of_the_device_is_part_of_the_keys(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     here = place.system().reads()["model"]
     monkeypatch.setattr(hardware, "device", lambda name: "cuda")
