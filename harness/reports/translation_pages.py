@@ -12,6 +12,7 @@ from harness.experiments.results import Results
 from harness.render.model import Section, Step, Text, TopicPages, Version, Wording
 from harness.reports.experiment_pages import made_of, pages_of
 from harness.reports.topics import explorer, readable, written
+from harness.systems.crosslingual.authors import NAMES
 from harness.systems.crosslingual.controls import Identity
 from harness.systems.crosslingual.scripts import name_of
 from harness.systems.crosslingual.system import CrossLingual
@@ -49,7 +50,7 @@ class Translation:
     @property
     def translates(self) -> bool:
         """Whether a translator has seen the topics."""
-        foreign = self.system.pipeline == "authors" or self.source != self.system.target
+        foreign = self.system.script is not None or self.source != self.system.target
         return isinstance(self.system.made, Translator) and foreign
 
     @property
@@ -58,7 +59,7 @@ class Translation:
         if not self.translates:
             return self.system.made.name
         masked = "formulas unmasked" if self.system.masking is None else "formulas masked"
-        whose = ", the authors' way" if self.system.pipeline == "authors" else ""
+        whose = f", the authors' function for {NAMES[self.system.script]}" if self.system.script else ""
         return f"{self.system.made.name}, {masked}{whose}"
 
     def restored(self, topic: str) -> str:

@@ -9,6 +9,7 @@ import importlib.util
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from harness.data.topics import Topic, Topics
 from harness.errors import HarnessError
@@ -22,7 +23,7 @@ from harness.reports.parts import shown_p
 from harness.reports.translation_pages import Translation, topic_by_topic
 from harness.systems import states
 from harness.systems.build import build_system
-from harness.systems.crosslingual import pipeline
+from harness.systems.crosslingual.authors import NAMES, SCRIPTS, Script, untranslated
 from harness.systems.crosslingual.checkpoint import INSTALL
 from harness.systems.crosslingual.scripts import name_of
 from harness.systems.crosslingual.system import COUNTS, CrossLingual
@@ -32,7 +33,7 @@ _CLASS = f"{CrossLingual.__module__}.{CrossLingual.__qualname__}"
 
 
 def sections(results: Results) -> Sequence[Section]:
-    """The sections: shares of English, quality of translations, formulas kept, the authors' rule, topic by topic."""
+    """The sections: shares of English, quality, formulas kept, untranslated text, topic by topic."""
     found = translations(results)
     english = reference(results)
     parts = (
@@ -319,7 +320,8 @@ def integrity(found: Found) -> Section | None:
         "kept, lost: formulas that came back by themselves, as they were, or did not; duplicated: places beyond a "
         "formula's first; moved: the fewest formulas out of their order; altered: placeholders in another spelling, "
         "understood or not; appended: lost formulas that were put at the end of the text (only where masked).",
-        "untranslated: sentences that were not given to the translator: without a word, or by the authors' rule.",
+        "untranslated: sentences that were not given to the translator: without a word, or by the authors' rule; whole "
+        "texts in the authors' function for mBART.",
         *(("Every topic of a collection is translated; those evaluated have a value of the first measure.",) * part),
     )
     table = Table("integrity", "Formulas on their way", tuple(columns), tuple(rows), notes, len(found.names) + 1)
@@ -329,56 +331,74 @@ def integrity(found: Found) -> Section | None:
 # ---- the authors' rule ------------------------------------------------------------------------------------------
 
 _REASONS = ("formula", "digit", "mark", "blank", "letter")
+_UNITS: Mapping[Script, str] = {"nllb": "sentences", "mbart": "titles and bodies"}
 
 
 def authors_rule(found: Found) -> Section | None:
-    """What CrossMath's scripts leave untranslated of the topics that took part, by their rule alone."""
+    """Text that CrossMath's two translation functions leave untranslated, counted on the topics that took part."""
     collections: dict[str, Translation] = {}
     for each in found.translations:
         collections.setdefault(each.collection, each)
-    rows, told = [], []
+    rows: list[tuple[Cell, ...]] = []
+    shares: dict[Script, list[_Share]] = {script: [] for script in SCRIPTS}
     for each in collections.values():
-        parts = [pipeline.untranslated([topic.title, topic.body]) for topic in each.topics]
-        sums = {name: sum(getattr(part, name) for part in parts) for name in ("sentences", "left", "words", *_REASONS)}
-        hit = sum(part.words > 0 for part in parts)
         language = name_of(next((topic.language for topic in each.topics), ""))
-        share = sums["left"] / sums["sentences"] if sums["sentences"] else math.nan
-        numbers = (len(parts), sums["sentences"], sums["left"])
-        more = (*(sums[name] for name in _REASONS), sums["words"], hit)
-        cells = [Cell(each.collection), Cell(language), *(Cell(f"{number:,}", number) for number in numbers)]
-        rows.append((*cells, number_cell(share, 3), *(Cell(f"{number:,}", number) for number in more)))
-        if sums["sentences"] and any(topic.language != each.system.target for topic in each.topics):
-            told.append((sums["words"] / sums["sentences"], each.collection, hit, len(parts)))
+        foreign = any(topic.language != each.system.target for topic in each.topics)
+        for script in SCRIPTS:
+            parts = [untranslated([topic.title, topic.body], script) for topic in each.topics]
+            sums = {name: sum(getattr(part, name) for part in parts) for name in ("units", "left", "words", *_REASONS)}
+            hit = sum(part.words > 0 for part in parts)
+            share = sums["left"] / sums["units"] if sums["units"] else math.nan
+            numbers = (len(parts), sums["units"], sums["left"])
+            more = (*(sums[name] for name in _REASONS), sums["words"], hit)
+            cells = map(Cell, (each.collection, language, NAMES[script]))
+            counted = (Cell(f"{number:,}", number) for number in numbers)
+            rows.append((*cells, *counted, number_cell(share, 3), *(Cell(f"{number:,}", number) for number in more)))
+            if sums["units"] and foreign:
+                shares[script].append(_Share(sums["words"] / sums["units"], each.collection, hit, len(parts)))
     if not rows:
         return None
-    columns = [Column("topics of"), Column("language")]
-    columns += [Column(name, kind="number") for name in ("topics", "sentences", "left", "share")]
+    columns = [Column(name) for name in ("topics of", "language", "function for")]
+    columns += [Column(name, kind="number") for name in ("topics", "units", "left", "share")]
     columns += [Column(name, "left, begin with", "number") for name in _REASONS]
-    columns += [Column(name, "with words", "number") for name in ("sentences", "topics")]
+    columns += [Column(name, "with words", "number") for name in ("units", "topics")]
     notes = (
-        "The authors' scripts cut a text after . ! ? and a blank, mask each sentence by itself, and return it as it is "
-        "if it then begins with a placeholder (a formula), a digit, a blank, one of . , ! ? or a letter of the "
-        "placeholders' prefix. No translator is needed to count that.",
-        "with words: sentences left that hold a word, which a translation would have changed, and topics with one.",
+        "CrossMath's authors translate by two functions. Both mask formulas, and return a unit untranslated if it then "
+        "begins with a placeholder (a formula), a digit, a blank, one of . , ! ? or a letter of the placeholders' "
+        "prefix. A unit is a sentence for NLLB (a text is cut after . ! ? and a blank), a whole title or body for "
+        "mBART. No translator is needed to count this.",
+        "with words: units left that hold a word, which a translator could have translated, and topics with one.",
     )
-    table = Table("authors-rule", "Sentences that the authors' rule leaves", tuple(columns), tuple(rows), notes, 2)
-    return Section("What the authors' rule leaves untranslated", (*_meaning(told), table))
+    table = Table(
+        "authors-rule", "Text that the authors' functions leave untranslated", tuple(columns), tuple(rows), notes, 3
+    )
+    return Section("Untranslated text in the authors' pipelines", (*_meaning(shares), table))
 
 
-def _meaning(told: Sequence[tuple[float, str, int, int]]) -> tuple[Text, ...]:
-    """What it means for claims, from (share of sentences left with words, collection, topics hit, topics)."""
+class _Share(NamedTuple):
+    """A share of units with words that stay untranslated, its collection, and the topics with such a unit, of all."""
+
+    share: float
+    collection: str
+    hit: int
+    topics: int
+
+
+def _meaning(shares: Mapping[Script, Sequence[_Share]]) -> tuple[Text, ...]:
+    """What the counts mean for claims about the two translators."""
+    told = []
+    for script, found in shares.items():
+        if found:
+            low, high = min(found), max(found)
+            span = f"{low.share:.0%} ({low.collection})" + f" to {high.share:.0%} ({high.collection})" * (high != low)
+            by_hits = sorted(found, key=lambda each: each.hit)
+            few, many = (f"{each.hit} of {each.topics}" for each in (by_hits[0], by_hits[-1]))
+            topics = few + f" to {many}" * (few != many)
+            told.append(f"for {NAMES[script]} {span} of the {_UNITS[script]}, in {topics} topics")
     if not told:
         return ()
-    low, high = min(told), max(told)
-    span = f"{low[0]:.0%} ({low[1]})" + (f" to {high[0]:.0%} ({high[1]})" if high != low else "")
-    hits = sorted((hit, topics) for _, _, hit, topics in told)
-    topics = f"{hits[0][0]} of {hits[0][1]}" + (f" to {hits[-1][0]} of {hits[-1][1]}" if hits[0] != hits[-1] else "")
-    return (
-        Text(
-            (
-                f"By the authors' rule {span} of the sentences stay as they are although they hold words, in "
-                f"{topics} topics: what is claimed of a translator from runs made that way is in part a claim about "
-                "text that no translator has seen.",
-            )
-        ),
+    line = (
+        f"The authors' functions leave text with words untranslated: {'; '.join(told)}. A comparison of the two "
+        "translators in these pipelines compares these rules as well."
     )
+    return (Text((line,)),)

@@ -1,28 +1,19 @@
-"""Texts through a translator and back: formulas masked, sentences translated, formulas put back, all of it counted."""
+"""Translates texts with their formulas masked, and counts what became of the formulas."""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Literal
 
 from harness.errors import HarnessError
-from harness.formulas.text.masking import PREFIX, Integrity, Masked, mask, unmask
+from harness.formulas.text.masking import PREFIX, Integrity, mask, unmask
 from harness.io import checks
 from harness.io.console import say
-from harness.systems.crosslingual import sentences
+from harness.systems.crosslingual import authors, sentences
 from harness.systems.crosslingual.translators import Passage, Translator
 
-PIPELINES = ("ours", "authors")
-Reason = Literal["formula", "digit", "mark", "blank", "letter"]
-_REASONS: Mapping[str, Reason] = {
-    **dict.fromkeys("0123456789", "digit"),
-    **dict.fromkeys("¿?.,!", "mark"),
-    " ": "blank",
-}
+PIPELINES = ("ours", "authors", *(f"authors-{script}" for script in authors.SCRIPTS))
 
 
 def translate(
@@ -34,32 +25,49 @@ def translate(
     masking: str | None = PREFIX,
     pipeline: str = "ours",
 ) -> list[Passage]:
-    """The translations of texts, one for one and in order, and what became of their formulas.
+    """Translates texts in order and reports how many formulas were kept, lost, duplicated or moved.
 
     `ours` masks each text, translates its sentences (the whole text where the translator asks for that), each
     different one once, puts the formulas back and appends those that were lost. A sentence without a letter outside
     its placeholders is not given to the translator.
 
-    `authors` does what CrossMath's scripts do, faults included: see `harness.systems.crosslingual.sentences.authors`
-    and `left`. Each sentence is masked by itself; what a translator changed in a placeholder is not repaired, and the
-    placeholder `QZ1` is found in `QZ12` as well; an output of mBART with a known hallucination is replaced by the
-    translation of the sentence without masks.
+    `authors` does what CrossMath's authors do with the same translator, faults included; `authors-nllb` and
+    `authors-mbart` name one of their two functions for any translator: see `harness.systems.crosslingual.authors`.
 
     Parameters
     ----------
-    source, target : the languages, by their ISO 639-3 codes.
+    source, target : languages, by their ISO 639-3 codes.
     masking : the prefix of placeholders; None gives the formulas to the translator, and repairs nothing.
 
     Raises
     ------
     HarnessError
-        The pipeline is unknown, or the translator fails or gives another number of texts.
+        The pipeline is unknown or not the translator's, or the translator fails or returns another number of texts.
+    """
+    ask = partial(_asked, translator, source, target)
+    if (script := script_of(pipeline, translator)) is not None:
+        return authors.translate(texts, script, ask, lambda text, restored: counts(compared(text, restored)), masking)
+    return _ours(texts, ask, translator.whole, masking)
+
+
+def script_of(pipeline: str, translator: Translator) -> authors.Script | None:
+    """Returns which function of CrossMath's authors a pipeline is, or None for `ours`.
+
+    Raises
+    ------
+    HarnessError
+        The pipeline is unknown, or it is `authors` and the translator is neither NLLB nor mBART.
     """
     checks.choice("pipeline", pipeline, PIPELINES)
-    ask = partial(_asked, translator, source, target)
     if pipeline == "ours":
-        return _ours(texts, ask, translator.whole, masking)
-    return _authors(texts, ask, getattr(translator, "hallucination", ""), masking)
+        return None
+    named = pipeline.partition("-")[2] or getattr(translator, "script", "")
+    if (found := next((script for script in authors.SCRIPTS if script == named), None)) is None:
+        raise HarnessError(
+            f"key 'pipeline' is 'authors', which has two functions, for NLLB and for mBART, and none for "
+            f"{translator.name}; expected authors-nllb or authors-mbart"
+        )
+    return found
 
 
 def _asked(translator: Translator, source: str, target: str, texts: Iterable[str]) -> dict[str, str]:
@@ -70,7 +78,7 @@ def _asked(translator: Translator, source: str, target: str, texts: Iterable[str
         raise HarnessError(f"translator {translator.name}: gave something else than a list of texts")
     if len(out) != len(different):
         raise HarnessError(f"translator {translator.name}: gave {len(out)} translations of {len(different)} texts")
-    if empty := sum(not text.strip() for text in out):
+    if empty := sum(bool(text.strip()) and not made.strip() for text, made in zip(different, out, strict=True)):
         say(f"translator {translator.name}: gave nothing for {empty} of {len(different)} texts")
     return dict(zip(different, out, strict=True))
 
@@ -82,7 +90,7 @@ def _ours(texts: Sequence[str], ask: partial[dict[str, str]], whole: bool, maski
     masked = [mask(text, masking, blanks=True) if masking else None for text in texts]
     sent = [text if there is None else there.text for text, there in zip(texts, masked, strict=True)]
     units = [_whole(text) if whole else sentences.split(text) for text in sent]
-    found = ask(unit for parts in units for unit, _ in parts if _words(unit, masking))
+    found = ask(unit for parts in units for unit, _ in parts if authors.has_words(unit, masking))
     received = ["".join(found.get(unit, unit) + blank for unit, blank in parts) for parts in units]
     passages = []
     for original, gave, got, there, parts in zip(texts, sent, received, masked, units, strict=True):
@@ -111,117 +119,6 @@ def _whole(text: str) -> list[tuple[str, str]]:
     core = text.strip()
     begin = text.find(core)
     return [pair for pair in (("", text[:begin]), (core, text[begin + len(core) :])) if any(pair)]
-
-
-def _words(text: str, masking: str | None) -> bool:
-    """Whether a text has a letter outside its placeholders."""
-    return any(map(str.isalpha, re.sub(rf"{masking}\d+", "", text) if masking else text))
-
-
-# ---- the authors' -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Untranslated:
-    """How many sentences of texts the authors' rule leaves as they are, by what they begin with.
-
-    Attributes
-    ----------
-    sentences : all there are, as the authors' scripts split; empty ones do not count.
-    formula, digit, mark, blank : those that begin with one; mark: one of `. , ! ?`, or two `¿`.
-    letter : those whose first word begins with a letter of the placeholders' prefix, such as `Za` in Czech.
-    words : of all of these, how many hold a word that would have been translated.
-    """
-
-    sentences: int = 0
-    formula: int = 0
-    digit: int = 0
-    mark: int = 0
-    blank: int = 0
-    letter: int = 0
-    words: int = 0
-
-    @property
-    def left(self) -> int:
-        """Sentences that stay untranslated."""
-        return self.formula + self.digit + self.mark + self.blank + self.letter
-
-
-def untranslated(texts: Iterable[str], masking: str = PREFIX) -> Untranslated:
-    """What the authors' rule leaves untranslated of texts (titles, bodies), in whichever language; see `left`.
-
-    Examples
-    --------
-    >>> found = untranslated(["Is $n$ odd? $n$ is a prime! 2 is even."])
-    >>> found.sentences, found.left, found.formula, found.digit, found.words
-    (3, 2, 1, 1, 2)
-    """
-    counts: dict[str, int] = defaultdict(int)
-    for text in texts:
-        for there in (mask(sentence, masking) for sentence in sentences.authors(text) if sentence.strip()):
-            counts["sentences"] += 1
-            if reason := left(there):
-                counts[reason] += 1
-                counts["words"] += _words(there.text, masking)
-    return Untranslated(**counts)
-
-
-def left(masked: Masked) -> Reason | None:
-    """Why the authors' scripts leave a sentence untranslated: what it begins with, one `¿` aside; None if they do not.
-
-    They look at the masked sentence: a digit, a blank, one of `. , ! ? ¿`, or a letter of the prefix.
-    """
-    begin = 1 if re.match("¿(?!¿)", masked.text) else 0
-    first = masked.text[begin : begin + 1]
-    if first and first in masked.prefix:
-        placeholder = re.compile(rf"{masked.prefix}(\d+)").match(masked.text, begin)
-        return "formula" if placeholder and int(placeholder[1]) in masked.numbers else "letter"
-    return _REASONS.get(first)
-
-
-def _authors(
-    texts: Sequence[str], ask: partial[dict[str, str]], hallucination: str, masking: str | None
-) -> list[Passage]:
-    pieces = [sentences.authors(text) for text in texts]
-    masked = {
-        piece: mask(piece, masking) if masking else Masked(piece, (), (), "") for parts in pieces for piece in parts
-    }
-    given = {piece for piece, there in masked.items() if piece and not left(there)}
-    found = ask(masked[piece].text for piece in masked if piece in given)
-    again = {piece for piece in given if hallucination and hallucination in found[masked[piece].text]}
-    anew = ask(piece for piece in masked if piece in again)
-
-    def came_back(piece: str) -> str:
-        return anew[piece] if piece in again else found[masked[piece].text] if piece in given else masked[piece].text
-
-    passages = []
-    for original, parts in zip(texts, pieces, strict=True):
-        got = [came_back(piece) for piece in parts]
-        back = [
-            _put_back(text, masked[piece]) if piece in given else piece for text, piece in zip(got, parts, strict=True)
-        ]
-        restored = " ".join(back).strip()
-        there = [piece for piece in parts if piece.strip()]
-        altered = sum(unmask(text, masked[piece])[1].altered for text, piece in zip(got, parts, strict=True) if masking)
-        passages.append(
-            Passage(
-                original,
-                " ".join(masked[piece].text for piece in parts),
-                " ".join(got),
-                restored,
-                **(counts(compared(original, restored)) | {"altered": altered}),
-                sentences=len(there),
-                untranslated=sum(piece not in given for piece in there),
-            )
-        )
-    return passages
-
-
-def _put_back(text: str, masked: Masked) -> str:
-    """The formulas put back as the authors' scripts do it: one after another, wherever a placeholder's letters are."""
-    for number, formula in zip(masked.numbers, masked.formulas, strict=True):
-        text = text.replace(f"{masked.prefix}{number}", formula)
-    return text
 
 
 # ---- both -------------------------------------------------------------------------------------------------------

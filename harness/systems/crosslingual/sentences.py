@@ -12,7 +12,6 @@ _BLANKS = re.compile(r"\s+")
 _END = re.compile(r"([.!?…؟۔।॥]+)[\"'”’»)\]]*+\Z")
 _DOTTED = re.compile(r"(?:\w{1,2}\.)+\w{1,3}")  # e.g i.e p.ej
 _OPENING = "\"'“‘„«([¿¡"
-_AUTHORS = re.compile("[.!?] ")
 # Words that end with a dot within a sentence, without it: English, Spanish, Croatian, Czech.
 _WORDS = (
     "al approx cf ch cor def defs dr eq eqs eqn eqns ex exs fig figs lem mr mrs ms nr prof prop ref refs resp sec "
@@ -48,19 +47,6 @@ def split(text: str) -> list[tuple[str, str]]:
             begin = end
         word = end
     return [*out, (text[begin:], "")] if begin < len(text) else out
-
-
-def authors(text: str) -> list[str]:
-    """The sentences of a text as CrossMath's scripts have them: without the marks `.`, `!`, `?` that a blank follows.
-
-    Formulas are no obstacle, and the blank after the mark is lost as well.
-
-    Examples
-    --------
-    >>> authors("Is $5 mod 8. $ odd? Why.")
-    ['Is $5 mod 8', '$ odd', 'Why.']
-    """
-    return _AUTHORS.split(text)
 
 
 def halves(text: str) -> tuple[str, str, str] | None:

@@ -26,6 +26,7 @@ TOKENS = {"cpu": 2048, "cuda": 1 << 14}  # of a batch, padding and beams include
 _LIBRARIES = ("transformers", "tokenizers", "sentencepiece")
 Positive = Annotated[int, partial(checks.whole, low=1)]
 Natural = Annotated[int, checks.whole]
+Length = Annotated[int, partial(checks.whole, low=8)]
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,12 @@ class Seq2Seq:
     Attributes
     ----------
     model : see `harness.systems.dense.models.find`.
-    beams : of the search for a translation; 1 takes the likeliest word piece each time.
-    length : word pieces that are written at most, the two marks of begin and language included.
+    beams : of the search for a translation; 1 takes the likeliest word piece each time; None: the model's own.
+    length : word pieces that are written at most, the two marks of begin and language included; None: the model's own.
     overlong : a text that is longer than the model reads or `length`, or whose translation is longer than `length`:
         taken `apart` at the blank nearest to its middle, or `cut` as transformers does it. What is cut is told.
+    clean_up : whether blanks before punctuation that decoding leaves are removed; None: as the tokenizer's own files
+        say. Without a word in these, transformers did so before version 5, and does not since.
     precision : of weights and arithmetic.
     device : `auto` takes a GPU if there is one.
     batch, tokens : the most texts, and word pieces of them times `beams`, that go through the model at one time;
@@ -46,9 +49,10 @@ class Seq2Seq:
     """
 
     model: str
-    beams: Positive = 1
-    length: Annotated[int, partial(checks.whole, low=8)] = 1000
+    beams: Positive | None = 1
+    length: Length | None = 1000
     overlong: Literal["apart", "cut"] = "apart"
+    clean_up: bool | None = None
     precision: Literal["float32", "bfloat16"] = "float32"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     batch: Positive = 64
@@ -86,6 +90,7 @@ class Seq2Seq:
             "beams": self.beams,
             "length": self.length,
             "overlong": self.overlong,
+            "clean_up": self.clean_up,
             "related": dict(self.related),
             "arithmetic": hardware.arithmetic(device, self.precision == "bfloat16"),
             "versions": {"torch": hardware.torch_version(), **{name: _version(name) for name in _LIBRARIES}},
@@ -108,15 +113,15 @@ class Seq2Seq:
         """
         reads = languages.code(source, self.languages, self.name)
         writes = languages.code(target, self.codes, self.name, "writes")
-        different = [text for text in dict.fromkeys(texts) if text.strip()]
+        different = list(dict.fromkeys(texts))
         if not different:
-            return list(texts)
+            return []
         if lines := self.missing():
             raise HarnessError(lines[0])
         found = models.find(self.model)
         content = str(sorted(found.identity.items()))
         read = checkpoint.reader(found.folder, content, self.kind, found.name)
-        if self.length > read.positions:
+        if self.length is not None and self.length > read.positions:
             raise HarnessError(
                 f"key 'length' is {self.length}, and model {found.name} writes {read.positions} word pieces at most"
             )
@@ -131,8 +136,17 @@ class Seq2Seq:
         device = hardware.device(self.device)
         weights = checkpoint.weights(found.folder, content, found.name, self.precision, device)
         with progress(f"translating {source} to {target} with {self.name}", len(different)) as told:
-            made = _Run(self, read, weights, begin, device).all(different, told)
-        return [made.get(text, text) for text in texts]
+            made = _Run(self, read, weights, begin, device, *self._search(weights, found.name)).all(different, told)
+        return [made[text] for text in texts]
+
+    def _search(self, weights: Any, model: str) -> tuple[int, int]:  # noqa: ANN401
+        """Beams and length, from the model's own files where a setting is None."""
+        own, length = weights.generation_config, self.length
+        if length is None:
+            length = own.max_length if own.max_new_tokens is None else own.max_new_tokens + 1  # after the first mark
+        if length is None:
+            raise HarnessError(f"model {model}: its generation_config.json has no max_length; set the key 'length'")
+        return self.beams or own.num_beams or 1, length
 
 
 @dataclass(frozen=True)
@@ -153,6 +167,7 @@ class Nllb(Seq2Seq):
 
     kind: ClassVar[str] = "m2m_100"
     codes: ClassVar[Mapping[str, str]] = languages.NLLB
+    script: ClassVar[str] = "nllb"
 
 
 @dataclass(frozen=True)
@@ -164,14 +179,13 @@ class MBart(Seq2Seq):
     """
 
     model: str = "facebook/mbart-large-50-many-to-many-mmt"
-    beams: Positive = 5
-    length: Annotated[int, partial(checks.whole, low=8)] = 200
+    beams: Positive | None = 5
+    length: Length | None = 200
 
     kind: ClassVar[str] = "mbart"
     codes: ClassVar[Mapping[str, str]] = languages.MBART
     related: ClassVar[Mapping[str, str]] = languages.RELATED
-    # What it is known to write where a masked sentence means nothing to it.
-    hallucination: ClassVar[str] = "he Committee recommends that the State party"
+    script: ClassVar[str] = "mbart"
 
 
 def _version(package: str) -> str:
@@ -194,12 +208,22 @@ class _Written(NamedTuple):
 class _Run:
     """One loaded model, one direction."""
 
-    def __init__(self, settings: Seq2Seq, read: checkpoint.Reader, model: Any, begin: int, device: str) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        settings: Seq2Seq,
+        read: checkpoint.Reader,
+        model: Any,  # noqa: ANN401
+        begin: int,
+        device: str,
+        beams: int,
+        length: int,
+    ) -> None:
         self.settings, self.read, self.model, self.begin, self.device = settings, read, model, begin, device
-        self.most = read.positions if settings.overlong == "cut" else min(read.positions, settings.length)
+        self.beams, self.length = beams, length
+        self.most = read.positions if settings.overlong == "cut" else min(read.positions, length)
 
     def all(self, texts: Sequence[str], told: Any) -> dict[str, str]:  # noqa: ANN401
-        """Each of different texts, none of them blank, with its translation."""
+        """Each of different texts with its translation."""
         done: dict[str, str] = {}
         apart: dict[str, tuple[str, str, str]] = {}
         lines: dict[str, int] = {}
@@ -229,7 +253,7 @@ class _Run:
                     continue
                 done[text] = written.text
                 if written.full:
-                    _count(lines, f"with a translation that does not end within {self.settings.length} word pieces")
+                    _count(lines, f"with a translation that does not end within {self.length} word pieces")
             pending = [text for text in dict.fromkeys(long) if text.strip() and text not in done and text not in apart]
         for line, count in lines.items():
             say(f"translator {self.settings.name}: {count} text{'s' * (count > 1)} {line}")
@@ -244,7 +268,7 @@ class _Run:
 
     def _worth_parting(self, row: Sequence[int]) -> bool:
         """Whether a text with a translation that did not end may be too long; of a short one, that is a repetition."""
-        return self.settings.overlong == "apart" and 4 * len(row) >= self.settings.length
+        return self.settings.overlong == "apart" and 4 * len(row) >= self.length
 
     def _rows(self, texts: Sequence[str]) -> dict[str, list[int]]:
         """The word pieces of texts, with the marks of language and end."""
@@ -255,7 +279,7 @@ class _Run:
         """Texts with their translations, the longest first."""
         import torch
 
-        most = (self.settings.tokens or TOKENS[self.device]) // self.settings.beams
+        most = (self.settings.tokens or TOKENS[self.device]) // self.beams
         order = sorted(rows, key=lambda text: -len(rows[text]))
         while order:
             size = max(1, min(self.settings.batch, most // len(rows[order[0]])))
@@ -268,23 +292,25 @@ class _Run:
                     raise
                 raise HarnessError(
                     f"model {self.read.name}: {len(part)} texts of {len(rows[part[0]])} word pieces with "
-                    f"{self.settings.beams} beams do not fit into the memory of the device {self.device}; lower the "
+                    f"{self.beams} beams do not fit into the memory of the device {self.device}; lower the "
                     "key 'tokens'"
                 ) from None
             # By number: a tokenizer that was read from sentencepiece's file does not know that languages are special.
             marks, pad = self.read.marks(self.settings.codes.values()), self.read.tokenizer.pad_token_id
             words = [[number for number in row if number not in marks] for row in ids.tolist()]
-            translations = self.read.tokenizer.batch_decode(words, skip_special_tokens=True)
+            translations = self.read.tokenizer.batch_decode(
+                words, skip_special_tokens=True, clean_up_tokenization_spaces=self.settings.clean_up
+            )
             for text, translation, row in zip(part, translations, ids.tolist(), strict=True):
-                yield text, _Written(translation, sum(number != pad for number in row) >= self.settings.length)
+                yield text, _Written(translation, sum(number != pad for number in row) >= self.length)
 
     def _generated(self, rows: list[list[int]]) -> Any:  # noqa: ANN401
         features = self.read.tokenizer.pad({"input_ids": rows}, padding_side="right", return_tensors="pt")
         return self.model.generate(
             **features.to(self.device),
             forced_bos_token_id=self.begin,
-            num_beams=self.settings.beams,
-            max_length=self.settings.length,
+            num_beams=self.beams,
+            max_length=self.length,
             do_sample=False,
             # Of a model's own file these would be stronger than `length`, or give a text several translations.
             max_new_tokens=None,

@@ -22,6 +22,7 @@ from harness.store import cost
 from harness.systems.base import MARK, Request
 from harness.systems.build import Built
 from harness.systems.crosslingual import pipeline, translations
+from harness.systems.crosslingual.authors import NAMES, Script
 from harness.systems.crosslingual.controls import Control, FormulasOnly, Human, Identity
 from harness.systems.crosslingual.translations import TranslatedTopic
 from harness.systems.crosslingual.translators import Translator
@@ -42,7 +43,8 @@ class CrossLingual:
     translator : the configuration of a translator or of a control: its class (`_target_`) and that one's keys.
     system : the retriever: the name of a system in `conf/system/`, or the configuration of one.
     masking : prefix of the placeholders that stand for formulas while their text is translated; None: none do.
-    pipeline : `ours`, or `authors`: CrossMath's own, with its faults.
+    pipeline : `ours`, or `authors`: what CrossMath's authors do with this translator; `authors-nllb` and
+        `authors-mbart` name one of their two functions for any translator.
     target : language of the documents, by its ISO 639-3 code.
     name : of the run.
 
@@ -66,12 +68,17 @@ class CrossLingual:
                 expected = f"expected capital letters such as {PREFIX}, or null"
                 raise HarnessError(f"key 'masking' is {self.masking!r}, {expected}")
             mask("", self.masking)
-        self.made, self._system  # noqa: B018  (faults in them are found at once)
+        self.script, self._system  # noqa: B018  (faults in them are found at once)
 
     @cached_property
     def made(self) -> Translator | Control:
         """The translator, or the control in its place."""
         return built(self.translator)
+
+    @cached_property
+    def script(self) -> Script | None:
+        """The function of CrossMath's authors that translates; None for `ours` and for controls."""
+        return pipeline.script_of(self.pipeline, self.made) if isinstance(self.made, Translator) else None
 
     def reads(self) -> dict[str, Any]:
         """What decides the topics' other texts, and what the retriever reads."""
@@ -98,7 +105,7 @@ class CrossLingual:
             case Control():
                 return f"The topics are those of {self.made.name}."
         how = "as they are" if self.masking is None else f"masked ({self.masking})"
-        whose = ", in the way of CrossMath's authors" if self.pipeline == "authors" else ""
+        whose = f", by the function that CrossMath's authors wrote for {NAMES[self.script]}" if self.script else ""
         return f"Topics are translated by {self.made.name}, their formulas {how}{whose}."
 
     def translated(self, topics: Iterable[Topic], workspace: Path) -> dict[str, TranslatedTopic]:

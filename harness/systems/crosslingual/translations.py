@@ -52,12 +52,12 @@ def translated(
 ) -> dict[str, TranslatedTopic]:
     """The topics in the target language, by their ids; from the store, or translated now.
 
-    Topics of the target language stay as they are, but in the authors' pipeline, which does not look at it.
+    Topics of the target language stay as they are with `ours`; CrossMath's authors translated English topics as well.
 
     Parameters
     ----------
     masking : prefix of the placeholders that stand for formulas; None leaves formulas in the text.
-    how : `ours` or `authors`: see `pipeline.translate`.
+    how : the pipeline: see `pipeline.translate`.
     workspace : where unfinished work waits.
 
     Raises
@@ -65,6 +65,8 @@ def translated(
     HarnessError
         As `Translator.translate`; batches that are finished stay.
     """
+    script = pipeline.script_of(how, translator)
+    how = f"authors-{script}" if script else how  # one key for one function
     of_language: dict[str, list[Topic]] = {}
     for topic in topics:
         of_language.setdefault(topic.language, []).append(topic)
@@ -73,7 +75,7 @@ def translated(
         if strange := scripts.suspicious(group):
             named = scripts.name_of(language)
             say(f"{len(strange)} topics are said to be in {named}, and are in another script, such as {strange[0]}")
-        if language == target and how == "ours":
+        if language == target and script is None:
             out |= {topic.id: controlled(topic, (topic.title, topic.body)) for topic in group}
             continue
         out |= _of_language(group, translator, language, target, workspace, masking, how)

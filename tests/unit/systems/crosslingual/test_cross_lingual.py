@@ -154,7 +154,8 @@ def test_a_second_retriever_costs_no_second_translation(asked: Callable[..., Any
     once = log.read_text(encoding="utf-8")
     assert asked(TOPICS, dictionary(log=str(log)), tmp_path / "two", name="cross-lingual") == first
     assert log.read_text(encoding="utf-8") == once
-    for keys in ({"masking": "XY"}, {"masking": None}, {"pipeline": "authors"}):  # these are other translations
+    # These are other translations.
+    for keys in ({"masking": "XY"}, {"masking": None}, {"pipeline": "authors-nllb"}, {"pipeline": "authors-mbart"}):
         asked(TOPICS, dictionary(log=str(log)), tmp_path, **keys)
         assert log.read_text(encoding="utf-8") != once
         once = log.read_text(encoding="utf-8")
@@ -192,9 +193,10 @@ def test_what_is_said_of_its_numbers() -> None:
         "Topics are translated by dictionary, their formulas masked (QZ).",
         "A dictionary of a test.",
     )
-    theirs = CrossLingual(dictionary(), "overlap", pipeline="authors").notes()[0]
-    assert (
-        theirs == "Topics are translated by dictionary, their formulas as they are, in the way of CrossMath's authors."
+    theirs = CrossLingual(dictionary(), "overlap", pipeline="authors-mbart").notes()[0]
+    assert theirs == (
+        "Topics are translated by dictionary, their formulas as they are, by the function that CrossMath's authors "
+        "wrote for mBART."
     )
     assert CrossLingual({"_target_": f"{CONTROLS}FormulasOnly"}, "overlap").notes()[0].startswith("Only the formulas")
 
@@ -312,7 +314,12 @@ def test_topics_in_another_script_than_their_language_s(
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"pipeline": "mine"}, "key 'pipeline' is 'mine'; known: authors, ours"),
+        ({"pipeline": "mine"}, "key 'pipeline' is 'mine'; known: authors, authors-mbart, authors-nllb, ours"),
+        (
+            {"pipeline": "authors"},
+            "key 'pipeline' is 'authors', which has two functions, for NLLB and for mBART, and none for dictionary; "
+            "expected authors-nllb or authors-mbart",
+        ),
         ({"masking": "qz"}, "prefix of placeholders is 'qz', expected capital letters A to Z such as 'QZ'"),
         ({"masking": 3}, "key 'masking' is 3, expected capital letters such as QZ, or null"),
         ({"system": "bm52"}, "system 'bm52' is unknown; did you mean 'bm25'?"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spoken import Careless, check_accounted
 
 from harness.errors import HarnessError
-from harness.systems.crosslingual.pipeline import PIPELINES, Untranslated, translate, untranslated
+from harness.systems.crosslingual.pipeline import PIPELINES, translate
 from harness.systems.crosslingual.translators import Passage, Translator
 
 
@@ -27,6 +27,7 @@ class Fake:
     languages: Mapping[str, str] = field(default_factory=lambda: {"spa": "es"})
     asked: list[str] = field(default_factory=list)
     calls: int = 0
+    script: str = "nllb"
 
     def missing(self) -> list[str]:
         return []
@@ -42,10 +43,6 @@ class Fake:
         self.calls += 1
         self.asked += texts
         return [self.function(text) for text in texts]
-
-
-class Hallucinating(Fake):
-    hallucination = "the Committee"
 
 
 def same(text: str) -> str:
@@ -116,12 +113,11 @@ def test_sentences_without_words_are_not_given() -> None:
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_nothing_to_translate_asks_nobody(pipeline: str) -> None:
     fake = Fake(str.upper)
-    assert [passage.restored for passage in translate(["", "$x$ $y$"], fake, "spa", "eng", pipeline=pipeline)] == [
-        "",
-        "$x$ $y$",
-    ]
+    assert translate(["$x$ $y$"], fake, "spa", "eng", pipeline=pipeline)[0].restored == "$x$ $y$"
     assert translate([], fake, "spa", "eng", pipeline=pipeline) == []
     assert fake.calls == 0
+    assert translate([""], fake, "spa", "eng", pipeline=pipeline)[0].restored == ""
+    assert fake.asked == ([] if pipeline == "ours" else [""])  # the authors ask for empty texts too
 
 
 def test_a_translator_of_whole_texts_gets_them_whole() -> None:
@@ -260,71 +256,19 @@ def test_every_formula_is_accounted_for(data: st.DataObject) -> None:
         assert passage.restored.count(f"$f_{{{number}}}$") == max(times, 1)
 
 
-# ---- the authors' -----------------------------------------------------------------------------------------------
-
-
-def test_the_authors_way_with_its_faults() -> None:
-    text = "Sea $x$ primo. $y$ es par. 3 es impar? ¿Cómo $z$? ¿$w$ es? Za sada.  dos. QZ. Fin."
-    fake = Fake(str.upper)
-    (passage,) = translate([text], fake, "spa", "eng", pipeline="authors")
-    assert fake.asked == ["Sea QZ1 primo", "¿Cómo QZ1", "Fin."]
-    assert passage.restored == "SEA $x$ PRIMO $y$ es par 3 es impar ¿CÓMO $z$ ¿$w$ es Za sada  dos QZ FIN."
-    assert passage.sent == "Sea QZ1 primo QZ1 es par 3 es impar ¿Cómo QZ1 ¿QZ1 es Za sada  dos QZ Fin."
-    assert counts(passage) == {"formulas": 4, "kept": 4, "sentences": 9, "untranslated": 6}
-
-
-def test_the_authors_masks_are_not_repaired() -> None:
-    passage = run("si $x$ y $y$ es $z$", lambda text: text.replace("QZ1", "qz 1").replace("QZ2 ", ""), "authors")
-    assert passage.restored == "si qz 1 y es $z$"
-    assert counts(passage) == {"formulas": 3, "kept": 1, "altered": 1, "sentences": 1}
-    ten = "si " + " ".join(f"${letter}$" for letter in "abcdefghij")
-    assert run(ten, same, "authors").restored == ten.replace("$j$", "$a$0")
-
-
-def test_a_formula_that_holds_a_mark_is_cut_by_the_authors() -> None:
-    passage = run("Sea $5 mod 8. $ par", str.upper, "authors")
-    assert passage.restored == "SEA $5 MOD 8 $ PAR"
-    assert counts(passage) == {"formulas": 1, "sentences": 2}
-
-
-def test_the_retry_without_masks() -> None:
-    def speak(text: str) -> str:
-        return "Hm, the Committee recommends" if "QZ" in text else text.upper()
-
-    fake = Hallucinating(speak)
-    texts = ["Sea $x$ primo. Fin.", "otra"]
-    passages = translate(texts, fake, "spa", "eng", pipeline="authors")
-    assert fake.asked == ["Sea QZ1 primo", "Fin.", "otra", "Sea $x$ primo"]
-    assert [passage.restored for passage in passages] == ["SEA $X$ PRIMO FIN.", "OTRA"]
-    assert (passages[0].kept, passages[0].lost) == (0, 1)
-    # Neither another translator's nor our pipeline does so.
-    assert (
-        translate(texts, Fake(speak), "spa", "eng", pipeline="authors")[0].restored
-        == "Hm, the Committee recommends FIN."
+def test_authors_is_the_function_of_the_translator() -> None:
+    text = "Sea $x$. $y$ es"
+    for script in ("nllb", "mbart"):
+        fake, named = Fake(str.upper, script=script), Fake(str.upper, script="")
+        assert translate([text], fake, "spa", "eng", pipeline="authors") == translate(
+            [text], named, "spa", "eng", pipeline=f"authors-{script}"
+        )
+        assert fake.asked == named.asked
+    line = (
+        r"^key 'pipeline' is 'authors', which has two functions, for NLLB and for mBART, and none for fake; "
+        r"expected authors-nllb or authors-mbart$"
     )
-    assert "Committee" in translate(texts, Hallucinating(speak), "spa", "eng")[0].restored
-
-
-def test_the_authors_way_without_masks() -> None:
-    passage = run("$x$ es. Zeta $y$. 3", str.upper, "authors", None)
-    assert passage.restored == "$X$ ES ZETA $Y$ 3"
-    assert counts(passage) == {"formulas": 2, "sentences": 3, "untranslated": 1}
-
-
-def test_what_the_authors_rule_leaves() -> None:
-    texts = [
-        "$x$ es. $y$! 3 es? , y.  dos. ¿ tres. ¿¿Qué? ¿Qué? Uno $x$. ",
-        "Zato. QZ7 es. Que ¿. ؟",
-        "",
-    ]
-    found = untranslated(texts)
-    assert found == Untranslated(sentences=13, formula=2, digit=1, mark=2, blank=2, letter=4, words=10)
-    assert found.left == 11  # `¿Qué` too, as its first letter is the prefix's
-    assert untranslated([]) == Untranslated()
-
-
-def test_the_rule_is_what_the_pipeline_does() -> None:
-    texts = ["$x$ es. $y$! 3 es? , y.  dos. ¿ tres. ¿¿Qué? ¿Qué? Uno $x$. ", "Zato. QZ7 es. Que ¿. ؟"]
-    passages = translate(texts, Fake(same), "spa", "eng", pipeline="authors")
-    assert sum(passage.untranslated for passage in passages) == untranslated(texts).left
-    assert sum(passage.sentences for passage in passages) == untranslated(texts).sentences
+    with pytest.raises(HarnessError, match=line):
+        translate([text], Fake(same, script=""), "spa", "eng", pipeline="authors")
+    with pytest.raises(HarnessError, match=r"^key 'pipeline' is 'authors-nlb'; did you mean 'authors-nllb'\?"):
+        translate([text], Fake(same), "spa", "eng", pipeline="authors-nlb")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.formulas.text.delimiters import spans
 from harness.formulas.text.masking import mask
-from harness.systems.crosslingual.sentences import authors, halves, split
+from harness.systems.crosslingual.sentences import halves, split
 
 
 def parts(text: str) -> list[str]:
@@ -124,8 +124,3 @@ def test_halves() -> None:
     assert halves(" one ") is None
     assert halves("$a + b$") is None
     assert halves("$a + b$ is") == ("$a + b$", " ", "is")
-
-
-def test_the_authors_sentences_lose_their_marks() -> None:
-    assert authors("Sea $5 mod 8. $ par. ¿Por qué? 3.5! ") == ["Sea $5 mod 8", "$ par", "¿Por qué", "3.5", ""]
-    assert authors("یک؟ دو।") == ["یک؟ دو।"]  # they know neither mark

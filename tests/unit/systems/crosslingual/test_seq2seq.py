@@ -138,12 +138,10 @@ def test_blank_texts_and_texts_that_come_twice(
 ) -> None:
     translator = make()
     assert translator.translate([], "hrv", "eng") == []
-    assert translator.translate(["", " \n"], "hrv", "eng") == ["", " \n"]
     assert generated == []
     out = translator.translate(["w1", "", "w2", "w1"], "hrv", "eng")
     assert out[0] == out[3]
-    assert out[1] == ""
-    assert generated[0][0]["input_ids"].shape[0] == 2
+    assert generated[0][0]["input_ids"].shape[0] == 3  # an empty text is asked for too, as any other
 
 
 def test_unknown_words_and_broken_characters(make: Callable[..., Seq2Seq]) -> None:
@@ -192,7 +190,7 @@ def test_what_cannot_be_taken_apart_is_left_and_told(
 ) -> None:
     translator = make(overlong="apart", length=16)
     formula = "$" + "w1 " * 40 + "$"
-    assert translator.translate([formula, "  "], "hrv", "eng") == [formula, "  "]
+    assert translator.translate([formula], "hrv", "eng") == [formula]
     assert generated == []
     line = "1 text of more than 16 word pieces without a blank, and left untranslated"
     assert line in capsys.readouterr().err
@@ -454,6 +452,41 @@ def test_memory_that_is_not_enough(make: Callable[..., Seq2Seq], monkeypatch: py
     assert line.endswith(
         "word pieces with 2 beams do not fit into the memory of the device cpu; lower the key 'tokens'"
     )
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_the_search_may_be_the_models_own(
+    kind: str, tmp_path: Path, generated: list[tuple[dict[str, Any], Any]]
+) -> None:
+    folder = tiny.save(tmp_path / kind, kind, generation={"num_beams": 3, "max_length": 12})
+    given = {"model": str(folder), "device": "cpu", "beams": None, "length": None, "overlong": "cut"}
+    typed(KINDS[kind], given, "key 'translator'").translate(TEXTS[:2], "hrv", "eng")
+    typed(KINDS[kind], {**given, "beams": 2, "length": 9}, "key 'translator'").translate(TEXTS[:2], "hrv", "eng")
+    assert [(call["num_beams"], call["max_length"]) for call, _ in generated] == [(3, 12), (2, 9)]
+    tiny.save(tmp_path / "new", kind, generation={"num_beams": 3, "max_new_tokens": 7})
+    typed(KINDS[kind], {**given, "model": str(tmp_path / "new")}, "key 'translator'").translate(["w1"], "hrv", "eng")
+    assert generated[-1][0]["max_length"] == 8
+    tiny.save(tmp_path / "none", kind, generation={"max_length": None, "max_new_tokens": None})
+    translator = typed(KINDS[kind], {**given, "model": str(tmp_path / "none")}, "key 'translator'")
+    with pytest.raises(HarnessError, match=r"generation_config.json has no max_length; set the key 'length'$"):
+        translator.translate(["w1"], "hrv", "eng")
+
+
+@pytest.mark.parametrize("clean_up", [None, True, False])
+def test_blanks_before_punctuation(
+    make: Callable[..., Seq2Seq], clean_up: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = type(tokenizer(make()))
+    asked: list[object] = []
+    decode = own.batch_decode
+
+    def recorded(self: object, *args: object, **keys: object) -> object:
+        asked.append(keys["clean_up_tokenization_spaces"])
+        return decode(self, *args, **keys)
+
+    monkeypatch.setattr(own, "batch_decode", recorded)
+    make(clean_up=clean_up).translate(["w1"], "hrv", "eng")
+    assert asked == [clean_up]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,217 @@
+"""The two functions of CrossMath's authors, with translators that the test controls; all worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.formulas.text.masking import Masked
+from harness.systems.crosslingual.authors import (
+    SCRIPTS,
+    Script,
+    Untranslated,
+    leaves,
+    mask,
+    reason,
+    sentences,
+    translate,
+    unmask,
+    untranslated,
+)
+from harness.systems.crosslingual.pipeline import compared, counts
+from harness.systems.crosslingual.translators import Passage
+
+
+@dataclass
+class Ask:
+    """Translates each text by a function, and keeps what was asked."""
+
+    function: Callable[[str], str] = str.upper
+    asked: list[str] = field(default_factory=list)
+
+    def __call__(self, texts: Iterable[str]) -> dict[str, str]:
+        different = list(dict.fromkeys(texts))
+        self.asked += different
+        return {text: self.function(text) for text in different}
+
+
+def run(text: str, script: Script, ask: Ask | None = None, prefix: str | None = "QZ") -> Passage:
+    def count(original: str, restored: str) -> dict[str, int]:
+        return counts(compared(original, restored))
+
+    return translate([text], script, ask or Ask(), count, prefix)[0]
+
+
+def facts(passage: Passage) -> dict[str, int]:
+    names = ("formulas", "kept", "duplicated", "moved", "altered", "appended", "sentences", "untranslated")
+    return {name: getattr(passage, name) for name in names if getattr(passage, name)}
+
+
+@pytest.mark.parametrize(
+    ("text", "masked", "formulas"),
+    [
+        ("$a$ and $b$, $a$", "QZ1 and QZ2, QZ1", ("$a$", "$b$")),
+        ("$$a$$ $b$$", "QZ1 QZ2", ("$$a$$", "$b$$")),
+        # The blank between two formulas stands between dollars as well, but the first match is the left one.
+        ("$a$ so $b$", "QZ1 so QZ2", ("$a$", "$b$")),
+        ("a $ b", "a $ b", ()),
+        ("$$", "QZ1", ("$$",)),
+        (r"\(a\) or \(b\)", "QZ1", (r"\(a\) or \(b\)",)),  # greedy, up to the last one
+        (r"\(a\) $x$ \(b\)", "QZ1 QZ2 QZ3", (r"\(a\)", "$x$", r"\(b\)")),
+        (r"\[a\]", "QZ1", (r"\[a\]",)),
+        (r"\begin{a}1\end{a} 2 \begin{b}3\end{b}.", "QZ1.", (r"\begin{a}1\end{a} 2 \begin{b}3\end{b}",)),
+        (r"\begin{a} $x$ \end{a}", "QZ2", ("$x$", r"\begin{a} QZ1 \end{a}")),  # it holds an earlier one
+        ("\\begin{a}\n1\n\\end{a}", "QZ1", ("\\begin{a}\n1\n\\end{a}",)),
+        ("\\begin{a\n}1\\end{a}", "\\begin{a\n}1\\end{a}", ()),  # the name is on one line
+        ("$a$ $aa$ $a$", "QZ1 QZ2 QZ1", ("$a$", "$aa$")),
+        ("QZ1 is $a$", "QZ1 is QZ1", ("$a$",)),  # the text's own is not protected
+    ],
+)
+def test_masks(text: str, masked: str, formulas: tuple[str, ...]) -> None:
+    found = mask(text)
+    assert (found.text, found.formulas) == (masked, formulas)
+    assert found.numbers == tuple(range(1, len(formulas) + 1))
+
+
+@given(st.text(alphabet="$a \\()[]1.", max_size=24))
+def test_masking_ends_and_leaves_no_formula(text: str) -> None:
+    found = mask(text)
+    assert mask(found.text).formulas == ()
+    # Unmasking first replaces QZ1, then what QZ2 put in stays: a formula inside another one does not come back.
+    nested = any("QZ" in formula for formula in found.formulas)
+    if not nested and "QZ" not in text and len(found.formulas) < 10:
+        restored = unmask(found.text, found)
+        assert restored == text or "QZ" in restored or any(digit in restored for digit in "0123456789")
+
+
+def test_unmasking_replaces_letters_wherever_they_are() -> None:
+    ten = " ".join(f"${letter}$" for letter in "abcdefghij")
+    assert unmask(mask(ten).text, mask(ten)) == ten.replace("$j$", "$a$0")
+    nested = mask(r"\begin{a} $x$ \end{a}")
+    assert unmask(nested.text, nested) == r"\begin{a} QZ1 \end{a}"  # QZ1 was replaced before QZ2 brought it back
+    assert unmask("qz1 QZ 1", Masked("", ("$a$",), (1,))) == "qz1 QZ 1"
+
+
+def test_sentences_lose_their_marks() -> None:
+    assert sentences("Sea $5 mod 8. $ par. ¿Por qué? 3.5! ") == ["Sea $5 mod 8", "$ par", "¿Por qué", "3.5", ""]
+    assert sentences("یک؟ دو।") == ["یک؟ دو।"]  # they know neither mark
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("$x$ es", "formula"),
+        ("¿$x$ es", "formula"),
+        ("3 es", "digit"),
+        (", y", "mark"),
+        (" dos", "blank"),
+        ("¿ tres", "blank"),
+        ("¿¿Por", "mark"),
+        ("¿Qué", "letter"),  # Q is a letter of the prefix
+        ("Zato", "letter"),
+        ("QZ7 es", "letter"),  # of the text, no placeholder
+        ("¿Por", None),
+        ("¿", None),
+        ("", None),
+        ("\n$x$", None),
+        ("y $x$", None),
+    ],
+)
+def test_why_a_text_stays_untranslated(text: str, expected: str | None) -> None:
+    assert reason(mask(text)) == expected
+
+
+def test_nllb_translates_sentence_by_sentence() -> None:
+    text = "Sea $x$ primo. $y$ es par. 3 es impar? ¿Cómo $z$? ¿$w$ es? Za sada.  dos. QZ. Fin."
+    ask = Ask()
+    passage = run(text, "nllb", ask)
+    assert ask.asked == ["Sea QZ1 primo", "¿Cómo QZ1", "Fin."]
+    assert passage.restored == "SEA $x$ PRIMO $y$ es par 3 es impar ¿CÓMO $z$ ¿$w$ es Za sada  dos QZ FIN."
+    assert passage.sent == "Sea QZ1 primo QZ1 es par 3 es impar ¿Cómo QZ1 ¿QZ1 es Za sada  dos QZ Fin."
+    assert facts(passage) == {"formulas": 4, "kept": 4, "sentences": 9, "untranslated": 6}
+    # A long output is no reason to try again, and an empty sentence is asked for.
+    ask = Ask(lambda text: text + 60 * "~")
+    assert run("Uno $x$? ", "nllb", ask).restored == f"Uno $x${60 * '~'} {60 * '~'}"
+    assert ask.asked == ["Uno QZ1", ""]
+
+
+def test_mbart_translates_the_whole_text_or_none_of_it() -> None:
+    ask = Ask()
+    passage = run("Sea $x$ primo. $y$ es par. 3 es impar?", "mbart", ask)
+    assert ask.asked == ["Sea QZ1 primo. QZ2 es par. 3 es impar?"]
+    assert passage.restored == "SEA $x$ PRIMO. $y$ ES PAR. 3 ES IMPAR?"
+    assert facts(passage) == {"formulas": 2, "kept": 2, "sentences": 1}
+    ask = Ask()
+    passage = run("$x$ es primo. ¿Es par? Fin.", "mbart", ask)
+    assert ask.asked == []
+    assert passage.restored == "$x$ es primo. ¿Es par? Fin."
+    assert facts(passage) == {"formulas": 1, "kept": 1, "sentences": 1, "untranslated": 1}
+
+
+def test_mbart_tries_again_without_placeholders() -> None:
+    """If the output is more than 50 characters longer than the text as it was before masking."""
+    text = "Sea $xyzxyzxyz$"  # 15 characters, 7 of them masked
+
+    def longer(by: int) -> Callable[[str], str]:
+        return lambda asked: "~" * (len(text) + by) if "QZ" in asked else asked.upper()
+
+    ask = Ask(longer(50))
+    assert run(text, "mbart", ask).restored == 65 * "~"
+    assert ask.asked == ["Sea QZ1"]
+    ask = Ask(longer(51))
+    passage = run(text, "mbart", ask)
+    assert passage.restored == "SEA $XYZXYZXYZ$"
+    assert ask.asked == ["Sea QZ1", text]
+    assert (passage.kept, passage.lost) == (0, 1)
+    # The second attempt is taken however long it is, and placeholders that it invents are replaced.
+    ask = Ask(lambda _: "QZ1" + 80 * "~")
+    assert run(text, "mbart", ask).restored == "$xyzxyzxyz$" + 80 * "~"
+    assert ask.asked == ["Sea QZ1", text]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_placeholders_are_not_repaired(script: Script) -> None:
+    ask = Ask(lambda text: text.replace("QZ1", "qz 1").replace("QZ2 ", ""))
+    passage = run("si $x$ y $y$ es $z$", script, ask)
+    assert passage.restored == "si qz 1 y es $z$"
+    assert facts(passage) == {"formulas": 3, "kept": 1, "altered": 1, "sentences": 1}
+
+
+def test_a_formula_that_holds_the_end_of_a_sentence() -> None:
+    passage = run("Sea $5 mod 8. $ par", "nllb")
+    assert passage.restored == "SEA $5 MOD 8 $ PAR"
+    assert facts(passage) == {"formulas": 1, "sentences": 2}
+    assert run("Sea $5 mod 8. $ par", "mbart").restored == "SEA $5 mod 8. $ PAR"
+
+
+def test_without_masks() -> None:
+    passage = run("$x$ es. Zeta $y$. 3", "nllb", prefix=None)
+    assert passage.restored == "$X$ ES ZETA $Y$ 3"
+    assert facts(passage) == {"formulas": 2, "sentences": 3, "untranslated": 1}
+
+
+TEXTS = ["$x$ es. $y$! 3 es? , y.  dos. ¿ tres. ¿¿Qué? ¿Qué? Uno $x$. ", "Zato. QZ7 es. Que ¿. ؟", "Y $x$. $y$", ""]
+
+
+def test_what_is_left_untranslated() -> None:
+    expected = Untranslated(units=15, formula=3, digit=1, mark=2, blank=2, letter=4, words=10)
+    assert untranslated(TEXTS, "nllb") == expected
+    assert expected.left == 12
+    assert untranslated(TEXTS, "mbart") == Untranslated(units=3, formula=1, letter=1, words=2)
+    assert untranslated([], "nllb") == Untranslated()
+    assert [leaves(text, "mbart") for text in TEXTS] == [True, True, False, False]
+    assert [leaves(text, "nllb") for text in ("$x$ es. 3", "$x$ es. Si", "")] == [True, False, False]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_count_is_what_the_function_does(script: Script) -> None:
+    passages = [run(text, script) for text in TEXTS]
+    assert sum(passage.untranslated for passage in passages) == untranslated(TEXTS, script).left
+    assert sum(passage.sentences for passage in passages) == untranslated(TEXTS, script).units
+    for text, passage in zip(TEXTS, passages, strict=True):
+        if script == "mbart" and leaves(text, script):
+            assert passage.restored == text.strip()
