@@ -19,6 +19,7 @@ from harness.papers.rows import Available
 from harness.sources import catalogue
 from harness.sources.fetch import state
 from harness.sources.resource import Resource
+from harness.systems.crosslingual.authors import Script
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,8 @@ class Again:
     ----------
     title : of the model and the documents, in words.
     column : of the corpus, which is encoded of each document.
-    runs : those that are compared with it.
+    runs : those that are compared with it, each with the function of the authors that translated its topics (`nllb`,
+        `mbart`; see `harness.systems.crosslingual.authors`).
     cost : how long it takes at the first time, in words.
     """
 
@@ -173,7 +175,7 @@ class Again:
     model: Words
     corpus: Words
     column: Words
-    runs: tuple[Words, ...]
+    runs: Mapping[Words, Script]
     cost: Words
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -21,12 +20,15 @@ from harness.collections.corpora import load_corpus
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
+from harness.formulas.text.masking import PREFIX
 from harness.io.files import cache_root, sha256
 from harness.papers.paper import Again
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores
 from harness.store import code
 from harness.systems import hardware
+from harness.systems.crosslingual import authors
+from harness.systems.crosslingual.authors import Script
 from harness.systems.dense import encoder, engines, models, vectors
 
 Floats = npt.NDArray[np.float64]
@@ -61,6 +63,7 @@ class Agreement:
     Attributes
     ----------
     theirs, ours : both scored by the judgments of exactly these documents.
+    left : topics whose bodies the authors' function returned untranslated.
     """
 
     run: str
@@ -68,6 +71,7 @@ class Agreement:
     pairs: tuple[Pair, ...]
     theirs: Scores
     ours: Scores
+    left: frozenset[str] = frozenset()
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -77,6 +81,10 @@ class Agreement:
     def plain(self) -> tuple[Pair, ...]:
         """The pairs with documents without formulas, whose texts are the authors': only topics can differ."""
         return tuple(pair for pair in self.pairs if not pair.formulas)
+
+    def untranslated(self, whether: bool) -> tuple[Pair, ...]:
+        """Returns the pairs of topics whose bodies the authors' function left untranslated, or of the others."""
+        return tuple(pair for pair in self.pairs if (pair.topic in self.left) == whether)
 
     def same_topics(self) -> tuple[Pair, ...]:
         """Pairs with formulas, of topics that read as they did there: only formulas can differ.
@@ -162,22 +170,31 @@ def _by_topic(pairs: Iterable[Pair]) -> dict[str, tuple[Floats, Floats]]:
     }
 
 
-def query(topic: Topic) -> str:
-    """What the authors' pipeline makes of a topic whose words it leaves as they are: title, blank, body.
+def query(topic: Topic, script: Script) -> str:
+    """Returns a topic's title, a blank, and its body, as the authors' function gives them if no word is translated.
 
-    It takes sentences apart at a mark and a blank, and the marks are lost.
+    What their function does besides translating stays: sentences lose their marks (nllb), and formulas come back
+    inside each other's placeholders.
 
     Examples
     --------
-    >>> query(Topic("A.1", "Is $x$ even?", "I tried. It is 2. Why?"))
-    'Is $x$ even? I tried It is 2 Why?'
+    >>> topic = Topic("A.1", "Is $x$ even?", "I tried. It is 2. Why?")
+    >>> query(topic, "nllb"), query(topic, "mbart")
+    ('Is $x$ even? I tried It is 2 Why?', 'Is $x$ even? I tried. It is 2. Why?')
     """
-    title, body = (" ".join(re.split(r"[.!?] ", text)).strip() for text in (topic.title, topic.body))
-    return f"{title} {body}"
+    unchanged = authors.translate(
+        (topic.title, topic.body), script, lambda texts: {text: text for text in texts}, lambda *_: {}, PREFIX
+    )
+    return " ".join(passage.restored for passage in unchanged)
 
 
 def agreement(
-    run: Run, collection: str, scorer: Scorer, ours: Mapping[str, Mapping[str, float]], formulas: Mapping[str, int]
+    run: Run,
+    collection: str,
+    scorer: Scorer,
+    ours: Mapping[str, Mapping[str, float]],
+    formulas: Mapping[str, int],
+    left: frozenset[str] = frozenset(),
 ) -> Agreement:
     """An archived run beside other scores: topic -> document -> score.
 
@@ -185,6 +202,7 @@ def agreement(
     ----------
     scorer : of the collection; its judgments are cut to the documents that the run and `ours` both have.
     formulas : document -> how many it has.
+    left : topics whose bodies the authors' function returned untranslated.
 
     Raises
     ------
@@ -215,7 +233,7 @@ def agreement(
         scores(run.name, ((pair, pair.theirs) for pair in pairs)),
         scores(f"{run.name}-again", ((pair, pair.ours) for pair in pairs)),
     )
-    return Agreement(run.name, collection, pairs, *both)
+    return Agreement(run.name, collection, pairs, *both, left)
 
 
 def check(settings: Again) -> None:
@@ -242,20 +260,27 @@ def made_again(
     corpus = replace(load_corpus(settings.corpus), keep=(settings.column,))
     judged = {doc.decode() for scorer in scorers.values() for doc in scorer.qrels.doc.tolist()}
     documents = {document.id: document.columns[settings.column] for document in corpus if document.id in judged}
-    asked = {topic.id: query(topic) for topic in topics}
     answers = _vectors(settings.model, documents, "document")
-    wanted = {topic for scorer in scorers.values() for topic in scorer.qrels.topics}
-    queries = _vectors(settings.model, {name: text for name, text in asked.items() if name in wanted}, "query")
+    judged_topics = {topic for scorer in scorers.values() for topic in scorer.qrels.topics}
+    wanted = [topic for topic in topics if topic.id in judged_topics]
+    scripts = dict.fromkeys(settings.runs.values())
+    queries = {
+        script: _vectors(settings.model, {topic.id: query(topic, script) for topic in wanted}, "query")
+        for script in scripts
+    }
+    left = {script: frozenset(topic.id for topic in wanted if authors.leaves(topic.body, script)) for script in scripts}
     # LaTeX outside of spans counts as well: the organisers did not mark every formula.
     formulas = {name: text.count('class="math-container"') or text.count("\\") for name, text in documents.items()}
     found = []
-    for (collection, _), run in runs.items():
+    for (collection, name), run in runs.items():
+        script = settings.runs[name]
+        vectors_of = queries[script]
         ours = {
-            topic: {doc: float(queries[topic] @ answers[doc]) for doc in docs if doc in answers}
+            topic: {doc: float(vectors_of[topic] @ answers[doc]) for doc in docs if doc in answers}
             for topic, docs in scorers[collection].qrels.to_dict().items()
-            if topic in queries
+            if topic in vectors_of
         }
-        found.append(agreement(run, collection, scorers[collection], ours, formulas))
+        found.append(agreement(run, collection, scorers[collection], ours, formulas, left[script]))
     return tuple(found)
 
 

@@ -43,7 +43,7 @@ RERUN = """rerun:
   model: no-such/model
   corpus: mini-answers
   column: body
-  runs: [base-run]
+  runs: {base-run: nllb}
   cost: a minute
 """
 
@@ -95,16 +95,27 @@ def test_differences() -> None:
 
 
 @pytest.mark.parametrize(
-    ("title", "body", "text"),
+    ("title", "body", "nllb", "mbart"),
     [
-        ("Is it?", "Yes. No! Or? It is.", "Is it? Yes No Or It is."),
-        ("A. B.", " x=1.5 ", "A B. x=1.5"),
-        ("T", "", "T "),
-        ("T", "so . and", "T so  and"),
+        ("Is it?", "Yes. No! Or? It is.", "Is it? Yes No Or It is.", "Is it? Yes. No! Or? It is."),
+        ("A. B.", " x=1.5 ", "A B. x=1.5", "A. B. x=1.5"),
+        ("T", "", "T ", "T "),
+        ("T", "so . and", "T so  and", "T so . and"),
+        ("T", "$a$. $b$", "T $a$ $b$", "T $a$. $b$"),
     ],
 )
-def test_the_marks_of_sentences_are_lost(title: str, body: str, text: str) -> None:
-    assert query(Topic("1", title, body)) == text
+def test_a_query_is_what_the_authors_function_makes_of_it(title: str, body: str, nllb: str, mbart: str) -> None:
+    topic = Topic("1", title, body)
+    assert (query(topic, "nllb"), query(topic, "mbart")) == (nllb, mbart)
+
+
+def test_placeholders_from_ten_up_are_damaged_in_a_query() -> None:
+    formulas = " ".join(f"${letter}$" for letter in "abcdefghij")
+    topic = Topic("1", f"As {formulas}", f"{formulas}. 2")
+    assert query(topic, "mbart") == f"As {formulas} {formulas}. 2".replace(
+        "$j$", "$a$0", 1
+    )  # the body is left as it is
+    assert query(topic, "nllb") == f"As {formulas} {formulas} 2".replace("$j$", "$a$0", 1)
 
 
 PROTOCOL = Protocol("p", ("nDCG@10",), prime=True, topics="all")
@@ -114,7 +125,9 @@ OURS = {"T1": {"a": 0.91, "b": 0.4, "c": 0.5}, "T2": {"a": 0.3, "d": 0.8}, "T3":
 
 
 def agreed() -> Agreement:
-    return agreement(ARCHIVED, "c1", Scorer(JUDGED, PROTOCOL), OURS, {"a": 0, "b": 3, "c": 1, "d": 2})
+    return agreement(
+        ARCHIVED, "c1", Scorer(JUDGED, PROTOCOL), OURS, {"a": 0, "b": 3, "c": 1, "d": 2}, frozenset({"T3", "T9"})
+    )
 
 
 def test_only_documents_that_both_have_are_compared() -> None:
@@ -146,7 +159,7 @@ def test_nothing_in_common() -> None:
 # What is reported
 
 
-SETTINGS = Again("a model over all", "some-model", "some-corpus", "html", ("old",), "a minute")
+SETTINGS = Again("a model over all", "some-model", "some-corpus", "html", {"old": "nllb"}, "a minute")
 
 
 def grid(table: Table) -> list[list[str]]:
@@ -160,6 +173,10 @@ def test_the_table() -> None:
     r = f"{stats.pearsonr([0.9, 0.5, 0.4], [0.91, 0.4, 0.5])[0]:.3f}"
     assert grid(tables["rerun"]) == [
         ["old", "c1", "3", "5", "0.333", r, "1", "0.0100", "0.1000", theirs, ours, "1"],
+    ]
+    assert grid(tables["rerun-translation"]) == [
+        ["old", "c1", "untranslated", "1", "1", "n/a", "n/a", "0", "0.0004"],
+        ["old", "c1", "translated", "2", "4", "0.333", r, "1", "0.0550"],
     ]
     assert grid(tables["rerun-causes"]) == [
         ["c1", "all", "5", "0.333", "1", "0.0100", "0.1000", "1 of 3", "1 of 3"],
