@@ -27,6 +27,7 @@ from harness.collections.load import load_collection
 from harness.data.topics import Topic, Topics
 from harness.papers.paper import load_paper
 from harness.papers.reproduce import Reproduction, reproduce
+from harness.reports.parts import shown_p
 from harness.systems.crosslingual.authors import NAMES, SCRIPTS, Script, has_words, leaves, mask, untranslated
 
 MEASURE = "nDCG@10"
