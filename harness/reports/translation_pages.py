@@ -158,7 +158,10 @@ def _wording(each: Translation, topic: TranslatedTopic) -> Wording:
         return Wording(texts)
     n = topic.total
     facts = (
-        ("formulas kept", f"{n('kept')} of {n('formulas')}"),
+        (
+            "formulas kept",
+            f"{n('kept')} of {n('formulas')}" + f", {n('repaired')} of them repaired" * (n("repaired") > 0),
+        ),
         ("lost, and appended", f"{n('lost')}, {n('appended')}"),
         ("duplicated, moved, altered", f"{n('duplicated')}, {n('moved')}, {n('altered')}"),
         ("sentences untranslated", f"{n('untranslated')} of {n('sentences')}"),

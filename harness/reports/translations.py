@@ -317,9 +317,10 @@ def integrity(found: Found) -> Section | None:
     columns += [Column(name, "all topics" if part else "", "number") for name in ("topics", *COUNTS)]
     columns += [Column(name, "those evaluated", "number") for name in ("topics", "formulas", "kept")] if part else []
     notes = (
-        "kept, lost: formulas that came back by themselves, as they were, or did not; duplicated: places beyond a "
-        "formula's first; moved: the fewest formulas out of their order; altered: placeholders in another spelling, "
-        "understood or not; appended: lost formulas that were put at the end of the text (only where masked).",
+        "kept, lost: formulas that came back by themselves, as they were, or did not; repaired: of these, those "
+        "whose placeholder came back in another spelling or in other letters only; duplicated: places beyond a "
+        "formula's first; moved: the fewest formulas out of their order; altered: placeholders in another spelling or "
+        "in other letters, understood or not; appended: lost formulas that were put at the end (only where masked).",
         "untranslated: sentences that were not given to the translator: without a word, or by the authors' rule; whole "
         "texts in the authors' function for mBART.",
         *(("Every topic of a collection is translated; those evaluated have a value of the first measure.",) * part),

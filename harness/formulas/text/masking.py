@@ -22,6 +22,12 @@ PREFIX = "QZ"
 # What a translation may put between the signs of a placeholder: up to two blanks (also of no width), dashes or `_`.
 _BETWEEN = r"[\s\u200b-\u200f\u2060\ufeff_\-\u2010-\u2015\u2212]{0,2}+"
 _DIGITS = re.compile(r"\d*+")
+# Cyrillic and Greek letters that look like a Latin one, or that it is transliterated to.
+_ALIKE = {
+    **{"A": "АΑ", "B": "ВБΒ", "C": "СЦϹ", "D": "ДΔ", "E": "ЕЭΕ", "F": "ФΦ", "G": "ГΓ", "H": "НХΗ", "I": "ІИΙ"},
+    **{"J": "ЈЙ", "K": "КΚ", "L": "ЛΛ", "M": "МΜ", "N": "НΝ", "O": "ОΟ", "P": "РПΡΠ", "Q": "КЌҚԚϘ", "R": "РΡ"},
+    **{"S": "ЅСΣ", "T": "ТΤ", "U": "УΥ", "V": "ВѴ", "W": "ԜВ", "X": "ХΧ", "Y": "УҮΥ", "Z": "ЗΖ"},
+}
 
 
 @dataclass(frozen=True)
@@ -57,8 +63,10 @@ class Integrity:
     duplicated : places beyond the first one where a formula stands.
     reordered : the fewest kept formulas that must move for all to stand in their first order; only the first place of
         each formula counts.
-    altered : placeholders in another spelling (`qz1`, `QZ 1`, `ＱＺ１`, `QZ۱`), whether repaired or not.
-    unrepaired : those of them that were left as text, because the same number stands elsewhere as it should.
+    altered : placeholders in another spelling (`qz1`, `QZ 1`, `ＱＺ１`, `QZ۱`) and, where these are repaired, in other
+        letters (`ZQ1`, `КЗ1`), whether repaired or not.
+    repaired : kept formulas that stand in the unmasked text by such placeholders alone.
+    unrepaired : altered placeholders that were left as text: their number stands elsewhere, or several could be it.
     unknown : placeholders left as text whose number is neither a formula's nor in the masked text.
     """
 
@@ -68,6 +76,7 @@ class Integrity:
     duplicated: int
     reordered: int
     altered: int
+    repaired: int
     unrepaired: int
     unknown: int
 
@@ -117,23 +126,43 @@ def mask(text: str, prefix: str = PREFIX, *, blanks: bool = False) -> Masked:
     return Masked("".join(pieces), tuple(formulas), numbers, prefix, tuple(beside))
 
 
-def unmask(translated: str, masked: Masked) -> tuple[str, Integrity]:
+def unmask(translated: str, masked: Masked, *, repair: bool = False) -> tuple[str, Integrity]:
     """The translated text with the formulas in place of their placeholders, and what became of these.
 
     Every placeholder with a formula's number becomes that formula. One in another spelling does so only if no other
     one has the number as it should: else it may be another formula's, damaged, and is left as text.
+
+    Parameters
+    ----------
+    repair : read placeholders in other letters, too: two neighbouring letters swapped (`ZQ1`), or Cyrillic or Greek
+        letters (`КЗ1`). One becomes its formula only if no placeholder in the right letters has its number and no
+        second one in other letters. A masked text that has such letters itself, such as `ZQ`, gets no repairs.
+
+    Examples
+    --------
+    >>> masked = mask("Sea $x$ un primo.")
+    >>> unmask("Let ZQ1 be a prime.", masked)[0]
+    'Let ZQ1 be a prime.'
+    >>> text, found = unmask("Let ZQ1 be a prime.", masked, repair=True)
+    >>> text, found.kept, found.repaired
+    ('Let $x$ be a prime.', 1, 1)
     """
-    spelling = _any_spelling(masked.prefix)
+    prefix, spelling = masked.prefix, _any_spelling(masked.prefix)
     formula = dict(zip(masked.numbers, masked.formulas, strict=True))
-    found = [(int(match[1]), _exact(match, masked.prefix)) for match in spelling.finditer(translated)]
-    exact = {number for number, as_it_was in found if as_it_was}
+    found = [(match, int(match[1])) for match in spelling.finditer(translated)]
+    exact = {number for match, number in found if _exact(match, prefix)}
+    ours = [(match, number) for match, number in found if number in formula]
+    places = [(match, number) for match, number in ours if _exact(match, prefix) or number not in exact]
+    if repair and not _in_other_letters(masked.text, prefix):
+        candidates = ((match, int(match[1] or -1)) for match in _in_other_letters(translated, prefix))
+        other = [(match, number) for match, number in candidates if number in formula]
+        seen = Counter(number for _, number in (*ours, *other))
+        ours += other
+        places = sorted((*places, *(each for each in other if seen[each[1]] == 1)), key=lambda each: each[0].start())
 
     touched = dict(zip(masked.numbers, masked.beside or [("", "")] * len(formula), strict=True))
     pieces, at = [], 0
-    for match in spelling.finditer(translated):
-        number = int(match[1])
-        if number not in formula or (number in exact and not _exact(match, masked.prefix)):
-            continue
+    for match, number in places:
         before, after = touched[number]
         start, end = match.span()
         # A blank of ours is taken back if it parts the same signs as it did.
@@ -145,17 +174,17 @@ def unmask(translated: str, masked: Masked) -> tuple[str, Integrity]:
         at = end
 
     foreign = {int(match[1]) for match in spelling.finditer(masked.text)} - formula.keys()
-    ours = [(number, as_it_was) for number, as_it_was in found if number in formula]
-    times = Counter(number for number, as_it_was in ours if as_it_was or number not in exact)
+    times = Counter(number for _, number in places)
     integrity = Integrity(
         formulas=len(formula),
         kept=len(times),
         missing=tuple(latex for number, latex in formula.items() if number not in times),
         duplicated=times.total() - len(times),
         reordered=len(times) - _longest_ascent(times),
-        altered=sum(not as_it_was for _, as_it_was in ours),
-        unrepaired=sum(number in exact and not as_it_was for number, as_it_was in ours),
-        unknown=sum(number not in formula and number not in foreign for number, _ in found),
+        altered=sum(not _exact(match, prefix) for match, _ in ours),
+        repaired=len(times.keys() - exact),
+        unrepaired=len(ours) - len(places),
+        unknown=sum(number not in formula and number not in foreign for _, number in found),
     )
     return "".join([*pieces, translated[at:]]), integrity
 
@@ -168,6 +197,20 @@ def _any_spelling(prefix: str) -> re.Pattern[str]:
     """
     letters = _BETWEEN.join(f"[{letter}{chr(ord(letter) + 0xFEE0)}]" for letter in prefix)  # or its full-width form
     return re.compile(rf"{letters}{_BETWEEN}(\d{{1,9}}+)(?!\d)", re.IGNORECASE)
+
+
+@cache
+def _other_letters(prefix: str) -> re.Pattern[str]:
+    """The letters of placeholders, perhaps swapped or of another script, as a word; the group is its number, if any."""
+    swapped = [prefix[:at] + prefix[at + 1] + prefix[at] + prefix[at + 2 :] for at in range(len(prefix) - 1)]
+    orders = ("".join(f"[{letter}{_ALIKE[letter]}]" for letter in order) for order in (prefix, *swapped))
+    return re.compile(rf"(?<![^\W_])(?:{'|'.join(orders)})(?:{_BETWEEN}(\d{{1,9}}+)(?!\d)|(?![^\W_]))", re.IGNORECASE)
+
+
+def _in_other_letters(text: str, prefix: str) -> list[re.Match[str]]:
+    """Where a text has other letters than the prefix's that could be it, with a number or without."""
+    found = _other_letters(prefix).finditer(text)
+    return [match for match in found if not _any_spelling(prefix).fullmatch(match[0] + "1" * (match[1] is None))]
 
 
 def _exact(match: re.Match[str], prefix: str) -> bool:

@@ -28,8 +28,9 @@ def translate(
     """Translates texts in order and reports how many formulas were kept, lost, duplicated or moved.
 
     `ours` masks each text, translates its sentences (the whole text where the translator asks for that), each
-    different one once, puts the formulas back and appends those that were lost. A sentence without a letter outside
-    its placeholders is not given to the translator.
+    different one once, puts the formulas back, also for placeholders that came back in other letters (see `unmask`),
+    and appends those that were lost. A sentence without a letter outside its placeholders is not given to the
+    translator.
 
     `authors` does what CrossMath's authors do with the same translator, faults included; `authors-nllb` and
     `authors-mbart` name one of their two functions for any translator: see `harness.systems.crosslingual.authors`.
@@ -94,7 +95,7 @@ def _ours(texts: Sequence[str], ask: partial[dict[str, str]], whole: bool, maski
     received = ["".join(found.get(unit, unit) + blank for unit, blank in parts) for parts in units]
     passages = []
     for original, gave, got, there, parts in zip(texts, sent, received, masked, units, strict=True):
-        restored, integrity = (got, compared(original, got)) if there is None else unmask(got, there)
+        restored, integrity = (got, compared(original, got)) if there is None else unmask(got, there, repair=True)
         lost = () if there is None else integrity.missing
         if lost:
             restored = " ".join([*([restored.rstrip()] if restored.strip() else []), *lost])
@@ -146,4 +147,5 @@ def counts(integrity: Integrity) -> dict[str, int]:
         "duplicated": integrity.duplicated,
         "moved": integrity.reordered,
         "altered": integrity.altered,
+        "repaired": integrity.repaired,
     }

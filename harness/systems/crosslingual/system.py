@@ -28,7 +28,10 @@ from harness.systems.crosslingual.translations import TranslatedTopic
 from harness.systems.crosslingual.translators import Translator
 from harness.systems.rerank import another, reads_of
 
-COUNTS = ("formulas", "kept", "lost", "duplicated", "moved", "altered", "appended", "sentences", "untranslated")
+COUNTS = (
+    *("formulas", "kept", "repaired", "lost", "duplicated", "moved", "altered", "appended", "sentences"),
+    "untranslated",
+)
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ class Passage:
         placeholders in another spelling.
     appended : lost formulas that were put at the end.
     sentences, untranslated : how many there were, and how many were not given to the translator by a rule.
+    repaired : kept formulas whose placeholders came back only in another spelling or in other letters.
     """
 
     original: str
@@ -87,6 +88,7 @@ class Passage:
     appended: int = 0
     sentences: int = 0
     untranslated: int = 0
+    repaired: int = 0
 
     @property
     def lost(self) -> int:

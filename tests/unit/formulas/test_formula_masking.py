@@ -39,7 +39,7 @@ TEXTS = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text()
 
 def integrity(**counts: int | tuple[str, ...]) -> Integrity:
     """Three formulas, all back as they were, but for what is said."""
-    fields = ("duplicated", "reordered", "altered", "unrepaired", "unknown")
+    fields = ("duplicated", "reordered", "altered", "repaired", "unrepaired", "unknown")
     return Integrity(**{"formulas": 3, "kept": 3, "missing": (), **dict.fromkeys(fields, 0), **counts})  # type: ignore[arg-type]
 
 
@@ -83,7 +83,7 @@ def test_another_prefix() -> None:
     assert masked.text == "QZ1 MATH1 MATH2 MATH3"
     assert unmask("math 3, MATH1 QZ3", masked) == (
         "$y$, $x$ QZ3",
-        Integrity(2, 2, (), duplicated=0, reordered=1, altered=1, unrepaired=0, unknown=0),
+        Integrity(2, 2, (), duplicated=0, reordered=1, altered=1, repaired=1, unrepaired=0, unknown=0),
     )
     for wrong in ("", "qz", "Q1", "ÄÖ"):
         expected = f"prefix of placeholders is {wrong!r}, expected capital letters A to Z such as 'QZ'"
@@ -112,11 +112,11 @@ ABC = mask("$a$ b $c$ d $e$")
         ("QZ3 QZ2 QZ1", "$e$ $c$ $a$", {"reordered": 2}),
         ("QZ1 QZ3 QZ2 QZ3", "$a$ $e$ $c$ $e$", {"reordered": 1, "duplicated": 1}),
         # Altered, and repaired.
-        ("QZ 1 qz2 ＱＺ３", "$a$ $c$ $e$", {"altered": 3}),
-        ("QZ۱ QZ२ QZ٣", "$a$ $c$ $e$", {"altered": 3}),
-        ("Q Z 1 QZ-2 Qz_\u200b3", "$a$ $c$ $e$", {"altered": 3}),
-        ("QZ01 QZ2 QZ3", "$a$ $c$ $e$", {"altered": 1}),
-        ("qz1 QZ2 QZ3 qz1", "$a$ $c$ $e$ $a$", {"altered": 2, "duplicated": 1}),
+        ("QZ 1 qz2 ＱＺ３", "$a$ $c$ $e$", {"altered": 3, "repaired": 3}),
+        ("QZ۱ QZ२ QZ٣", "$a$ $c$ $e$", {"altered": 3, "repaired": 3}),
+        ("Q Z 1 QZ-2 Qz_\u200b3", "$a$ $c$ $e$", {"altered": 3, "repaired": 3}),
+        ("QZ01 QZ2 QZ3", "$a$ $c$ $e$", {"altered": 1, "repaired": 1}),
+        ("qz1 QZ2 QZ3 qz1", "$a$ $c$ $e$ $a$", {"altered": 2, "repaired": 1, "duplicated": 1}),
         # The number stands elsewhere as it should: left as text.
         ("QZ1 qz1 QZ3", "$a$ qz1 $e$", {"kept": 2, "missing": ("$c$",), "altered": 1, "unrepaired": 1}),
         # No number of ours.
@@ -128,6 +128,58 @@ ABC = mask("$a$ b $c$ d $e$")
 )
 def test_what_a_translation_did(translated: str, expected: str, found: dict[str, int | tuple[str, ...]]) -> None:
     assert unmask(translated, ABC) == (expected, integrity(**found))
+    assert unmask(translated, ABC, repair=True) == (expected, integrity(**found))
+
+
+@pytest.mark.parametrize(
+    ("translated", "expected", "found"),
+    [
+        ("ZQ1 b QZ2 d QZ3", "$a$ b $c$ d $e$", {"altered": 1, "repaired": 1}),
+        ("QZ1 b zq 2 d ZQ-۳", "$a$ b $c$ d $e$", {"altered": 2, "repaired": 2}),
+        # Cyrillic: transliterated, Macedonian, a letter of each script, swapped, small. Greek: zeta.
+        ("КЗ1 ЌЗ2 QЗ3", "$a$ $c$ $e$", {"altered": 3, "repaired": 3}),
+        ("ЗК1 кз2 QΖ3", "$a$ $c$ $e$", {"altered": 3, "repaired": 3}),
+        ("(ЗК1), кз2.", "($a$), $c$.", {"altered": 2, "repaired": 2, "kept": 2, "missing": ("$e$",)}),
+        ("QZ2 ZQ1 QZ3", "$c$ $a$ $e$", {"altered": 1, "repaired": 1, "reordered": 1}),
+        # The number stands elsewhere in the right letters, or there are two that could be it.
+        ("QZ1 ZQ1 QZ3", "$a$ ZQ1 $e$", {"kept": 2, "missing": ("$c$",), "altered": 1, "unrepaired": 1}),
+        (
+            "qz1 ZQ1 QZ3",
+            "$a$ ZQ1 $e$",
+            {"kept": 2, "missing": ("$c$",), "altered": 2, "repaired": 1, "unrepaired": 1},
+        ),
+        ("ZQ1 КЗ1 QZ2 QZ3", "ZQ1 КЗ1 $c$ $e$", {"kept": 2, "missing": ("$a$",), "altered": 2, "unrepaired": 2}),
+        # No number of ours, part of a word, or letters apart.
+        ("ZQ4 QZ1 QZ2 QZ3", "ZQ4 $a$ $c$ $e$", {}),
+        ("IZQ1 4ZQ1 КАЗ1 QZ2 QZ3", "IZQ1 4ZQ1 КАЗ1 $c$ $e$", {"kept": 2, "missing": ("$a$",)}),
+        ("Z Q 1 ZQ12 QZ2 QZ3", "Z Q 1 ZQ12 $c$ $e$", {"kept": 2, "missing": ("$a$",)}),
+        ("KZ1 QS1 QZ2 QZ3", "KZ1 QS1 $c$ $e$", {"kept": 2, "missing": ("$a$",)}),
+    ],
+)
+def test_placeholders_in_other_letters(translated: str, expected: str, found: dict[str, int | tuple[str, ...]]) -> None:
+    assert unmask(translated, ABC, repair=True) == (expected, integrity(**found))
+
+
+def test_other_letters_are_left_where_nobody_asks_for_repairs() -> None:
+    assert unmask("ZQ1 КЗ2 QZ3", ABC) == ("ZQ1 КЗ2 $e$", integrity(kept=1, missing=("$a$", "$c$")))
+
+
+@pytest.mark.parametrize("text", ["the ZQ1 of $x$", "ЗК 1 od $x$", "zq-1 $x$", "1 of ZQ, $x$"])
+def test_other_letters_of_the_text_itself_are_no_placeholders(text: str) -> None:
+    masked = mask(text, blanks=True)
+    assert unmask(masked.text, masked, repair=True)[0] == text
+    gone = masked.text.replace("QZ1", "ZQ 1")
+    assert unmask(gone, masked, repair=True) == (
+        gone,
+        integrity(formulas=1, kept=0, missing=("$x$",)),
+    )
+
+
+def test_other_letters_of_another_prefix() -> None:
+    masked = mask("$x$ $y$ $z$", "MATH")
+    assert unmask("AMTH1 MAHT2 МАТХ3", masked, repair=True)[0] == "$x$ $y$ $z$"
+    assert unmask("HTAM1", masked, repair=True)[0] == "HTAM1"  # not two neighbours
+    assert unmask("К1", mask("$x$", "Q"), repair=True)[0] == "$x$"
 
 
 def test_a_translation_is_intact_or_it_is_not() -> None:
@@ -161,7 +213,7 @@ def test_what_stands_in_a_formula_is_put_back_as_it_was() -> None:
 @given(TEXTS, st.booleans())
 def test_masking_and_unmasking_is_the_identity(text: str, blanks: bool) -> None:
     masked = mask(text, blanks=blanks)
-    back, found = unmask(masked.text, masked)
+    back, found = unmask(masked.text, masked, repair=True)
     assert back == text
     assert found.intact
     assert found.formulas == len(masked.formulas) == len(set(masked.numbers))
@@ -213,12 +265,41 @@ def test_whatever_happens_to_the_placeholders_every_formula_is_accounted_for(tex
 @given(TEXTS, TEXTS)
 def test_every_formula_is_kept_or_missing_whatever_a_translation_says(text: str, translated: str) -> None:
     masked = mask(text)
-    back, found = unmask(translated, masked)
+    back, found = unmask(translated, masked, repair=True)
     assert found.kept + found.lost == found.formulas == len(masked.formulas)
     assert found.reordered < max(found.kept, 1)
     assert found.unrepaired <= found.altered
     if not masked.formulas:
         assert back == translated
+
+
+DAMAGE = ("{0}", "ZQ{0}", "Zq-{0}", "КЗ{0}", "ЗК_{0}", "ЌЗ{0}", "QЗ{0}", "QΖ{0}", "qz{0}", "Q_Z{0}", "QZ0{0}")
+PLAIN = ("QZ3", "K3", "KZ1", "1", "2", "З", "Q", "слово", "word")
+DECOYS = (*PLAIN, "ZQ1", "КЗ2", "zq_4", "ZQ")
+
+
+@given(st.sampled_from((PLAIN, DECOYS)).flatmap(lambda words: st.lists(st.sampled_from((None, *words)))), st.data())
+def test_random_damage_never_gives_a_wrong_formula(text: list[str | None], data: st.DataObject) -> None:
+    """Placeholders lost, doubled, moved and written in any letters, among words that look like some."""
+    masked = mask(" ".join(f"$f_{{{at}}}$" if word is None else word for at, word in enumerate(text)), blanks=True)
+    formula = dict(zip((f"QZ{number}" for number in masked.numbers), masked.formulas, strict=True))
+    words = masked.text.split()
+    drawn = data.draw(st.lists(st.sampled_from(words), max_size=2 * len(words))) if words else []
+    forms = [data.draw(st.sampled_from(("QZ{0}", *DAMAGE))) if word in formula else word for word in drawn]
+    sent = [form.format(word[2:]) for form, word in zip(forms, drawn, strict=True)]
+    back, found = unmask(" ".join(sent), masked, repair=True)
+    right = [
+        (got == formula[word]) if got != given else got not in masked.formulas
+        for word, given, got in zip(drawn, sent, back.split(), strict=True)
+        if word in formula or got != given
+    ]
+    assert all(right)
+    assert found.kept == len(set(back.split()) & set(masked.formulas))
+    assert found.repaired <= found.kept
+    exact = set(sent) & set(formula)
+    assert found.repaired == found.kept - len(exact)
+    # What is in no other letters is dealt with as without repairs.
+    assert unmask(" ".join(sent), masked)[1].kept <= found.kept
 
 
 @given(st.integers(1, 15), st.integers(0, 2**32))
@@ -238,11 +319,11 @@ def test_counts_of_a_shuffled_translation(formulas: int, seed: int) -> None:
     assert found.reordered == len(order) - max(longest, default=0)
 
 
-@pytest.mark.parametrize("unit", ["QZ1 ", "QZ", "Q", "QZ_", "$x$", "$x$ QZ2 ", "1", "$x$1"])
+@pytest.mark.parametrize("unit", ["QZ1 ", "QZ", "ZQ", "Q", "QZ_", "$x$", "$x$ QZ2 ", "1", "$x$1"])
 def test_long_texts(unit: str) -> None:
     text = unit * (200_000 // len(unit))
     masked = mask(text)
-    back, found = unmask(masked.text, masked)
+    back, found = unmask(masked.text, masked, repair=True)
     assert back == text
     assert found.intact
     assert found.formulas == text.count("$") // 2

@@ -61,7 +61,16 @@ def test_formulas_are_counted_in_all_topics_and_in_those_evaluated(results: Resu
     (row,) = rows(table(sections(results)["What became of formulas"]))
     assert [cell.text for cell in row.values()][:3] == ["dictionary", "Foreign", "dictionary, formulas masked"]
     # M.1: three formulas, the second of its body lost; M.4: two, one lost; M.5: two, and its title has no word.
-    counts = {"topics": 3, "formulas": 7, "kept": 5, "lost": 2, "duplicated": 0, "moved": 0, "altered": 0}
+    counts = {
+        "topics": 3,
+        "formulas": 7,
+        "kept": 5,
+        "repaired": 0,
+        "lost": 2,
+        "duplicated": 0,
+        "moved": 0,
+        "altered": 0,
+    }
     counts |= {"appended": 2, "sentences": 6, "untranslated": 1}
     evaluated = {"topics": 2, "formulas": 5, "kept": 3}
     expected = {f"all topics / {name}": n for name, n in counts.items()}
@@ -81,6 +90,20 @@ def test_duplicated_moved_and_altered_formulas_are_counted(tmp_path: Path) -> No
     named = ("topics", "formulas", "kept", "lost", "duplicated", "moved", "altered", "appended")
     assert [row[name].value for name in named] == [2, 3, 2, 1, 0, 1, 1, 1]
     assert not any(name.startswith("those evaluated") for name in row)  # they are all
+
+
+def test_repaired_formulas_are_counted_in_the_table_and_by_topic(tmp_path: Path) -> None:
+    made = {
+        "as they are": spoken.SYSTEMS["as they are"],
+        "swapped": (spoken.system("swapped", spoken.dictionary({"QZ1": "ZQ1"})), ("Foreign",)),
+    }
+    topics = (Topic("M.1", "Uno", "Con $a$ y $b$", language="spa"), Topic("M.4", "Dos", "Un día", language="spa"))
+    found = sections(spoken.results(tmp_path, topics, made))
+    (row,) = rows(table(found["What became of formulas"]))
+    assert [row[name].value for name in ("formulas", "kept", "repaired", "lost", "altered")] == [2, 2, 1, 0, 1]
+    (pages,) = explorer(found["Topic by topic"]).collections
+    facts = [dict(wording.facts).get("formulas kept") for wording in pages.topics[0].wordings if wording is not None]
+    assert "2 of 2, 1 of them repaired" in facts
 
 
 def test_unmasked_formulas_are_found_in_the_translation(tmp_path: Path) -> None:

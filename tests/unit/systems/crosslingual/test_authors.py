@@ -179,6 +179,9 @@ def test_placeholders_are_not_repaired(script: Script) -> None:
     passage = run("si $x$ y $y$ es $z$", script, ask)
     assert passage.restored == "si qz 1 y es $z$"
     assert facts(passage) == {"formulas": 3, "kept": 1, "altered": 1, "sentences": 1}
+    passage = run("si $x$ y $y$", script, Ask(lambda text: text.replace("QZ1", "ZQ1").replace("QZ2", "КЗ2")))
+    assert passage.restored == "si ZQ1 y КЗ2"
+    assert (passage.kept, passage.repaired, passage.altered) == (0, 0, 0)
 
 
 def test_a_formula_that_holds_the_end_of_a_sentence() -> None:

@@ -172,6 +172,7 @@ def test_what_became_of_formulas_is_noted(tmp_path: Path) -> None:
         "topics": 2,
         "formulas": 3,
         "kept": 2,
+        "repaired": 0,
         "lost": 1,
         "duplicated": 1,
         "moved": 0,

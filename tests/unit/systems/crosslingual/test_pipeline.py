@@ -54,7 +54,7 @@ def run(text: str, function: Callable[[str], str], pipeline: str = "ours", maski
 
 
 def counts(passage: Passage) -> dict[str, int]:
-    names = ("formulas", "kept", "duplicated", "moved", "altered", "appended", "sentences", "untranslated")
+    names = ("formulas", "kept", "repaired", "duplicated", "moved", "altered", "appended", "sentences", "untranslated")
     return {name: getattr(passage, name) for name in names if getattr(passage, name)}
 
 
@@ -83,7 +83,17 @@ def test_words_are_translated_and_formulas_come_back() -> None:
             "si $y$ $x$ y  es $z$",
             {"kept": 3, "moved": 1},
         ),
-        (lambda text: text.replace("QZ1", "qz 1"), "si $x$ y $y$ es $z$", {"kept": 3, "altered": 1}),
+        (lambda text: text.replace("QZ1", "qz 1"), "si $x$ y $y$ es $z$", {"kept": 3, "altered": 1, "repaired": 1}),
+        (
+            lambda text: text.replace("QZ1", "ZQ1").replace("QZ3", "КЗ3"),
+            "si $x$ y $y$ es $z$",
+            {"kept": 3, "altered": 2, "repaired": 2},
+        ),
+        (
+            lambda text: text.replace("QZ1", "ZQ1 ZQ1"),
+            "si ZQ1 ZQ1 y $y$ es $z$ $x$",
+            {"kept": 2, "altered": 2, "appended": 1},
+        ),
         (lambda text: text.replace("QZ1", "Q1"), "si Q1 y $y$ es $z$ $x$", {"kept": 2, "appended": 1}),
         (lambda _: "", "$x$ $y$ $z$", {"kept": 0, "appended": 3}),
         (lambda _: "gone. ", "gone. $x$ $y$ $z$", {"appended": 3}),
