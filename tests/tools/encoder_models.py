@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +103,52 @@ def save_decoder(folder: Path, side: str) -> Path:
         )
         MistralModel(config).save_pretrained(folder)
     return folder
+
+
+# ---- tokenizers that cannot be used -----------------------------------------------------------------------------
+
+
+def _changed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def _of_class(folder: Path, name: str, file: str, content: bytes) -> None:
+    """Another class of tokenizers, with one file of its own."""
+    (folder / "tokenizer.json").unlink()
+    (folder / file).write_bytes(content)
+    _changed(folder / "tokenizer_config.json", lambda said: said.update(tokenizer_class=name))
+
+
+def _larger(folder: Path) -> None:
+    """A word piece behind the last row of the weights."""
+
+    def change(said: dict[str, Any]) -> None:
+        vocabulary = said["model"]["vocab"]
+        vocabulary["one-more"] = len(vocabulary)
+
+    _changed(folder / "tokenizer.json", change)
+
+
+# How a tokenizer is broken -> what does it to a model's folder, and what a message must say.
+BROKEN: Mapping[str, tuple[Callable[[Path], object], str]] = {
+    "no file": (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer (tokenizer.json, or a vocabulary"),
+    "damaged": (
+        lambda folder: (folder / "tokenizer.json").write_text('{"version": "1.0", "model": {"type": "Nope"}}'),
+        "tokenizer.json: cannot be loaded as a tokenizer (transformers: ",
+    ),
+    "no word pieces": (
+        lambda folder: _of_class(folder, "BertTokenizer", "merges.txt", b""),  # the library goes on with special ones
+        "special ones; expected the model's own tokenizer.json",
+    ),
+    "sentencepiece": (
+        lambda folder: _of_class(folder, "XLMRobertaTokenizer", "sentencepiece.bpe.model", b"not one"),
+        "sentencepiece.bpe.model: cannot be loaded as a tokenizer (transformers: ",
+    ),
+    "vocabulary": (_larger, "; expected the tokenizer that the weights were trained with"),
+    "no padding": (
+        lambda folder: _changed(folder / "tokenizer_config.json", lambda said: said.pop("pad_token")),
+        "tokenizer_config.json: its tokenizer has no token for padding; expected 'pad_token'",
+    ),
+}

@@ -173,7 +173,10 @@ class BiEncoder:
             raise HarnessError(f"system {self.name}: dry run, nothing is searched: {counted}; run it with mode live")
         request.workspace.mkdir(parents=True, exist_ok=True)
         on = hardware.device(self.device)
-        model = tuned.loaded("bi", self.model, self.training, corpus, request.workspace, on)
+        model = tuned.loaded(
+            *("bi", self.model, self.training, corpus, request.workspace, on),
+            lambda folder: self._source(folder, "cpu").load(),
+        )
         source = self._source(model, on)
         loaded = source.load()
         if self._first is not None:

@@ -148,7 +148,7 @@ class CrossEncoder:
         corpus = request.corpus_for(self.name)
         request.workspace.mkdir(parents=True, exist_ok=True)
         on = hardware.device(self.device)
-        model = models.find(tuned.loaded("cross", self.model, self.training, corpus, request.workspace, on))
+        model = models.find(tuned.loaded("cross", self.model, self.training, corpus, request.workspace, on, self._try))
         spec = self._spec(model)
         scorer = cache(lambda: pairs.load(model, self._settings, spec["arithmetic"][0], self.tokens))
         run = self._ranking(request)
@@ -175,6 +175,10 @@ class CrossEncoder:
                 score[rows_of[name]] = np.arange(len(rows_of[name]), 0, -1)
         run = replace(run, score=score, name=self.name + MARK * run.name.endswith(MARK), sha256="")
         return heads.only(run, ~np.isnan(score))
+
+    def _try(self, folder: str) -> None:
+        """Load a folder of a model as the tuned one will be, and look for the label that is the score."""
+        self._label(pairs.load(models.find(folder), self._settings, "cpu", self.tokens).labels)
 
     @cached_property
     def _settings(self) -> pairs.Settings:

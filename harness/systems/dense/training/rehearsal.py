@@ -1,0 +1,118 @@
+"""Tries a base model before it is trained: what would fail when the trained model is loaded fails at once.
+
+The untrained model reads a pair of texts, is saved as the trained one will be, and is read again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from harness.errors import HarnessError
+from harness.store import artefacts
+from harness.systems.dense import models, word_pieces
+from harness.systems.dense.models import Model
+from harness.systems.dense.training import trainer
+from harness.systems.dense.training.data import Examples
+from harness.systems.dense.training.loop import BEST, LAST
+from harness.systems.dense.training.settings import Tuning
+
+# Letters of several scripts, a formula, a long text that is cut, and blanks that a tokenizer may strip.
+_TEXTS = (
+    "Is $x^2+1 \\geq \\frac{1}{2}$ prime?",
+    "  Řešení, čđšž: 你好, नमस्ते.\n" + "Let $n$ be even, then so is $n^2$. " * 200,
+)
+_CHECKPOINTS = 7  # weights and two moments, twice while a checkpoint is replaced, and the best weights
+
+
+class _Read(NamedTuple):
+    """What a model makes of the texts: their word pieces, and the score of the pair."""
+
+    pieces: list[list[int]]
+    score: float
+
+
+def rehearse(kind: str, found: Model, tuning: Tuning, work: Path, read: Callable[[str], object] | None = None) -> None:
+    """Check that a model can be trained, saved and read again; nothing that lies in the folders is changed.
+
+    Parameters
+    ----------
+    kind : `cross` or `bi`.
+    work : where checkpoints will lie, and perhaps lie already. The model is saved beside it while it is tried.
+    read : loads a folder as the system will that asks for the trained model.
+
+    Raises
+    ------
+    HarnessError
+        The tokenizer cannot be loaded, lacks something, or has word pieces that the weights have no row for; a text
+        cannot be read; what was saved cannot be loaded, or reads texts otherwise; a folder cannot be written to, or
+        its disk lacks room.
+    """
+    workspace = work.parent
+    word_pieces.load(found)  # of its own, since a library that loads all of a model does not say which file is wrong
+    try:
+        workspace.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="rehearsal-", dir=workspace) as folder:
+            saved = Path(folder) / "saved"
+            before = _reads(kind, found, tuning, saved, work)
+            try:
+                after = _reads(kind, models.find(str(saved)), tuning)
+                if read is not None:
+                    read(str(saved))
+            except HarnessError as error:
+                raise HarnessError(error.lines[0].replace(str(saved), found.name)) from None
+    except OSError as error:
+        raise HarnessError(f"{error.filename or workspace}: cannot be written: {error.strerror or error}") from None
+    where = f"model {found.name}: {word_pieces.file(found)}"
+    if before.pieces != after.pieces:
+        raise HarnessError(
+            f"{where}: its tokenizer, saved and loaded again, gives other word pieces; expected the same, such as from "
+            "a tokenizer.json that the installed transformers has written"
+        )
+    if not np.isclose(before.score, after.score, rtol=1e-3, atol=1e-5):
+        raise HarnessError(
+            f"model {found.name}: saved and loaded again, it scores a pair {after.score:.4f}, before {before.score:.4f}"
+        )
+
+
+def _reads(kind: str, found: Model, tuning: Tuning, saved: Path | None = None, work: Path | None = None) -> _Read:
+    """What a model makes of the texts; then it is saved, if a folder is given."""
+    first = np.zeros(1, np.int64)
+    example = Examples(
+        _TEXTS, first, first + 1, np.ones(1, np.float32), np.ones(1, bool), first, first, (first,), (("", ""),), {}
+    )
+    doing = "cannot read a pair of texts"
+    try:
+        learner = trainer.learner(kind, found, example, tuning, "cpu")
+        learner.model.eval()
+        with torch.no_grad():
+            score = float(learner.scores(first)[0])
+        if not np.isfinite(score):
+            raise HarnessError(f"model {found.name}: the score of a pair of texts is {score}; expected a finite number")
+        if saved is not None and work is not None:
+            size = sum(each.numel() * each.element_size() for each in learner.model.parameters())
+            _check_room(size, work)
+            doing = "cannot be saved"
+            learner.save(saved)
+    except (HarnessError, OSError):
+        raise
+    except Exception as error:  # the libraries below raise what they like
+        raise HarnessError(f"model {found.name}: {doing}: {word_pieces.reason(error)}") from None
+    return _Read(learner.pieces(), score)
+
+
+def _check_room(size: int, work: Path) -> None:
+    """Raise HarnessError if checkpoints of so many bytes of weights, or the trained model, do not fit on the disk."""
+    there = sum(path.stat().st_size for path in (work / LAST, work / BEST) if path.is_file())
+    checkpoints = (work.parent, _CHECKPOINTS * size - there, "its checkpoints")
+    for folder, needed, what in (checkpoints, (artefacts.store_root(), size, "the trained model")):
+        place = next(path for path in (folder, *folder.parents) if path.exists())
+        if (free := shutil.disk_usage(place).free) < needed:
+            room = f"{needed / 1e9:.2f} GB there for {what}, and {free / 1e9:.2f} GB are free"
+            raise HarnessError(f"{place}: the training needs {room}")

@@ -1,0 +1,75 @@
+"""Tokenizers of models: loaded, and checked against the weights that read their word pieces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.systems.dense import models
+from harness.systems.dense.models import Model
+
+_FILES = ("tokenizer.json", "*.model", "vocab*", "merges.txt")
+_CONFIG = "tokenizer_config.json"
+
+
+def load(found: Model) -> Any:  # noqa: ANN401
+    """The tokenizer of a model, as transformers reads it.
+
+    Raises
+    ------
+    HarnessError
+        It cannot be loaded; the line names the file that it was read from.
+    """
+    from transformers import AutoTokenizer
+
+    folder = models.transformer_folder(found.folder)
+    try:
+        return AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+    except Exception as error:  # the libraries below raise what they like
+        raise HarnessError(
+            f"model {found.name}: {file(found)}: cannot be loaded as a tokenizer (transformers: {reason(error)}); "
+            f"expected the model's own tokenizer.json, or a vocabulary that the class in {_CONFIG} reads"
+        ) from None
+
+
+def check(tokenizer: Any, model: Any, found: Model) -> None:  # noqa: ANN401
+    """Check that a tokenizer has word pieces, that the weights have a row for each, and that it can pad.
+
+    Parameters
+    ----------
+    model : of transformers, with `get_input_embeddings`.
+    found : whose files they are, for messages.
+
+    Raises
+    ------
+    HarnessError
+        It lacks something; the line names the file, and what would be right.
+    """
+    start = f"model {found.name}: {file(found)}"
+    pieces = 1 + max(tokenizer.get_vocab().values(), default=-1)
+    if (count := len(tokenizer)) <= len(set(tokenizer.all_special_ids)):
+        raise HarnessError(
+            f"{start}: has no word pieces beside {count} special ones; expected the model's own tokenizer.json, or all "
+            f"files that the class in {_CONFIG} reads"
+        )
+    if pieces > (rows := int(model.get_input_embeddings().num_embeddings)):
+        raise HarnessError(
+            f"{start}: its tokenizer has {pieces} word pieces, its weights {rows}; expected the tokenizer that the "
+            "weights were trained with"
+        )
+    if tokenizer.pad_token_id is None:
+        raise HarnessError(
+            f"model {found.name}: {_CONFIG}: its tokenizer has no token for padding; expected 'pad_token'"
+        )
+
+
+def file(found: Model) -> str:
+    """The name of the file that a model's tokenizer is read from."""
+    folder = models.transformer_folder(found.folder)
+    return next((path.name for pattern in _FILES for path in sorted(folder.glob(pattern))), _CONFIG)
+
+
+def reason(error: Exception) -> str:
+    """The first line of what a library said, or the kind of the error if it said nothing."""
+    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return (said.rstrip(":.") or type(error).__name__)[:150]
