@@ -7,7 +7,9 @@ import io
 import tarfile
 from pathlib import Path
 
+import pytest
 from broken_tools import COLLECTION, QRELS, RUN, SCORE, place, refused
+from encoder_models import BROKEN, save
 from tools import Place
 
 __all__ = ["place"]
@@ -145,6 +147,22 @@ def test_a_disk_that_is_full_before_the_report_is_written(place: Place) -> None:
         "runs/mini-task1/overlap.run",
     }
     place.good("score", "runs/mini-task1/mine.run", "-c", "mini-task1")
+
+
+@pytest.mark.parametrize("kind", ["cross_encoder.CrossEncoder", "bi_encoder.BiEncoder"])
+def test_a_model_to_train_that_has_the_tokenizer_of_another_one(place: Place, kind: str) -> None:
+    pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed (extra sentences)")
+    damage, said = BROKEN["vocabulary"]
+    damage(save(place.here / "model"))
+    training = "{collections: [mini-task2], leave_out: [mini-task1], additional: 0, length: 16}"
+    system = f"_target_: harness.systems.dense.{kind}\nname: tuned\nmodel: model\ntraining: {training}\n"
+    place.write("conf/system/tuned.yaml", f"title: Tuned\n{system}device: cpu\n")
+    before = place.files("model", "runs")
+    done = place.run("run", "collection=mini-task1", "corpus=mini-answers", "system=tuned")
+    fault = f"model model: tokenizer.json: its tokenizer has 105 word pieces, its weights 104{said}"
+    lines = [line for line in done.err.splitlines() if not line.startswith("making ")]  # how long, on a busy machine
+    assert (done.code, done.out, lines) == (2, "", ["running tuned on mini-task1", f"harness: {fault}"])
+    assert place.files("model", "runs") == before
 
 
 def test_standard_output_that_is_full(place: Place) -> None:
