@@ -66,13 +66,13 @@ def test_exact_ratings_are_kept_and_rounded_ones_stand_beside(built: dict[str, R
 
 def test_the_three_tasks(built: dict[str, Ratings]) -> None:
     statements, full = ({t.id: t for t in load_collection(name).topics()} for name in ("built", "built-full"))
-    assert statements["t1"].body == "Problem: Find $x_1$, t1."
+    assert statements["t1"].body == "Find $x_1$, t1."
     assert full["t1"].body == "Problem: Find $x_1$, t1.\n\nSolution: By t1."
     assert statements["t1"].values("domain") == ("Algebra", "Geometry")
     assert [formula.latex for formula in statements["t1"].formulas] == ["x_1"]
     bodies = {document.id: document.body for document in load_corpus("built")}
     assert bodies["d3"] == "Problem: Find $x_3$, d3.\n\nSolution: By d3."
-    assert {d.id: d.body for d in load_corpus("built-statements")}["d3"] == "Problem: Find $x_3$, d3."
+    assert {d.id: d.body for d in load_corpus("built-statements")}["d3"] == "Find $x_3$, d3."
     assert "t1" not in bodies
 
 
