@@ -11,8 +11,8 @@ Two files of JSON lines, as `harness build saber` writes them and the data sets 
 
 Where no line has an `id`, it is the number of the line from 0, which `candidates` then name. Ids are text or whole
 numbers, the other values as above; a query may lack `domains`, each may lack its `solution`. Further keys are passed
-over. Texts are those of the authors' scripts (`src/sabermath/benchmark.py` at 9f015a7, `transform`): a statement alone is
-the problem as it stands; with its solution it is `Problem: ...`, an empty line and `Solution: ...`.
+over. Texts are those of the authors' scripts (`transform` in `src/sabermath/benchmark.py` at 9f015a7): a statement
+alone is the problem as it stands; with its solution it is `Problem: ...`, an empty line and `Solution: ...`.
 """
 
 from __future__ import annotations
