@@ -11,7 +11,8 @@ Two files of JSON lines, as `harness build saber` writes them and the data sets 
 
 Where no line has an `id`, it is the number of the line from 0, which `candidates` then name. Ids are text or whole
 numbers, the other values as above; a query may lack `domains`, each may lack its `solution`. Further keys are passed
-over. Texts are those of the authors' scripts: `Problem: ...` and, with the solution, an empty line and `Solution: ...`.
+over. Texts are those of the authors' scripts (`transform` in `src/sabermath/benchmark.py` at 9f015a7): a statement
+alone is the problem as it stands; with its solution it is `Problem: ...`, an empty line and `Solution: ...`.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Query:
 
 
 def worded(problem: str, solution: str = "") -> str:
-    """The text of a problem, with its solution if there is one.
+    """The text of a problem with its solution, if there is one.
 
     >>> worded("Is 7 prime?", "Yes.")
     'Problem: Is 7 prime?\\n\\nSolution: Yes.'
@@ -59,7 +60,7 @@ def read_topics(data: bytes, path: str, language: str = "eng", *, full: bool = F
     """The queries: the statement as `body`, with the solution if `full`; attribute `domain`."""
     found = []
     for line, query in queries(data, path):
-        text = worded(query.problem, query.solution if full else "")
+        text = worded(query.problem, query.solution) if full else query.problem
         attributes = {"domain": SEPARATOR.join(query.domains)} if query.domains else {}
         found.append((line, Topic(query.id, "", text, (), _formulas(query.id, text), language, attributes)))
     return topic_files.unique(found, path)
@@ -132,7 +133,7 @@ def queries(data: bytes, path: str) -> Iterator[tuple[int, Query]]:
 def _documents(path: Path, *, full: bool) -> Documents:
     for number, row in _rows(_lines_of(path), str(path)):
         name, (problem, solution) = row["id"], _texts(row, str(path), number)
-        text = worded(problem, solution if full else "")
+        text = worded(problem, solution) if full else problem
         yield (path, number), Document(name, "", text, (), _formulas(name, text))
 
 

@@ -42,7 +42,7 @@ from harness.systems.dense.training import tuned
 from harness.systems.dense.training.settings import tuning
 from harness.systems.rerank import another, reads_of
 
-_SETTINGS = ("pooling", "prefixes", "normalise", "length", "eos", "precision")
+_SETTINGS = ("pooling", "prefixes", "normalise", "length", "eos", "precision", "windows")
 SEARCHES = (*search.SEARCHES, "chroma")
 _MOST = 1e6  # a weight
 
@@ -62,7 +62,7 @@ class BiEncoder:
     query : fields of a topic (title, body, tags, formulas), joined.
     join : what stands between the fields of a document's part.
     view : `latex` or `text`: see `harness.systems.dense.texts.of_document`.
-    pooling, prefixes, normalise, length, eos, precision : see `harness.systems.dense.engines.Settings`.
+    pooling, prefixes, normalise, length, eos, precision, windows : see `harness.systems.dense.engines.Settings`.
     characters : that are read of an input, what `prefixes` puts before a text included; None for all.
     storage : numbers that are kept: `float32`, or `float16`, half as large, whose cosines err by at most .0005.
     search : `exact`; or over a graph of neighbours, by FAISS (`approximate`) or Chroma (`chroma`), whose recall is
@@ -89,6 +89,7 @@ class BiEncoder:
     length: int | None = None
     eos: bool = False
     precision: str = "float32"
+    windows: bool = False
     characters: int | None = None
     storage: str = "float32"
     search: str = "exact"

@@ -47,6 +47,9 @@ class Settings:
     length : word pieces that are read of a text; the rest is cut.
     eos : end each text with the tokenizer's end-of-sequence token, which models pooled by their last one need.
     precision : of weights and arithmetic; vectors are float32 all the same.
+    windows : read a longer text whole, in windows of `length` word pieces, whose vectors' mean is taken. As the authors
+        of SABER-Math do (`src/sabermath/processors/st_processor.py` at 9f015a7, `chunk_to_context`): a window becomes a
+        text again, and the model reads that.
 
     Raises
     ------
@@ -66,6 +69,7 @@ class Settings:
     length: int | None = None
     eos: bool = False
     precision: str = "float32"
+    windows: bool = False
 
     def __post_init__(self) -> None:
         if self.pooling is not None:
@@ -75,6 +79,8 @@ class Settings:
         checks.choice("precision", self.precision, PRECISIONS)
         if self.normalise not in (None, True, False):
             raise HarnessError(f"key 'normalise' is {self.normalise!r}, expected true, false or null")
+        if not isinstance(self.windows, bool):
+            raise HarnessError(f"key 'windows' is {self.windows!r}, expected true or false")
         if self.prefixes is not None and not isinstance(self.prefixes, Mapping):
             raise HarnessError(f"key 'prefixes' is {self.prefixes!r}, expected query and document with their texts")
         for role, text in (self.prefixes or {}).items():
@@ -190,9 +196,8 @@ def transformer(
         """Whether an end-of-sequence token has to be put behind the word pieces of a text."""
         return settings.eos and row[-1:] != [tokenizer.eos_token_id]
 
-    def pieces(texts: Sequence[str], role: str) -> tuple[list[list[int]], list[int]]:
+    def pieces(whole: Sequence[str]) -> tuple[list[list[int]], list[int]]:
         """The word pieces of texts, and the numbers of those that had more than are read."""
-        whole = [f"{prefixes[role]}{text}" for text in texts]
         ids: list[list[int]] = tokenizer(whole, truncation=False)["input_ids"]
         long = [number for number, row in enumerate(ids) if len(row) + ends(row) > length]
         if long:
@@ -209,13 +214,28 @@ def transformer(
         else:
             first = loaded[0](features)
             out = _pooled(settings.pooling, first["token_embeddings"].float(), features["attention_mask"])
-        normalise = settings.normalise or (settings.normalise is None and _normalises(loaded))
+        own = settings.normalise is not False and _normalises(loaded)
+        normalise = own or (settings.normalise and not settings.windows)
         return torch.nn.functional.normalize(out, dim=1) if normalise else out
 
     def encoded(texts: Sequence[str], role: str) -> Encoded:
         if not texts:
             return Encoded(np.empty((0, dimensions), np.float32), np.zeros(0, bool))
-        ids, long = pieces(texts, role)
+        whole = [f"{prefixes[role]}{text}" for text in texts]
+        if not settings.windows:
+            return once(whole, role)
+        parts, owner = _windows(tokenizer, whole, length - settings.eos)
+        found = once(parts, role)
+        out = np.zeros((len(texts), dimensions), np.float32)
+        np.add.at(out, owner, found.vectors)
+        out /= np.bincount(owner, minlength=len(texts))[:, None]
+        if settings.normalise or (settings.normalise is None and _normalises(loaded)):
+            out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
+        return Encoded(out, np.bincount(owner[found.cut], minlength=len(texts)) > 0)
+
+    def once(whole: Sequence[str], role: str) -> Encoded:
+        """The vectors of texts that the model reads at one time each; what is too long for it is cut."""
+        ids, long = pieces(whole)
         cut = np.zeros(len(ids), bool)
         cut[long] = True
         order = sorted(range(len(ids)), key=lambda number: -len(ids[number]))
@@ -229,13 +249,27 @@ def transformer(
                         f"model {found.name}: {len(part)} texts of {len(ids[part[0]])} word pieces do not fit into "
                         "the memory of the GPU; lower the key 'tokens'"
                     ) from None
-        return Encoded(_finite(out, texts, found.name), cut)
+        return Encoded(_finite(out, whole, found.name), cut)
 
     with torch.inference_mode():
-        dimensions = int(forward(pieces(["a"], "document")[0], "document").shape[1])
+        dimensions = int(forward(pieces([f"{prefixes['document']}a"])[0], "document").shape[1])
     if settings.normalise is False and settings.pooling is None and _normalises(loaded):
         raise HarnessError(f"key 'normalise' is false, and model {found.name} normalises itself; say 'pooling' as well")
     return Encoder(found.name, length, dimensions, encoded)
+
+
+def _windows(tokenizer: Any, texts: Sequence[str], length: int) -> tuple[list[str], npt.NDArray[np.int64]]:  # noqa: ANN401
+    """Texts in parts of `length` word pieces, those that a model puts around them included, and whose part each is."""
+    most = length - tokenizer.num_special_tokens_to_add(pair=False)
+    parts: list[str] = []
+    owner: list[int] = []
+    for number, text in enumerate(texts):
+        ids = tokenizer.encode(text, add_special_tokens=False, truncation=False)
+        for begin in range(0, len(ids), most) or (0,):
+            part = ids[begin : begin + most]
+            parts.append(tokenizer.decode(part, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+            owner.append(number)
+    return parts, np.array(owner, np.int64)
 
 
 def _length(loaded: Any, settings: Settings, name: str) -> int:  # noqa: ANN401

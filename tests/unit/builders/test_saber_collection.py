@@ -23,10 +23,14 @@ from harness.collections.readers import saber
 from harness.data.trec import Qrels, Run, read_qrels
 from harness.data.written import write_qrels
 from harness.errors import HarnessError
+from harness.io import config
+from harness.papers.paper import load_paper
 from harness.reports.saber import domain_section
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import scores_from_json, scores_to_json
+from harness.systems.build import build_system
+from harness.systems.dense.bi_encoder import BiEncoder
 
 DOMAINS = {"t1": ("Algebra", "Geometry"), "t2": ("Geometry",), "t3": ("Algebra",)}
 
@@ -66,13 +70,13 @@ def test_exact_ratings_are_kept_and_rounded_ones_stand_beside(built: dict[str, R
 
 def test_the_three_tasks(built: dict[str, Ratings]) -> None:
     statements, full = ({t.id: t for t in load_collection(name).topics()} for name in ("built", "built-full"))
-    assert statements["t1"].body == "Problem: Find $x_1$, t1."
+    assert statements["t1"].body == "Find $x_1$, t1."
     assert full["t1"].body == "Problem: Find $x_1$, t1.\n\nSolution: By t1."
     assert statements["t1"].values("domain") == ("Algebra", "Geometry")
     assert [formula.latex for formula in statements["t1"].formulas] == ["x_1"]
     bodies = {document.id: document.body for document in load_corpus("built")}
     assert bodies["d3"] == "Problem: Find $x_3$, d3.\n\nSolution: By d3."
-    assert {d.id: d.body for d in load_corpus("built-statements")}["d3"] == "Problem: Find $x_3$, d3."
+    assert {d.id: d.body for d in load_corpus("built-statements")}["d3"] == "Find $x_3$, d3."
     assert "t1" not in bodies
 
 
@@ -282,3 +286,23 @@ def test_scores_of_the_protocol_read_back(built: dict[str, Ratings]) -> None:
     assert scores_from_json(plain).protocol == load_protocol("saber")
     schema = json.loads((Path(h.__file__).parent / "data/schemas/scores.json").read_text())
     pytest.importorskip("jsonschema").validate(plain, schema)
+
+
+PUBLISHED = [name for name in config.names("system") if name.startswith("saber-")]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_published_models_read_texts_as_the_authors_scripts_do(name: str) -> None:
+    """`scripts/models.txt` and the processors of nygeorgiev/sabermath at 9f015a7."""
+    system = build_system(config.load("system", name)[0], name).system
+    assert isinstance(system, BiEncoder)
+    assert system.normalise is True  # cosines, also of models that do not normalise
+    if "gemini" not in name and "text-embedding-3" not in name:
+        assert system.prefixes == {}  # neither ours nor the prompts of the model's own files
+    whole = name in ("saber-bert", "saber-roberta", "saber-multilingual-e5-large")
+    assert (system.windows, system.length) == (whole, 512 if whole else None)
+    assert system.precision == ("bfloat16" if "jina" in name else "float32")
+
+
+def test_there_are_as_many_published_models_as_cells() -> None:
+    assert len(PUBLISHED) == sum(cell.table == "main results" for cell in load_paper("saber-math").cells) == 21

@@ -95,15 +95,17 @@ def test_there_are_systems_of_each_state() -> None:
 )
 def test_systems_on_amr_say_what_must_be_brought(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their code is here; the parser, its weights and the posts are not."""
-    monkeypatch.setitem(sys.modules, "transition_amr_parser", None)
+    package = "transition_amr_parser" if name.startswith("mathamr-plus") else "amrlib"
+    monkeypatch.setitem(sys.modules, package, None)
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda module, *rest: None if "transition_amr" in module else find(module, *rest)
+        importlib.util, "find_spec", lambda module, *rest: None if package in module else find(module, *rest)
     )
     mapping, _ = config.load("system", name)
     kind, state = system_state(mapping, name)
     assert kind == "needs"
-    assert "parser transition-amr is not installed: pip install 'mathir-harness[amr]', and bring its weights" in state
+    parser, weights = ("transition-amr", "its") if "transition" in package else ("amrlib", "a folder with the")
+    assert f"parser {parser} is not installed: pip install 'mathir-harness[amr]', and bring {weights} weights" in state
     assert ("corpus arqmath-posts" in state) == (name != "mathamr")  # which has no corpus of all formulas to name
     build_system(mapping, name)  # all of its keys are known
     if mapping["_target_"].endswith("MathAMR"):

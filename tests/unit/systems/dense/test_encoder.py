@@ -187,6 +187,23 @@ def test_cut_texts_are_counted(bert: Path) -> None:
     assert encoder.load(str(bert), Settings(length=5)).encoded(some, "query").cut.sum() == 4
 
 
+@pytest.mark.parametrize(("own", "said"), [(True, None), (False, None), (False, True)])
+def test_a_long_text_is_the_mean_of_its_windows(tmp_path: Path, own: bool, said: bool | None) -> None:
+    folder = save(tmp_path / "model", normalise=own)
+    words = [f"w{number % 50}" for number in range(2 * LENGTH)]
+    short, long = " ".join(words[:3]), " ".join(words)
+    found, cut = encoder.load(str(folder), Settings(windows=True, normalise=said)).encoded([long, short], "document")
+    step = LENGTH - 2  # word pieces beside the two that the model puts around a text
+    windows = [" ".join(words[at : at + step]) for at in range(0, len(words), step)]
+    expected = np.array([library(folder, windows).mean(axis=0), library(folder, [short])[0]])
+    if own or said:
+        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert cut.tolist() == [False, False]
+    if not own:  # a mean of vectors that differ in length, as the authors of SABER-Math take it
+        assert len({round(float(np.linalg.norm(row)), 4) for row in library(folder, windows)}) > 1
+
+
 def test_no_text_at_all(bert: Path) -> None:
     assert encoder.load(str(bert)).encode([]).shape == (0, 32)
 
@@ -206,6 +223,7 @@ def test_identity_is_the_content_and_what_is_overridden(bert: Path, tmp_path: Pa
         ({"length": 2}, "key 'length' is 2, expected a whole number from 3 up"),
         ({"precision": "float16"}, "key 'precision' is 'float16'; "),
         ({"normalise": "no"}, "key 'normalise' is 'no', expected true, false or null"),
+        ({"windows": "mean"}, "key 'windows' is 'mean', expected true or false"),
     ],
 )
 def test_wrong_settings_are_one_line(settings: dict[str, Any], line: str) -> None:
