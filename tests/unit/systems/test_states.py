@@ -148,9 +148,13 @@ PUBLISHED: Mapping[str, Mapping[str, Any]] = {
     "mirmu-minilm-tuned": {"model": RETRIEVER, "view": "latex"},
     "mirmu-minilm-roberta": {"model": "FacebookAI/roberta-large", "first": "mirmu-minilm", "view": "latex"},
     "mirmu-minilm-roberta-text": {"model": "FacebookAI/roberta-large", "view": "text"},
-    "mirmu-minilm-mathberta": {"model": "witiko/mathberta", "first": "mirmu-minilm", "view": "latex"},
+    "mirmu-minilm-mathberta": {"model": "witiko/mathberta", "first": "mirmu-minilm", "view": "mathberta"},
     "mirmu-minilm-tuned-roberta": {"model": "FacebookAI/roberta-large", "first": "mirmu-minilm-tuned"},
-    "mirmu-minilm-tuned-mathberta": {"model": "witiko/mathberta", "first": "mirmu-minilm-tuned"},
+    "mirmu-minilm-tuned-mathberta": {
+        "model": "witiko/mathberta",
+        "first": "mirmu-minilm-tuned",
+        "view": "mathberta",
+    },
     "mirmu-minilm-roberta-tiered": {
         "model": "FacebookAI/roberta-large",
         "first": "mirmu-minilm",
@@ -168,6 +172,8 @@ def test_settings_of_the_papers(name: str) -> None:
     assert mapping["name"] == name
     assert (mapping["_target_"] == BI) == ("first" not in mapping)
     assert mapping["query"] == ["title", "body"]
+    if mapping.get("training"):
+        assert mapping["training"].get("view", "latex") == mapping["view"]
 
 
 def test_the_text_alone_is_read_by_retriever_and_re_ranker() -> None:

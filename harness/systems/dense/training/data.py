@@ -7,7 +7,7 @@ for ids and tags first, then for the texts that are needed, as it may be larger 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -284,7 +284,7 @@ def _nearest(
     """For each question the documents most similar that share no tag with it, the best first."""
     if not names:
         return {}
-    asked, _ = _found_texts(tuning, corpus, set(names), frozenset())
+    asked, _ = _found_texts(replace(tuning, view=tuning.retriever_view), corpus, set(names), frozenset())
     sampled = np.array(found.free, bool) & np.array(found.tagged, bool)
     out: dict[str, list[int]] = {}
     for name, scores in zip(names, similar([asked[name] for name in names]), strict=True):

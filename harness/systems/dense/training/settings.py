@@ -27,7 +27,8 @@ class Tuning:
     collections : whose judgments are trained on, each as `COLLECTION` or `COLLECTION/EDITION`.
     leave_out : collections that are evaluated, or editions of them as `COLLECTION/EDITION`: nothing of their topics or
         judged posts is trained on. What is run must be among them; of an edition, only its topics are then ranked.
-    query, document : fields of questions (title, body, tags) and of documents that are read; `view`: `latex` or `text`.
+    query, document : fields of questions (title, body, tags) and of documents that are read.
+    view : `latex`, `text` or `mathberta`: see `harness.systems.dense.texts.of_document`.
     length : word pieces that are read of a text, or of question and document together by a cross-encoder.
     prefixes : role (`query`, `document`) -> what stands before its texts (bi-encoders); null: the model's own.
     labels : of judged pairs, which the paper does not say. `binary`: 1 from grade `relevant` up, else 0. `scaled`: the
@@ -38,7 +39,8 @@ class Tuning:
     positives : question and answer of one thread with at least so many `votes` (the paper: 50), the `accepted` answer,
         or any answer of the `thread` where the corpus knows neither.
     negative_questions, negatives_per_question : at the start of each epoch so many questions are drawn, and for each
-        so many of the documents most similar by `retriever`, an untuned bi-encoder, that share no tag with it.
+        so many of the documents most similar by `retriever`, an untuned bi-encoder, that share no tag with it. It reads
+        the texts as `retriever_view` says.
     validation : share of the topics whose judged pairs are held out; training stops when their loss falls no more.
     validate_on : collections, of those trained on, whose topics are held out instead.
     batch : pairs a step.
@@ -63,7 +65,7 @@ class Tuning:
     seed: Natural = 1
     query: tuple[str, ...] = ("title", "body")
     document: tuple[str, ...] = ("body",)
-    view: Literal["latex", "text"] = "latex"
+    view: texts.View = "latex"
     length: Annotated[int, partial(checks.whole, low=8)] = 256
     prefixes: Mapping[str, str] | None = None
     labels: Literal["binary", "scaled"] = "binary"
@@ -107,6 +109,11 @@ class Tuning:
         texts.check("document", self.document, self.view)
         if not self.highest:
             raise HarnessError("key 'highest' is 0, expected the highest grade")
+
+    @property
+    def retriever_view(self) -> texts.View:
+        """How the retriever of negatives reads texts: as `view` says, but not in a form that only MathBERTa knows."""
+        return "latex" if self.view == "mathberta" else self.view
 
     def trains_without(self) -> frozenset[str]:
         """The collections of which it has seen nothing; what is run must be one of them."""
