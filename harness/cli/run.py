@@ -31,6 +31,7 @@ from harness.scoring.scores import Scores
 from harness.store import sidecar
 from harness.store.artefacts import key
 from harness.store.provenance import provenance
+from harness.systems import states
 from harness.systems.base import MARK
 from harness.systems.build import Built, build_system
 
@@ -56,6 +57,9 @@ def check(settings: RunSettings, sweeping: bool) -> None:
         if not getattr(settings, group):
             known = suggestion("", config.names(group))
             raise HarnessError(f"run: key {group!r} is missing; name one with {group}=NAME ({known})")
+    brought = [part for part in states.parts(settings.system or {}) if "by_hand" in part]
+    for model in states.missing_models(brought):
+        raise HarnessError(f"run: system: {states.model_lines(model, states.by_hand(brought))[0]}")
     for word, does in (("only", "restricts"), ("scale", "is that of"), ("dry", "is for")):
         if getattr(settings, word) not in (None, False) and not settings.experiment:
             raise HarnessError(f"run: key {word!r} {does} an experiment; name one with experiment=NAME")
