@@ -45,6 +45,7 @@ def run(cfg: DictConfig) -> float | None:
     settings = checked(RunSettings, cfg, "run")
     overrides = swept()
     check(settings, sweeping=bool(overrides))
+    check_brought(settings)
     if overrides:
         return point(settings, overrides, unvaried(cfg), sweep_folder())
     report(settings)
@@ -57,9 +58,6 @@ def check(settings: RunSettings, sweeping: bool) -> None:
         if not getattr(settings, group):
             known = suggestion("", config.names(group))
             raise HarnessError(f"run: key {group!r} is missing; name one with {group}=NAME ({known})")
-    brought = [part for part in states.parts(settings.system or {}) if "by_hand" in part]
-    for model in states.missing_models(brought):
-        raise HarnessError(f"run: system: {states.model_lines(model, states.by_hand(brought))[0]}")
     for word, does in (("only", "restricts"), ("scale", "is that of"), ("dry", "is for")):
         if getattr(settings, word) not in (None, False) and not settings.experiment:
             raise HarnessError(f"run: key {word!r} {does} an experiment; name one with experiment=NAME")
@@ -73,6 +71,13 @@ def check(settings: RunSettings, sweeping: bool) -> None:
                     f"run: key 'tune': {name} holds topic {min(shared)!r}, which is to be reported "
                     f"({len(shared)} such topics); tune on other topics"
                 )
+
+
+def check_brought(settings: RunSettings) -> None:
+    """Raise HarnessError if a model is not here that a person has to bring, with the way to it."""
+    brought = [part for part in states.parts(settings.system or {}) if "by_hand" in part]
+    for model in states.missing_models(brought):
+        raise HarnessError(f"run: system: {states.model_lines(model, states.by_hand(brought))[0]}")
 
 
 def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ()) -> None:

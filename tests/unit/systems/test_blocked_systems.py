@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import doctor
-from harness.cli.run import check
+from harness.cli.run import check_brought
 from harness.cli.settings import RunSettings
 from harness.errors import HarnessError
 from harness.io import checks, config
@@ -221,9 +221,9 @@ def test_a_model_that_a_person_brings_is_told_wherever_it_lacks(
     line = f"run: system: needs the model compubert: {how}"
     for system in (mapping, {"_target_": "harness.systems.fusion.system.Fusion", "runs": ["bm25", "compubert"]}):
         settings = RunSettings(formats=("html",), collection={"name": "mini-task1"}, system=system)
-        assert message(lambda settings=settings: check(settings, sweeping=False)) == line  # type: ignore[misc]
+        assert message(lambda settings=settings: check_brought(settings)) == line  # type: ignore[misc]
     (tmp_path / "compubert").mkdir()
-    check(RunSettings(formats=("html",), collection={"name": "mini-task1"}, system=mapping), sweeping=False)
+    check_brought(RunSettings(formats=("html",), collection={"name": "mini-task1"}, system=mapping))
     assert "compubert (" not in system_state(mapping, "compubert")[1]
     conf("system", "ours", "title: T\n_target_: nowhere.System\nby_hand: [a]\n")
     assert message(lambda: config.load("system", "ours")).endswith("key 'by_hand' is ['a'], expected text")

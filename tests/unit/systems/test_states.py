@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from harness.errors import HarnessError
 from harness.io import config
 from harness.systems.build import load_system
 from harness.systems.dense import encoder, models
+from harness.systems.dense.bi_encoder import BiEncoder
 from harness.systems.states import (
     command,
     missing_models,
@@ -150,10 +152,9 @@ PUBLISHED: Mapping[str, Mapping[str, Any]] = {
     "mirmu-minilm-roberta": {"model": "FacebookAI/roberta-large", "first": "mirmu-minilm", "view": "latex"},
     "mirmu-minilm-roberta-text": {"model": "FacebookAI/roberta-large", "view": "text"},
     "mirmu-minilm-mathberta": {"model": "witiko/mathberta", "first": "mirmu-minilm", "view": "mathberta"},
-    "mirmu-minilm-tuned-roberta": {"model": "FacebookAI/roberta-large", "first": "mirmu-minilm-tuned"},
+    "mirmu-minilm-tuned-roberta": {"model": "FacebookAI/roberta-large"},
     "mirmu-minilm-tuned-mathberta": {
         "model": "witiko/mathberta",
-        "first": "mirmu-minilm-tuned",
         "view": "mathberta",
     },
     "mirmu-minilm-roberta-tiered": {
@@ -235,6 +236,11 @@ def test_re_rankers_of_mirmu_are_fine_tuned_as_the_paper_says() -> None:
         assert (training["additional"], training["additional_per"]) == (1.0, "query")
         assert training["retriever"] == RETRIEVER
         assert (training["view"], training["length"]) == (mapping["view"], mapping["length"])
+    for name in ("mirmu-minilm-tuned-roberta", "mirmu-minilm-tuned-mathberta"):
+        first = BY_NAME[name]["first"]  # written out, so that its training can be set
+        assert first == {key: BY_NAME["mirmu-minilm-tuned"][key] for key in first}
+        parameters = inspect.signature(BiEncoder).parameters
+        assert all(parameters[key].default == BY_NAME["mirmu-minilm-tuned"][key] for key in ("view", "depth", "length"))
     retriever = BY_NAME["mirmu-minilm-tuned"]["training"]
     assert (retriever["collections"], retriever["additional"]) == (["arqmath-1-task1", "arqmath-2-task1"], 0)
 

@@ -43,6 +43,7 @@ class Tuning:
         the texts as `retriever_view` says.
     validation : share of the topics whose judged pairs are held out; training stops when their loss falls no more.
     validate_on : collections, of those trained on, whose topics are held out instead.
+    validate_topics : ids of topics of those collections that are held out instead.
     batch : pairs a step.
     epochs, patience : how many at most, and without a lower validation loss.
     rate, least_rate, warmup, schedule : the learning rate rises over the share `warmup` of all steps to `rate`, then
@@ -81,6 +82,7 @@ class Tuning:
     retriever: str = "all-minilm-l6-v2"
     validation: Share = 0.1
     validate_on: tuple[str, ...] = ()
+    validate_topics: tuple[str, ...] = ()
     batch: Positive = 16
     epochs: Positive = 10
     patience: Positive = 2
@@ -105,6 +107,8 @@ class Tuning:
             raise HarnessError(f"key 'leave_out': {both[0]} is trained on as well; name it in one of the two keys")
         if strange := [name for name in self.validate_on if name not in self.collections]:
             raise HarnessError(f"key 'validate_on': {strange[0]} is not among 'collections', whose topics it holds out")
+        if self.validate_on and self.validate_topics:
+            raise HarnessError("keys 'validate_on' and 'validate_topics' both say what is held out; give one of them")
         texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
         texts.check("document", self.document, self.view)
         if not self.highest:

@@ -163,6 +163,12 @@ def test_validation_is_by_topic_and_depends_on_the_seed(courses: Courses) -> Non
     courses.collection("other", more, judged(more, threads(), 3))
     train, held = sides(made(collections=["past", "other"], validate_on=["other"]))
     assert (train, held) == ({f"P{n}" for n in range(8)}, {"O0", "O1", "O2"})
+    train, held = sides(made(collections=["past", "other"], validate_topics=["P3", "O1"]))
+    assert (train, held) == ({*(f"P{n}" for n in range(8) if n != 3), "O0", "O2"}, {"P3", "O1"})
+    with pytest.raises(HarnessError, match=r"validate_topics': past judges no topic 'P9'"):
+        made(validate_topics=["P3", "P9"])
+    with pytest.raises(HarnessError, match=r"'validate_on' and 'validate_topics' both say what is held out"):
+        settings(validate_on=["past"], validate_topics=["P3"])
     with pytest.raises(HarnessError, match=r"key 'validate_on': future is not among 'collections'"):
         settings(validate_on=["future"])
 
