@@ -112,8 +112,8 @@ def test_rows_of_mirmu_are_those_that_are_called_as_in_print(mini: Task, name: s
 
 
 def test_the_columns_of_mirmu_have_cells_of_ours() -> None:
-    """All years of each row of Tables 2 and 3 but fine 1 and ens 1, which the paper does not describe, and what learns from
-    other runs; the ensembles of fine-tuned rows have 2022 alone.
+    """All years of each row of Tables 2 and 3 but fine 1 and ens 1, which the paper does not describe, and what learns
+    from other runs; the ensembles of fine-tuned rows have 2022 alone.
     """
     made = {(c.labels[0], c.labels[1].lower()) for name in MIRMU for c in load_experiment(name).cells()}
     printed = {(c.system, c.collection) for c in load_paper("mirmu-msm").cells if c.table in "23"}
