@@ -15,7 +15,7 @@ from harness.sources.network import address, offline, reachable
 from harness.store.llm import load_endpoint
 from harness.systems.dense import models
 from harness.systems.lexical import anserini
-from harness.systems.states import missing_modules, needed_models, parts, registered
+from harness.systems.states import by_hand, missing_modules, model_lines, needed_models, parts, registered
 
 
 def findings() -> list[list[str]]:
@@ -93,9 +93,11 @@ def _extras() -> Iterator[list[str]]:
 
 def _models() -> Iterator[list[str]]:
     """Models of systems that are not here, each once."""
-    for model in needed_models(config.load("system", name)[0] for name in config.names("system")):
+    configurations = [config.load("system", name)[0] for name in config.names("system")]
+    brought = by_hand(configurations)
+    for model in needed_models(configurations):
         try:
-            missing = models.missing(model)
+            missing = model_lines(model, brought) if models.missing(model) else []
         except HarnessError:  # of the mirror or the cache, which have lines of their own
             missing = []
         for line in missing:

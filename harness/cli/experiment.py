@@ -31,7 +31,6 @@ from harness.store import sidecar
 from harness.store.artefacts import key
 from harness.systems import hardware, states
 from harness.systems.build import build_system, guarded
-from harness.systems.dense import models
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -331,8 +330,9 @@ def _missing(settings: RunSettings) -> str:
     """What a cell lacks here, without fetching it; empty if nothing is."""
     if found := _lacking(settings):
         return found
-    if absent := states.missing_models(states.parts(settings.system or {})):
-        return models.missing(absent[0])[0]
+    parts = list(states.parts(settings.system or {}))
+    if absent := states.missing_models(parts):
+        return states.model_lines(absent[0], states.by_hand(parts))[0]
     collection, corpus = name_of(settings.collection), settings.corpus and name_of(settings.corpus)
     known = [("collection", collection, load_collection(collection).state())]
     known += [("corpus", corpus, load_corpus(corpus).state())] if corpus else []

@@ -31,6 +31,7 @@ from harness.scoring.scores import Scores
 from harness.store import sidecar
 from harness.store.artefacts import key
 from harness.store.provenance import provenance
+from harness.systems import states
 from harness.systems.base import MARK
 from harness.systems.build import Built, build_system
 
@@ -44,6 +45,7 @@ def run(cfg: DictConfig) -> float | None:
     settings = checked(RunSettings, cfg, "run")
     overrides = swept()
     check(settings, sweeping=bool(overrides))
+    check_brought(settings)
     if overrides:
         return point(settings, overrides, unvaried(cfg), sweep_folder())
     report(settings)
@@ -69,6 +71,13 @@ def check(settings: RunSettings, sweeping: bool) -> None:
                     f"run: key 'tune': {name} holds topic {min(shared)!r}, which is to be reported "
                     f"({len(shared)} such topics); tune on other topics"
                 )
+
+
+def check_brought(settings: RunSettings) -> None:
+    """Raise HarnessError if a model is not here that a person has to bring, with the way to it."""
+    brought = [part for part in states.parts(settings.system or {}) if "by_hand" in part]
+    for model in states.missing_models(brought):
+        raise HarnessError(f"run: system: {states.model_lines(model, states.by_hand(brought))[0]}")
 
 
 def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ()) -> None:

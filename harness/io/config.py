@@ -168,14 +168,14 @@ def load(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
     ------
     HarnessError
         No such name (with the nearest one), a file that is not valid YAML or calls itself otherwise, or one of the
-        keys that lists show (`title`; of a system `extra` and `needs`) is of another type.
+        keys that lists show (`title`; of a system `extra`, `needs` and `by_hand`) is of another type.
     """
     mapping, path = read(group, name, where)
     # Reports name what they used: a protocol that calls itself by another one's name would mislead. A system's
     # name is a parameter, the name of its run.
     if group != "system" and mapping.get("name", name) != name:
         raise HarnessError(f"{path}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
-    for key in ("title", "extra") if group == "system" else ("title",):
+    for key in ("title", "extra", "by_hand") if group == "system" else ("title",):
         if not isinstance(mapping.get(key, ""), str):
             raise HarnessError(f"{path}: key {key!r} is {mapping[key]!r}, expected text")
     if group == "system":

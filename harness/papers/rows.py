@@ -14,7 +14,7 @@ from harness.errors import HarnessError, suggestion
 from harness.io import checks, config
 from harness.io.checks import Words
 from harness.systems import states
-from harness.systems.states import command, missing_models, missing_modules, parts, registered, resources
+from harness.systems.states import by_hand, command, missing_models, missing_modules, parts, registered, resources
 
 State = Literal["runs", "in part", "needs", "not implemented", "blocked"]
 _LEAST = 2  # inputs that a fusion needs
@@ -125,7 +125,7 @@ class Row:
         runs = ", ".join(row.short for row in self.elsewhere())
         lacking = (
             missing_modules(made),
-            resources(missing_models(made), corpus),
+            resources(missing_models(made), corpus, by_hand(made)),
             "; ".join(states.missing_answers(made)),
             "; ".join(filter(None, map(states.missing_collection, self.collections))),
             f"the runs of {runs}" if runs else "",

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from harness.collections.corpora import load_corpus
@@ -19,7 +20,8 @@ from harness.io.checks import Words
 from harness.store.llm import load_endpoint
 from harness.systems.dense import models
 
-ABOUT = ("title", "extra", "needs", "paper", "recipe")  # keys of a system's configuration that are no parameters
+# Keys of a system's configuration that are no parameters.
+ABOUT = ("title", "extra", "needs", "paper", "recipe", "by_hand")
 Kind = Literal["ready", "needs", "not implemented", "blocked"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _WITH_MODELS = ("harness.systems.dense.", "harness.systems.crosslingual.")
@@ -115,6 +117,22 @@ def missing_models(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
     return [model for model in needed_models(configurations) if models.missing(model)]
 
 
+def by_hand(configurations: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Model -> how a person gets it, of the systems that say so by the key `by_hand`.
+
+    Examples
+    --------
+    >>> by_hand([{"model": "compubert", "by_hand": "manual download of ..."}, {"model": "witiko/mathberta"}])
+    {'compubert': 'manual download of ...'}
+    """
+    return {str(part["model"]): str(part["by_hand"]) for part in configurations if "by_hand" in part}
+
+
+def model_lines(model: str, brought: Mapping[str, str]) -> Sequence[str]:
+    """What of a model is not here, one line each; `brought` as `by_hand` gives it."""
+    return [f"needs the model {model}: {brought[model]}"] if model in brought else models.missing(model)
+
+
 def missing_answers(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
     """What systems lack to ask the language models that they name by `llm`; nothing where kept answers are named."""
     found: dict[str, None] = {}
@@ -181,8 +199,12 @@ def missing_collection(name: str) -> str:
     return f"the collection {name} ({collection.state()})" if collection.state().startswith("manual") else ""
 
 
-def resources(absent: Sequence[str], corpus: str = "") -> str:
+def resources(absent: Sequence[str], corpus: str = "", brought: Mapping[str, str] = MappingProxyType({})) -> str:
     """Models and a corpus that are not here, in words; empty without any.
+
+    Parameters
+    ----------
+    brought : see `by_hand`.
 
     Examples
     --------
@@ -191,7 +213,7 @@ def resources(absent: Sequence[str], corpus: str = "") -> str:
     """
     places: dict[str, list[str]] = {}
     for model in absent:
-        place = f"harness fetch {model}" if model in config.names("source") else "hub"
+        place = f"harness fetch {model}" if model in config.names("source") else brought.get(model, "hub")
         if model in config.names("llm"):
             place = "; ".join(load_endpoint(model).missing()) or "endpoint"
         places.setdefault(place, []).append(model)
@@ -219,18 +241,19 @@ def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
         kind, why = found
         return kind, f"needs {why}" if kind == "needs" else f"{kind}: {why}"
     modules, absent = missing_modules(configurations), missing_models(configurations)
-    answers = missing_answers(configurations)
+    answers, brought = missing_answers(configurations), by_hand(configurations)
     if made is None:
         lines = [
             modules,
-            *(line for model in absent for line in models.missing(model)),
+            *(line for model in absent for line in model_lines(model, brought)),
             *(f"needs {a}" for a in answers),
         ]
     else:
         state = load_corpus(made.corpus).state()
         of_hub = state.startswith("needs the data set")  # which it names
-        by_hand = not of_hub and state not in ("here", "fetchable")
-        found_by = [resources(absent, made.corpus if by_hand else ""), state.removeprefix("needs ") if of_hub else ""]
+        manual = not of_hub and state not in ("here", "fetchable")
+        models_and_corpus = resources(absent, made.corpus if manual else "", brought)
+        found_by = [models_and_corpus, state.removeprefix("needs ") if of_hub else ""]
         found_by += [*answers, missing_collection(made.collection)]
         lacking = "; ".join(part for part in found_by if part)
         lines = [modules, f"needs {lacking}: {command(made.words(name))}" if lacking else ""]

@@ -68,7 +68,7 @@ def test_made_up_runs_of_mirmu_and_their_ensembles_differ(tmp_path: Path) -> Non
     brought = bring(paper, tmp_path, None)
     found = reproduce(paper, brought=brought)
     states = {(v.cell.system, v.cell.collection): v.verdict for v in found.verdicts}
-    # CompuBERT's code was never published; a run is a run all the same.
+    # CompuBERT's weights have to be brought; its run as well, all the same.
     for label in names.values():
         assert [states[label, f"arqmath-{year}"] for year in (1, 2, 3)] == ["differs", "differs", "needs"]
     fused = {(run.row.label, run.collection): run.run for run in brought.runs if run.origin == "fused"}

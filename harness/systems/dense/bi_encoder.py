@@ -61,7 +61,7 @@ class BiEncoder:
     combine : of a document's similarities: their weighted `sum`, in which a part without text counts 0, or `max`.
     query : fields of a topic (title, body, tags, formulas), joined.
     join : what stands between the fields of a document's part.
-    view : `latex` or `text`: see `harness.systems.dense.texts.of_document`.
+    view : `latex`, `text` or `mathberta`: see `harness.systems.dense.texts.of_document`.
     pooling, prefixes, normalise, length, eos, precision, windows : see `harness.systems.dense.engines.Settings`.
     characters : that are read of an input, what `prefixes` puts before a text included; None for all.
     storage : numbers that are kept: `float32`, or `float16`, half as large, whose cosines err by at most .0005.
@@ -298,7 +298,8 @@ class BiEncoder:
         return found
 
     def _asked(self, topic: Topic) -> str:
-        return texts.of_topic(topic, self.query, self.view).strip()
+        text = texts.of_topic(topic, self.query, self.view)
+        return text if self.view == "mathberta" else text.strip()  # a blank before a formula is of MathBERTa's token
 
     def _worded(self, topics: Iterable[Topic]) -> list[tuple[Topic, str]]:
         """The topics with their texts; those without are named, and have no ranking."""

@@ -56,7 +56,7 @@ class CrossEncoder:
     k : documents of each topic that are re-ranked; None for 100, or all of a pool.
     tiers : bounds of slices that are re-ranked each on its own: [3, 7] for places 1 to 3 and 4 to 7; in place of `k`.
     query, document : fields of a topic (title, body, tags) and of a document, joined: see `texts.of_document`.
-    view : `latex` or `text`: see `texts.of_document`.
+    view : `latex`, `text` or `mathberta`: see `texts.of_document`.
     label : of a model with several: the name or number of the one whose output is the score.
     activation : of logits: `none`, `sigmoid`, or `softmax` over the labels.
     length, truncation, precision : see `pairs.Settings`.

@@ -258,6 +258,9 @@ def _modules(folder: Path) -> dict[str, Path]:
 
 def _check_transformer(folder: Path) -> None:
     places = _modules(folder)
+    if "BERT" in places:
+        form = "the form before sentence-transformers 0.3, which is not read here"
+        raise HarnessError(f"{folder / 'modules.json'}: names a module BERT, {form}")
     base = places.get("Transformer", folder)
     needed = [base] if "Transformer" in places or not places else []
     for place in (*needed, *(places[kind] for kind in ("Pooling", "Dense") if kind in places)):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from harness.collections.corpus import Document
     from harness.data.topics import Topic
 
-VIEWS = ("latex", "text")
+View = Literal["latex", "text", "mathberta"]
+VIEWS: tuple[View, ...] = get_args(View)
 TOPIC_FIELDS = ("title", "body", "tags", "formulas")
 
 
@@ -39,7 +41,8 @@ def of_document(document: Document, fields: Sequence[str], view: str = "latex") 
 
     Parameters
     ----------
-    view : `latex`: as the fields stand, formulas as LaTeX in dollars. `text`: without formulas.
+    view : `latex`: as the fields stand, formulas as LaTeX in dollars. `text`: without formulas. `mathberta`: see
+        `with_math_tokens`.
 
     Raises
     ------
@@ -54,6 +57,8 @@ def of_document(document: Document, fields: Sequence[str], view: str = "latex") 
     'Even numbers Let $n$ be even.'
     >>> of_document(document, ["body"], "text")
     'Let be even.'
+    >>> of_document(document, ["body"], "mathberta")
+    'Let [MATH] n [/MATH] be even.'
     """
     return _joined([_field(document, name) for name in fields], view)
 
@@ -92,8 +97,33 @@ def _field(document: Document, name: str) -> str:
     return document.columns[name]
 
 
+def with_math_tokens(text: str) -> str:
+    """A text as MathBERTa was trained on it: formulas between ` [MATH] ` and ` [/MATH]`, without their dollars.
+
+    As the model's authors prepare paragraphs (github.com/Witiko/scm-at-arqmath3, `system/prepare_arxiv_dataset.py`,
+    `read_document_text_latex`, at 20446dd); the examples of the model's card have the same tokens. Blanks are single;
+    formulas with nothing but blanks between them are one; no token closes a formula that ends the text; a text that
+    begins with a formula keeps the blank before it, since the tokenizer's two special tokens hold their blanks
+    (`system/train_extended_tokenizer.py`). Theirs reads paragraphs one by one, this the whole text.
+
+    Examples
+    --------
+    >>> with_math_tokens("Solve $x^2 = 2$ for $x$.")
+    'Solve [MATH] x^2 = 2 [/MATH] for [MATH] x [/MATH] .'
+    >>> with_math_tokens("$a$ $b$ or $c$")
+    ' [MATH] a b [/MATH] or [MATH] c'
+    """
+    parts = (f"{prose} [MATH] {latex} [/MATH] " if latex.strip() else prose for prose, latex in split_formulas(text))
+    whole = re.sub(r"\s+", " ", "".join(parts)).rstrip()
+    if not whole.startswith(" [MATH] "):
+        whole = whole.lstrip()
+    return whole.replace(" [/MATH] [MATH] ", " ").removesuffix(" [/MATH]")
+
+
 def _joined(parts: Sequence[str], view: str) -> str:
     whole = " ".join(part for part in parts if part)
     if view == "latex":
         return whole
+    if view == "mathberta":
+        return with_math_tokens(whole)
     return " ".join(" ".join(prose for prose, _ in split_formulas(whole)).split())

@@ -152,11 +152,9 @@ def test_what_of_theirs_runs_here() -> None:
     assert dict(runs["fine 2"].settings) == {"k1": 1.8, "b": 0.75, "delta": 1.0, "name": "msm-bm25-fine"}
     for row in available.rows:
         inputs = {item.short for item in row.inputs}
-        if row.system == "compubert":
-            assert (row.state(), available.full(row), available.small(row)) == ("blocked", "", "")
-        elif "msm 5" in inputs:  # compubert's run has to come from elsewhere
-            assert row.state() == "in part"
-            assert row.why().endswith("the runs of msm 5")
+        if row.system == "compubert" or "msm 5" in inputs:  # whose model a person has to download
+            assert row.state() == "needs"
+            assert re.search(r"\bcompubert \(manual download of https://drive\.google\.com/", row.why())
         elif row.system.startswith("mirmu-") or inputs:
             assert row.state() == "needs"
             assert re.fullmatch(r"the models? .* \(hub\)", row.why())
@@ -178,10 +176,9 @@ def test_a_number_needs_the_models_and_the_corpus_of_its_row() -> None:
     for label, model in {"mirmu 1": "FacebookAI/roberta-large", "mirmu 5": "witiko/mathberta"}.items():
         assert causes[label] == ("needs", f"the models {model} and {retriever} (hub) {corpus}")
     assert causes["msm 3"] == ("needs", "the corpus arqmath-posts")
-    assert causes["ens 9"] == ("needs", "the corpus arqmath-posts; the runs of msm 5")
-    assert causes["msm 5"][1].startswith("the submitted runs of ARQMath-3")  # its code is not to be had
-    for row in available.rows:
-        assert bool(available.full(row)) == (row.system != "compubert")
+    brought = config.load("system", "compubert")[0]["by_hand"]
+    assert causes["ens 9"] == causes["msm 5"] == ("needs", f"the model compubert ({brought}) {corpus}")
+    assert all(available.full(row) for row in available.rows)
 
 
 @pytest.mark.usefixtures("no_models")
@@ -229,9 +226,9 @@ def test_one_command_of_theirs_in_full() -> None:
     row = by_label(available, "3")["ens 14: rbc of all 4 msm"]
     assert available.full(row) == (
         "harness run collection=arqmath-2-task1 corpus=arqmath-posts system=fusion-rbc "
-        "'system.runs=[msm-tfidf,msm-bm25,msm-sum,arqmath-2-task1/MSM-5.run]' 'training=[arqmath-1-task1]' "
+        "'system.runs=[msm-tfidf,msm-bm25,msm-sum,compubert]' 'training=[arqmath-1-task1]' "
         "'system.training_runs=[runs/arqmath-1-task1/msm-tfidf.run,runs/arqmath-1-task1/msm-bm25.run,"
-        "runs/arqmath-1-task1/msm-sum.run,arqmath-1-task1/MSM-5.run]'"
+        "runs/arqmath-1-task1/msm-sum.run,runs/arqmath-1-task1/compubert.run]'"
     )
     # A run with settings of its own is no system that a fusion can name.
     fine = by_label(available, "3")["ens 1: rrf 60 of 4 fine systems"]
@@ -261,15 +258,15 @@ def test_their_report_tells_it_in_every_format() -> None:
     assert len(rows.rows) == 47
     assert [row[3].text for row in rows.rows].count("yes") == 7
     states = [row[3].text for row in rows.rows]
-    assert set(states) == {"yes", "in part", "needs", "blocked"}
-    assert len(commands.rows) == 47 - states.count("blocked")
+    assert set(states) == {"yes", "needs"}
+    assert len(commands.rows) == 47
     lines = dict(zip([row[1].text for row in rows.rows], rows.rows, strict=True))
     assert {cell.marks for row in rows.rows for cell in row} == {()}
-    why = config.load("system", "compubert")[0]["state"].removeprefix("blocked: ")
-    assert lines["msm 5: Compubert"][4].text.startswith(why)
+    brought = f"compubert ({config.load('system', 'compubert')[0]['by_hand']})"
+    assert lines["msm 5: Compubert"][4].text == f"the model {brought} and corpus arqmath-posts"
     assert lines["ens 11: rrf 60 of all 4 msm and mirmu 1"][4].text == (
-        "the models FacebookAI/roberta-large and sentence-transformers/all-MiniLM-L12-v2 (hub) and corpus "
-        "arqmath-posts; the runs of msm 5"
+        f"the models {brought} and FacebookAI/roberta-large and sentence-transformers/all-MiniLM-L12-v2 (hub) and "
+        "corpus arqmath-posts"
     )
     assert lines["fine 3: Improved Base"][1].note == "with reduced preprocessing, which the paper does not describe"
     command = "harness run collection=arqmath-3-task1 corpus=mse-pages system=msm-bm25"

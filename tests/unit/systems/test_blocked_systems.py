@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli import doctor
+from harness.cli.run import check_brought
+from harness.cli.settings import RunSettings
 from harness.errors import HarnessError
 from harness.io import checks, config
 from harness.papers.paper import load_paper, paper_names
@@ -79,14 +81,10 @@ def test_the_systems_of_the_papers_tables_are_registered() -> None:
 
 def test_there_are_systems_of_each_state() -> None:
     kinds = {name: checks.state(config.load("system", name)[0]["state"], name)[0] for name in REGISTERED}
-    assert len(kinds) == 8
+    assert len(kinds) == 7
     assert set(kinds.values()) == {"not implemented", "blocked"}
-    # Only what nobody can have: commercial services, and a model that was never published.
-    assert {name for name, kind in kinds.items() if kind == "blocked"} == {
-        "compubert",
-        "moogle",
-        "satpute-gpt4-dpr",
-    }
+    # Only what nobody can have: commercial services.
+    assert {name for name, kind in kinds.items() if kind == "blocked"} == {"moogle", "satpute-gpt4-dpr"}
     assert {"mathdowers-latex", "tancft-mathamr"} <= {name for name, kind in kinds.items() if kind == "not implemented"}
 
 
@@ -203,11 +201,41 @@ def test_the_doctor_has_no_cure_for_it(conf: Conf, monkeypatch: pytest.MonkeyPat
     assert not {f"system {name}" for name in [*REGISTERED, "ours-blocked"]} & set(named)
 
 
+def test_a_model_that_a_person_brings_is_told_wherever_it_lacks(
+    conf: Conf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """CompuBERT: its code reads a folder, which its authors' page links and no command brings."""
+    monkeypatch.chdir(tmp_path)
+    mapping, _ = config.load("system", "compubert")
+    how = mapping["by_hand"]
+    assert "https://drive.google.com/" in how
+    assert "system.model=FOLDER" in how
+    kind, state = system_state(mapping, "compubert")
+    assert kind == "needs"
+    assert state == (
+        f"needs the model compubert ({how}) and corpus arqmath-posts: harness run collection=arqmath-3-task1 "
+        "corpus=arqmath-posts system=compubert"
+    )
+    plain = {key: value for key, value in mapping.items() if key != "recipe"}
+    assert system_state(plain, "compubert") == ("needs", f"needs the model compubert: {how}")
+    monkeypatch.setattr(doctor, "reachable", lambda: True)
+    assert ["model compubert", "is not here", how] in doctor.findings()
+    line = f"run: system: needs the model compubert: {how}"
+    for system in (mapping, {"_target_": "harness.systems.fusion.system.Fusion", "runs": ["bm25", "compubert"]}):
+        settings = RunSettings(formats=("html",), collection={"name": "mini-task1"}, system=system)
+        assert message(lambda settings=settings: check_brought(settings)) == line  # type: ignore[misc]
+    (tmp_path / "compubert").mkdir()
+    check_brought(RunSettings(formats=("html",), collection={"name": "mini-task1"}, system=mapping))
+    assert "compubert (" not in system_state(mapping, "compubert")[1]
+    conf("system", "ours", "title: T\n_target_: nowhere.System\nby_hand: [a]\n")
+    assert message(lambda: config.load("system", "ours")).endswith("key 'by_hand' is ['a'], expected text")
+
+
 def test_running_one_gives_one_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "harness", "run", "collection=mini-task1", "corpus=mini-answers"]
-    done = subprocess.run([*command, "system=compubert"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, "system=moogle"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    title, state = (config.load("system", "compubert")[0][key] for key in ("title", "state"))
+    title, state = (config.load("system", "moogle")[0][key] for key in ("title", "state"))
     assert line == f"harness: run: system: {title} is {state}"
     assert list(tmp_path.iterdir()) == []

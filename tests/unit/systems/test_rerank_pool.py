@@ -153,7 +153,7 @@ def test_more_faults(conf: Conf) -> None:
     conf("system", "yours", mine.format("mine"))
     assert message(lambda: RerankPool("mine")) == "system mine: is made from itself (mine <- yours <- mine)"
     assert message(lambda: RerankPool("overlap", 5)) == "key 'name' is 5, expected text"  # type: ignore[arg-type]
-    assert " is blocked: " in message(lambda: RerankPool("compubert"))
+    assert " is blocked: " in message(lambda: RerankPool("moogle"))
     where = config.names("system")["rerank-pool"]
     assert message(lambda: load_system("rerank-pool")) == f"{where}: key 'system' is missing"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from harness.errors import HarnessError
 from harness.io import config
 from harness.systems.build import load_system
 from harness.systems.dense import encoder, models
+from harness.systems.dense.bi_encoder import BiEncoder
 from harness.systems.states import (
     command,
     missing_models,
@@ -107,9 +109,9 @@ def test_models_of_sources_are_told_from_those_of_the_hub(here: set[str]) -> Non
 
 @pytest.mark.parametrize("key", ["runs", "first", "system"])
 def test_a_system_is_as_ready_as_those_that_it_is_made_from(key: str) -> None:
-    of = ["bm25", "compubert"] if key == "runs" else "compubert"
+    of = ["bm25", "moogle"] if key == "runs" else "moogle"
     found = system_state({"_target_": "nowhere.System", key: of}, "x")
-    assert found == ("blocked", BY_NAME["compubert"]["state"])
+    assert found == ("blocked", BY_NAME["moogle"]["state"])
 
 
 def test_systems_that_are_made_from_each_other_end(conf: Conf) -> None:
@@ -144,13 +146,17 @@ def test_faults_of_a_recipe(value: object, fault: str) -> None:
 # The neural systems of the papers
 
 PUBLISHED: Mapping[str, Mapping[str, Any]] = {
+    "compubert": {"query": ["body"], "parts": {"answer": ["body"]}, "normalise": True, "pooling": None},
     "mirmu-minilm": {"model": RETRIEVER, "view": "latex"},
     "mirmu-minilm-tuned": {"model": RETRIEVER, "view": "latex"},
     "mirmu-minilm-roberta": {"model": "FacebookAI/roberta-large", "first": "mirmu-minilm", "view": "latex"},
     "mirmu-minilm-roberta-text": {"model": "FacebookAI/roberta-large", "view": "text"},
-    "mirmu-minilm-mathberta": {"model": "witiko/mathberta", "first": "mirmu-minilm", "view": "latex"},
-    "mirmu-minilm-tuned-roberta": {"model": "FacebookAI/roberta-large", "first": "mirmu-minilm-tuned"},
-    "mirmu-minilm-tuned-mathberta": {"model": "witiko/mathberta", "first": "mirmu-minilm-tuned"},
+    "mirmu-minilm-mathberta": {"model": "witiko/mathberta", "first": "mirmu-minilm", "view": "mathberta"},
+    "mirmu-minilm-tuned-roberta": {"model": "FacebookAI/roberta-large"},
+    "mirmu-minilm-tuned-mathberta": {
+        "model": "witiko/mathberta",
+        "view": "mathberta",
+    },
     "mirmu-minilm-roberta-tiered": {
         "model": "FacebookAI/roberta-large",
         "first": "mirmu-minilm",
@@ -167,7 +173,9 @@ def test_settings_of_the_papers(name: str) -> None:
     assert {key: mapping[key] for key in PUBLISHED[name]} == PUBLISHED[name]
     assert mapping["name"] == name
     assert (mapping["_target_"] == BI) == ("first" not in mapping)
-    assert mapping["query"] == ["title", "body"]
+    assert mapping["query"] == PUBLISHED[name].get("query", ["title", "body"])
+    if mapping.get("training"):
+        assert mapping["training"].get("view", "latex") == mapping["view"]
 
 
 def test_the_text_alone_is_read_by_retriever_and_re_ranker() -> None:
@@ -228,6 +236,11 @@ def test_re_rankers_of_mirmu_are_fine_tuned_as_the_paper_says() -> None:
         assert (training["additional"], training["additional_per"]) == (1.0, "query")
         assert training["retriever"] == RETRIEVER
         assert (training["view"], training["length"]) == (mapping["view"], mapping["length"])
+    for name in ("mirmu-minilm-tuned-roberta", "mirmu-minilm-tuned-mathberta"):
+        first = BY_NAME[name]["first"]  # written out, so that its training can be set
+        assert first == {key: BY_NAME["mirmu-minilm-tuned"][key] for key in first}
+        parameters = inspect.signature(BiEncoder).parameters
+        assert all(parameters[key].default == BY_NAME["mirmu-minilm-tuned"][key] for key in ("view", "depth", "length"))
     retriever = BY_NAME["mirmu-minilm-tuned"]["training"]
     assert (retriever["collections"], retriever["additional"]) == (["arqmath-1-task1", "arqmath-2-task1"], 0)
 

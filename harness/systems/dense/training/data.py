@@ -7,7 +7,7 @@ for ids and tags first, then for the texts that are needed, as it may be larger 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -100,6 +100,9 @@ def examples(kind: str, tuning: Tuning, corpus: Corpus, similar: Similar) -> Exa
     found = _read(corpus, tuning, barred)
     counts: dict[str, Any] = {}
     topics, judged = _judged(tuning, corpus.name, found, barred, counts)
+    if strange := [name for name in tuning.validate_topics if f"topic:{name}" not in topics]:
+        names = ", ".join(tuning.collections)
+        raise HarnessError(f"key 'training.validate_topics': {names} judges no topic {strange[0]!r}")
     pairs = _Pairs()
     train, held = _divided(kind, tuning, corpus.name, judged, pairs, counts)
     unit = counts["queries trained on"] if tuning.additional_per == "query" else len(train)
@@ -212,6 +215,8 @@ def _divided(
     named = list(dict.fromkeys(one.topic for one in useful))
     if tuning.validate_on:
         held_topics = {one.topic for one in useful if one.collection in tuning.validate_on}
+    elif tuning.validate_topics:
+        held_topics = {f"topic:{name}" for name in tuning.validate_topics} & set(named)
     else:
         order = np.random.default_rng([tuning.seed, _SPLIT]).permutation(len(named))
         held_topics = {named[i] for i in order[: round(tuning.validation * len(named))]}
@@ -284,7 +289,7 @@ def _nearest(
     """For each question the documents most similar that share no tag with it, the best first."""
     if not names:
         return {}
-    asked, _ = _found_texts(tuning, corpus, set(names), frozenset())
+    asked, _ = _found_texts(replace(tuning, view=tuning.retriever_view), corpus, set(names), frozenset())
     sampled = np.array(found.free, bool) & np.array(found.tagged, bool)
     out: dict[str, list[int]] = {}
     for name, scores in zip(names, similar([asked[name] for name in names]), strict=True):

@@ -27,7 +27,8 @@ class Tuning:
     collections : whose judgments are trained on, each as `COLLECTION` or `COLLECTION/EDITION`.
     leave_out : collections that are evaluated, or editions of them as `COLLECTION/EDITION`: nothing of their topics or
         judged posts is trained on. What is run must be among them; of an edition, only its topics are then ranked.
-    query, document : fields of questions (title, body, tags) and of documents that are read; `view`: `latex` or `text`.
+    query, document : fields of questions (title, body, tags) and of documents that are read.
+    view : `latex`, `text` or `mathberta`: see `harness.systems.dense.texts.of_document`.
     length : word pieces that are read of a text, or of question and document together by a cross-encoder.
     prefixes : role (`query`, `document`) -> what stands before its texts (bi-encoders); null: the model's own.
     labels : of judged pairs, which the paper does not say. `binary`: 1 from grade `relevant` up, else 0. `scaled`: the
@@ -38,9 +39,11 @@ class Tuning:
     positives : question and answer of one thread with at least so many `votes` (the paper: 50), the `accepted` answer,
         or any answer of the `thread` where the corpus knows neither.
     negative_questions, negatives_per_question : at the start of each epoch so many questions are drawn, and for each
-        so many of the documents most similar by `retriever`, an untuned bi-encoder, that share no tag with it.
+        so many of the documents most similar by `retriever`, an untuned bi-encoder, that share no tag with it. It reads
+        the texts as `retriever_view` says.
     validation : share of the topics whose judged pairs are held out; training stops when their loss falls no more.
     validate_on : collections, of those trained on, whose topics are held out instead.
+    validate_topics : ids of topics of those collections that are held out instead.
     batch : pairs a step.
     epochs, patience : how many at most, and without a lower validation loss.
     rate, least_rate, warmup, schedule : the learning rate rises over the share `warmup` of all steps to `rate`, then
@@ -63,7 +66,7 @@ class Tuning:
     seed: Natural = 1
     query: tuple[str, ...] = ("title", "body")
     document: tuple[str, ...] = ("body",)
-    view: Literal["latex", "text"] = "latex"
+    view: texts.View = "latex"
     length: Annotated[int, partial(checks.whole, low=8)] = 256
     prefixes: Mapping[str, str] | None = None
     labels: Literal["binary", "scaled"] = "binary"
@@ -79,6 +82,7 @@ class Tuning:
     retriever: str = "all-minilm-l6-v2"
     validation: Share = 0.1
     validate_on: tuple[str, ...] = ()
+    validate_topics: tuple[str, ...] = ()
     batch: Positive = 16
     epochs: Positive = 10
     patience: Positive = 2
@@ -103,10 +107,17 @@ class Tuning:
             raise HarnessError(f"key 'leave_out': {both[0]} is trained on as well; name it in one of the two keys")
         if strange := [name for name in self.validate_on if name not in self.collections]:
             raise HarnessError(f"key 'validate_on': {strange[0]} is not among 'collections', whose topics it holds out")
+        if self.validate_on and self.validate_topics:
+            raise HarnessError("keys 'validate_on' and 'validate_topics' both say what is held out; give one of them")
         texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
         texts.check("document", self.document, self.view)
         if not self.highest:
             raise HarnessError("key 'highest' is 0, expected the highest grade")
+
+    @property
+    def retriever_view(self) -> texts.View:
+        """How the retriever of negatives reads texts: as `view` says, but not in a form that only MathBERTa knows."""
+        return "latex" if self.view == "mathberta" else self.view
 
     def trains_without(self) -> frozenset[str]:
         """The collections of which it has seen nothing; what is run must be one of them."""

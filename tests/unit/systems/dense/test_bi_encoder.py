@@ -96,6 +96,23 @@ def test_scores_are_cosines(tmp_path: Path, folder: Path) -> None:
         np.testing.assert_allclose(scores(found, topic.id, documents), expected[at], atol=1e-5)
 
 
+def test_compubert_reads_the_folder_that_a_person_brings(tmp_path: Path) -> None:
+    """Bodies alone, compared by the cosine, although the model does not normalise its vectors."""
+    from sentence_transformers import SentenceTransformer
+
+    brought = save(tmp_path / "compubert", normalise=False)
+    documents = rows(20)
+    built = load_system("compubert", model=str(brought), device="cpu")
+    found = built(Request(TOPICS, corpus_of(tmp_path, documents), tmp_path / "workspace"))
+    assert (found.name, found.topics) == ("compubert", ("T1", "T3"))  # the second topic has no body
+    model = SentenceTransformer(str(brought), device="cpu")
+    asked, read = (model.encode(some) for some in (["w3", "w7 $w8$"], [row["body"] for row in documents]))
+    lengths = np.linalg.norm(asked, axis=1)[:, None] * np.linalg.norm(read, axis=1)
+    assert lengths.std() > 0.01
+    for at, topic in enumerate(found.topics):
+        np.testing.assert_allclose(scores(found, topic, documents), (asked @ read.T / lengths)[at], atol=1e-5)
+
+
 def test_parts_are_combined(tmp_path: Path, folder: Path) -> None:
     documents = rows()
     corpus = corpus_of(tmp_path, documents)

@@ -84,6 +84,10 @@ BROKEN: dict[str, tuple[Mapping[str, bytes | None], str]] = {
     "no config.json": ({"config.json": None}, "{}/config.json: missing, so {} is not the whole folder of a model"),
     "bad config.json": ({"config.json": b"{"}, "{}/config.json: not valid JSON: "),
     "config.json is a list": ({"config.json": b"[]"}, "{}/config.json: expected keys and values"),
+    "modules of 2019": (
+        {"modules.json": b'[{"path": "0_BERT", "type": "sentence_transformers.models.BERT"}]'},
+        "{}/modules.json: names a module BERT, the form before sentence-transformers 0.3, which is not read here",
+    ),
     "no tokenizer": ({"tokenizer.json": None}, "{}: no tokenizer (tokenizer.json, or a vocabulary such as vocab.txt)"),
     "tokenizer cut": ({"tokenizer.json": b'{"a'}, "{}/tokenizer.json: not valid JSON: "),
     "no weights": ({"model.safetensors": None}, "{}: no weights (model.safetensors or pytorch_model.bin)"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from tuning_tools import SUBJECTS, Courses, courses, judged, mapping, settings, similar, threads, topic
 
@@ -162,6 +163,12 @@ def test_validation_is_by_topic_and_depends_on_the_seed(courses: Courses) -> Non
     courses.collection("other", more, judged(more, threads(), 3))
     train, held = sides(made(collections=["past", "other"], validate_on=["other"]))
     assert (train, held) == ({f"P{n}" for n in range(8)}, {"O0", "O1", "O2"})
+    train, held = sides(made(collections=["past", "other"], validate_topics=["P3", "O1"]))
+    assert (train, held) == ({*(f"P{n}" for n in range(8) if n != 3), "O0", "O2"}, {"P3", "O1"})
+    with pytest.raises(HarnessError, match=r"validate_topics': past judges no topic 'P9'"):
+        made(validate_topics=["P3", "P9"])
+    with pytest.raises(HarnessError, match=r"'validate_on' and 'validate_topics' both say what is held out"):
+        settings(validate_on=["past"], validate_topics=["P3"])
     with pytest.raises(HarnessError, match=r"key 'validate_on': future is not among 'collections'"):
         settings(validate_on=["future"])
 
@@ -196,6 +203,26 @@ def test_negatives_share_no_tag_and_are_the_most_similar(courses: Courses, seed:
             assert abs(len(documents[name]["body"]) - len(ask[question])) <= sorted(others)[3]
     questions = [{found.ids[n][0] for n in epoch.tolist() if not found.positive[n]} for epoch in found.epochs]
     assert any(one != questions[0] for one in questions)
+
+
+def test_the_retriever_of_negatives_knows_no_tokens_of_mathberta(courses: Courses) -> None:
+    corpus, asked = load_corpus("threads"), list[str]()
+
+    def heard(texts: Sequence[str]) -> Iterator[npt.NDArray[np.float32]]:
+        asked.extend(texts)
+        return similar(corpus)(texts)
+
+    documents = threads()
+    for document in documents:
+        document["question"] += " $x$?"
+    courses.corpus("threads", documents)
+    corpus = load_corpus("threads")
+    found = data.examples("cross", settings(view="mathberta"), corpus, heard)
+    assert asked
+    assert all(text.endswith(" $x$?") for text in asked)
+    assert any(text.endswith(" [MATH] x [/MATH] ?") for text in found.texts)
+    assert not any("$" in text for text in found.texts)
+    assert settings(view="text").retriever_view == "text"
 
 
 def test_as_many_as_queries_and_half_of_them_positive(courses: Courses) -> None:

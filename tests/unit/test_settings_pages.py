@@ -1,0 +1,223 @@
+"""The pages "paper says, code says": what they say of our configurations and code is there.
+
+A page `docs/settings-PAPER.md` has tables of the columns below. A cell of `ours` names what it says in one of these
+forms, with any words around them:
+
+- `` `msm-bm25`: `k1` = `1.5`, `view.stem` = `porter` ``: values of a configuration, as YAML; of another group than
+  system with its name (`protocol/saber`). A part of a key that has dots or blanks stands in double quotes. A key that
+  the YAML does not list has the default of its class.
+- `` `harness.systems.dense.texts.VIEWS` ``: a module, class, function or constant; with `` = `VALUE` `` its value.
+- `none: WHY`: the harness has nothing for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from harness.errors import HarnessError
+from harness.io import config
+from harness.papers.paper import paper_names
+from harness.systems.dense.training.settings import Tuning
+from harness.systems.lexical.text import view
+from harness.systems.mathamr.training.schedule import Schedule
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted(DOCS.glob("settings-*.md"))
+COLUMNS = ("setting", "paper says", "authors' code says", "ours", "same")
+SAME = re.compile(r"yes\b|(no|unknown|chosen): \S")
+PAIR = r"`[^`]+` = `[^`]+`"
+SETTINGS = re.compile(rf"`([\w./+-]+)`: ({PAIR}(?:, {PAIR})*)")
+CODE = re.compile(r"`(harness(?:\.\w+)+)`(?: = `([^`]+)`)?")
+STEP = re.compile(r'"([^"]+)"|([^."]+)')
+# What reads the keys below a key of a system's class, where the YAML does not say its name.
+READ_BY: Mapping[tuple[str, str], Callable[..., Any]] = {
+    ("harness.systems.dense", "training"): Tuning,
+    ("harness.systems.mathamr", "training"): Schedule,
+    ("harness.systems.lexical", "view"): view,
+}
+MISSING = object()
+
+
+class Row(NamedTuple):
+    line: int
+    cells: tuple[str, ...]
+
+
+def rows(page: str) -> Iterator[Row]:
+    """The rows of the tables that have our columns."""
+    within = False
+    for number, line in enumerate(page.splitlines(), 1):
+        if not line.startswith("|"):
+            within = False
+            continue
+        cells = tuple(cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1])
+        if cells == COLUMNS:
+            within = True
+        elif within and not set("".join(cells)) <= set("-: "):
+            yield Row(number, cells)
+
+
+def default(reader: object, key: str) -> object:
+    """The default of a class's parameter."""
+    try:
+        found = inspect.signature(reader).parameters[key].default  # type: ignore[arg-type]
+    except (KeyError, TypeError, ValueError):
+        return MISSING
+    if type(found).__name__ == "_HAS_DEFAULT_FACTORY_CLASS":
+        return reader.__dataclass_fields__[key].default_factory()  # type: ignore[attr-defined]
+    return MISSING if found is inspect.Parameter.empty else found
+
+
+def named(path: str) -> object:
+    """A module, or what a module or class holds."""
+    parts = path.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:end]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[end:]:
+            found = getattr(found, name, MISSING)
+        return found
+    return MISSING
+
+
+def configured(name: str, key: str) -> object:
+    """The value of a key of a configuration, or the default where its YAML does not list it."""
+    group, _, own = name.rpartition("/")
+    value: object = config.load(group or "system", own)[0]
+    reader: object = None
+    for quoted, plain in STEP.findall(key):
+        step = quoted or plain
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            value = value[int(step)] if step.isdecimal() and int(step) < len(value) else MISSING
+            continue
+        if not isinstance(value, Mapping):
+            return MISSING
+        target = str(value.get("_target_", ""))
+        reader = named(target) if target else reader
+        value = value[step] if step in value else default(reader, step)
+        reader = next((read for (place, of), read in READ_BY.items() if target.startswith(place) and of == step), None)
+    return value
+
+
+def same(found: object, said: object) -> bool:
+    """Whether two values are equal, as YAML would write them: tuples as lists, but true is not 1."""
+    if isinstance(found, Mapping) and isinstance(said, Mapping):
+        return set(found) == set(said) and all(same(value, said[key]) for key, value in found.items())
+    if isinstance(found, list | tuple) and isinstance(said, list | tuple):
+        return len(found) == len(said) and all(map(same, found, said))
+    return isinstance(found, bool) == isinstance(said, bool) and found == said
+
+
+def wrong(cell: str) -> Iterator[str]:
+    """What a cell of `ours` says that is not so."""
+    if re.match(r"none: \S", cell):
+        return
+    left = cell
+    for found in SETTINGS.finditer(cell):
+        left = left.replace(found[0], "")
+        for pair in re.findall(PAIR, found[2]):
+            key, said = pair[1:-1].split("` = `")
+            try:
+                value = configured(found[1], key)
+            except HarnessError as error:
+                yield str(error)
+                continue
+            if value is MISSING:
+                yield f"{found[1]}: no key {key}"
+            elif not same(value, yaml.safe_load(said)):
+                yield f"{found[1]}: {key} is {value!r} in the configuration, {said} on the page"
+    for found in CODE.finditer(left):
+        left = left.replace(found[0], "")
+        value = named(found[1])
+        if value is MISSING:
+            yield f"{found[1]}: no such module, class, function or constant"
+        elif found[2] and not same(value, yaml.safe_load(found[2])):
+            yield f"{found[1]} is {value!r}, {found[2]} on the page"
+    if "`: `" in left or "` = `" in left or re.search("`=`|`:`", left):
+        yield f"{left!r} is not as `NAME`: `KEY` = `VALUE`"
+    elif left == cell:
+        yield f"{cell!r} names no configuration and no code, and does not begin with 'none: '"
+
+
+def faults(page: str) -> Iterator[str]:
+    """What is wrong with a page, each with its line."""
+    for row in rows(page):
+        if len(row.cells) != len(COLUMNS) or not all(row.cells):
+            yield f"{row.line}: expected {len(COLUMNS)} cells, none of them empty, found {list(row.cells)}"
+            continue
+        yield from (f"{row.line}: {fault}" for fault in wrong(row.cells[3]))
+        if not SAME.match(row.cells[4]):
+            yield f"{row.line}: 'same' is {row.cells[4]!r}, expected yes, or no, unknown or chosen with a reason"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_what_a_page_says_of_ours_is_so(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert [f"{page.name}:{fault}" for fault in faults(text)] == []
+    assert page.stem.removeprefix("settings-") in paper_names()
+    assert sum(bool(SETTINGS.search(row.cells[3])) for row in rows(text)) >= 10
+
+
+HEAD = f"| {' | '.join(COLUMNS)} |\n|---|---|---|---|---|\n"
+
+
+@pytest.mark.parametrize(
+    ("ours", "fault"),
+    [
+        ("`msm-bm25`: `k1` = `1.5`, `view.stem` = `porter`; `msm-tfidf`: `min_count` = `8` and more", ""),
+        ("`msm-bm25`: `k1` = `1.8`", "msm-bm25: k1 is 1.5 in the configuration, 1.8 on the page"),
+        ("`msm-bm25`: `k1` = `1.5`, `b` = `0.7`", "msm-bm25: b is 0.75 in the configuration, 0.7 on the page"),
+        ("`msm-bm25`: `k3` = `1.5`", "msm-bm25: no key k3"),
+        ("`msm-bm26`: `k1` = `1.5`", "system 'msm-bm26' is unknown; did you mean 'msm-bm25'?"),
+        ("`msm-bm25`: `view.whole` = `false`", ""),  # not in the YAML: of the function that reads it
+        ("`mirmu-minilm-roberta`: `training.rate` = `0.00002`, `training.validation` = `0.1`", ""),
+        ("`mirmu-minilm-roberta`: `training.rate` = `0.00003`", "training.rate is 2e-05"),
+        (
+            "`mirmu-minilm`: `join` = `' '`, `calls` = `null`, `parts` = `{answer: [body]}`, `query.0` = `title`",
+            "",
+        ),
+        ("`msm-sum`: `parts.tfidf.max_share` = `1.0`", ""),  # of the class that a part names
+        ('`paper/mirmu-msm`: `available.tables."2"."msm 3: BM25".system` = `msm-bm25`', ""),
+        ("`mirmu-minilm`: `eos` = `0`", "eos is False in the configuration, 0 on the page"),
+        ("`harness.systems.dense.texts.TOPIC_FIELDS` = `[title, body, tags, formulas]`", ""),
+        ("`harness.systems.dense.texts.TOPIC_FIELDS` = `[title]`", "is ('title', 'body', 'tags', 'formulas'), [title]"),
+        ("`harness.systems.dense.texts.of_topic` joins them", ""),
+        ("`harness.systems.dense.texts.of_topics`", "no such module, class, function or constant"),
+        ("none: no assessors", ""),
+        ("as in the paper", "names no configuration and no code"),
+        ("`msm-bm25`: `k1`=`1.5`", "is not as `NAME`: `KEY` = `VALUE`"),
+        ("`msm-bm25`: `k1` = `1.5`; `msm-tfidf`: `min_count`", "is not as `NAME`: `KEY` = `VALUE`"),
+    ],
+)
+def test_what_is_not_so_is_found(ours: str, fault: str) -> None:
+    found = list(faults(f"{HEAD}| k1 | 1.5 (3.3) | not public | {ours} | yes |\n"))
+    assert len(found) == bool(fault)
+    assert all(line.startswith("3: ") and fault in line for line in found)
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        ("| k1 | 1.5 | | `msm-bm25`: `k1` = `1.5` | yes |", "none of them empty"),
+        ("| k1 | 1.5 | `msm-bm25`: `k1` = `1.5` | yes |", "expected 5 cells"),
+        ("| k1 | 1.5 | - | `msm-bm25`: `k1` = `1.5` | no |", "'same' is 'no'"),
+        ("| k1 | 1.5 | - | `msm-bm25`: `k1` = `1.5` | maybe: a | yes |", "expected 5 cells"),
+    ],
+)
+def test_a_row_has_its_cells(row: str, fault: str) -> None:
+    (found,) = faults(HEAD + row)
+    assert fault in found
+
+
+def test_other_tables_are_not_read() -> None:
+    assert list(rows("| a | b |\n|---|---|\n| 1 | 2 |\n")) == []
