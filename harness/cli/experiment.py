@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.overrides import check_overrides, gist
+from harness.cli.overrides import checked_overrides, gist
 from harness.cli.run import check, name_of, produced_by, run_suffix, said_of, task_of
 from harness.cli.settings import RunSettings, checked, import_from_here
 from harness.collections.corpora import load_corpus
@@ -32,6 +32,7 @@ from harness.store.artefacts import key
 from harness.systems import hardware, states
 from harness.systems.build import build_system, guarded
 from harness.systems.dense import models
+from harness.systems.keys import decisive
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -178,9 +179,9 @@ def _composed(cells: Sequence[Cell], suffixes: Mapping[Cell, str], settings: Run
     for cell in track(cells, "composing cells"):
         lines: list[str] = []
         with gather(lines):
-            check_overrides("run", cell.overrides)
+            words, _ = checked_overrides("run", cell.overrides)
             try:
-                made = checked(RunSettings, compose(config_name="run", overrides=list(cell.overrides)), "run")
+                made = checked(RunSettings, compose(config_name="run", overrides=words), "run")
             except (HydraException, OmegaConfBaseException) as error:
                 raise HarnessError(f"run: {gist(error)}") from None
             check(made, sweeping=False)
@@ -232,6 +233,7 @@ def _check_files(planned: Iterable[_Planned]) -> None:
 def _content(settings: RunSettings) -> str:
     """All keys that decide what a run holds."""
     spec = {name: value for name, value in vars(settings).items() if name not in _NO_RUN}
+    spec["system"] = decisive(settings.system or {})
     if settings.rerank:  # what is judged is what is ranked
         spec |= {"edition": settings.edition, "protocol": settings.protocol}
     return repr(spec)

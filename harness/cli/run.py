@@ -73,8 +73,9 @@ def check(settings: RunSettings, sweeping: bool) -> None:
 
 def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ()) -> None:
     """Produce, score and report one run."""
-    found = task_of(settings, name_of(settings.collection), settings.edition, {})
+    # Before the task, whose files may have to be fetched: faults of the system's keys are found at once.
     system = build_system(settings.system or {}, "run: system")
+    found = task_of(settings, name_of(settings.collection), settings.edition, {})
     produced = produced_by(settings, system, found, suffix)
     evaluation = evaluate(found, produced.run)
     page = comparison_report(evaluation, remarks=(*said_of(settings, system, produced), *remarks))
@@ -111,9 +112,9 @@ def point(settings: RunSettings, overrides: Mapping[str, str], rest: object, fol
     scored: list[Scores] = []
     files: dict[str, str] = {}
     basis, said = [], []
+    system = build_system(settings.system or {}, "run: system")
     for name, edition in named:
         found = task_of(settings, name, edition, _SHARED)
-        system = build_system(settings.system or {}, "run: system")
         produced = produced_by(settings, system, found, run_suffix(overrides, fixed()))
         scored.append(found.scorer(produced.run))
         files[str(produced.path)] = produced.run.sha256

@@ -23,6 +23,7 @@ from harness.sources.fetch import fetch
 from harness.store import sidecar
 from harness.systems.build import load_system
 from harness.systems.fusion.system import Fusion
+from harness.systems.keys import decisive
 from harness.systems.states import ABOUT
 
 Say = Callable[[str], None]
@@ -236,7 +237,7 @@ def _parameters(configuration: Mapping[str, Any]) -> dict[str, Any]:
     Of language models' answers, it does not matter whether they were asked for or kept.
     """
     others = (*ABOUT, "name", "device", "mode", "cache", "budget")
-    found = {key: value for key, value in configuration.items() if key not in others}
+    found = {key: value for key, value in decisive(configuration).items() if key not in others}
     if isinstance(found.get("training"), Mapping):
         found["training"] = {k: v for k, v in found["training"].items() if k not in ("leave_out", "collections")}
     return found
