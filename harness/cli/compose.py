@@ -128,7 +128,7 @@ def _words(command: str, arguments: Sequence[str], sweep: Mapping[str, Any]) -> 
     if words[: len(swept_by_file)] == swept_by_file:
         return words[len(swept_by_file) :], added
     # Hydra's parser takes overrides in one piece, behind the flag.
-    return ["--multirun", "~hydra.sweeper.params", *(word for word in words if word not in _MULTIRUN)], added
+    return ["--multirun", "hydra.sweeper.params=null", *(word for word in words if word not in _MULTIRUN)], added
 
 
 def _task(command: str) -> Callable[[DictConfig], float | None]:

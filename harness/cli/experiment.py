@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.overrides import checked_overrides, gist
-from harness.cli.run import check, name_of, produced_by, run_suffix, said_of, task_of
+from harness.cli.run import check, name_of, produced_by, run_suffix, said_of, task_of, with_corpus
 from harness.cli.settings import RunSettings, checked, import_from_here
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
@@ -185,6 +185,7 @@ def _composed(cells: Sequence[Cell], suffixes: Mapping[Cell, str], settings: Run
             except (HydraException, OmegaConfBaseException) as error:
                 raise HarnessError(f"run: {gist(error)}") from None
             check(made, sweeping=False)
+            made = with_corpus(made, cell.overrides)
             _check_buildable(made)
             planned.append(_Planned(cell, replace(made, **whole), suffixes[cell]))
         faults += [(cell, line) for line in lines]
@@ -346,7 +347,8 @@ def _lacking(settings: RunSettings) -> str:
     parts = list(states.parts(settings.system or {}))
     if (found := states.registered(parts)) is not None:
         return " ".join(found) if found[0] == "needs" else ": ".join(found)
-    return states.missing_modules(parts)
+    topics = load_collection(name_of(settings.collection)).topic_file
+    return states.missing_modules(parts) or states.by_language(parts).get(topics.language if topics else "", "")
 
 
 def _absent(settings: RunSettings) -> bool:

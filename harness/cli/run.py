@@ -6,8 +6,9 @@ chosen there, and the reported topics see the chosen one alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,10 +41,13 @@ if TYPE_CHECKING:
 
 def run(cfg: DictConfig) -> float | None:
     """One run, or one point of a sweep: then the mean of the first measure."""
+    from hydra.core.hydra_config import HydraConfig
+
     import_from_here()
     settings = checked(RunSettings, cfg, "run")
     overrides = swept()
     check(settings, sweeping=bool(overrides))
+    settings = with_corpus(settings, HydraConfig.get().overrides.task)
     if overrides:
         return point(settings, overrides, unvaried(cfg), sweep_folder())
     report(settings)
@@ -69,6 +73,45 @@ def check(settings: RunSettings, sweeping: bool) -> None:
                     f"run: key 'tune': {name} holds topic {min(shared)!r}, which is to be reported "
                     f"({len(shared)} such topics); tune on other topics"
                 )
+
+
+def with_corpus(settings: RunSettings, words: Iterable[str]) -> RunSettings:
+    """The settings with the corpus that the collection names, if none is given and the system reads one.
+
+    Parameters
+    ----------
+    words : the overrides, among which `corpus=null` says that there is to be none.
+
+    Raises
+    ------
+    HarnessError
+        The collections of `tune` name another corpus than the one that is reported.
+    """
+    if settings.corpus or "corpus=null" in words:
+        return settings
+    reported = name_of(settings.collection)
+    names = dict.fromkeys([reported, *(entry.partition("/")[0] for entry in settings.tune or ())])
+    named = {name: corpus for name in names if (corpus := load_collection(name).corpus)}
+    if not named or not _searches(settings.system or {}):
+        return settings
+    if len({*named.values()}) > 1 or len(named) < len(names):
+        found = ", ".join(f"{corpus} ({name})" for name, corpus in named.items())
+        raise HarnessError(f"run: key 'corpus' is missing; name one with corpus=NAME; the collections name {found}")
+    _say_corpus(reported, named[reported])
+    return replace(settings, corpus=config.load("corpus", named[reported])[0])
+
+
+def _searches(system: Mapping[str, object]) -> bool:
+    """Whether a system may read a corpus; one that cannot be built has faults that are reported later."""
+    try:
+        return build_system(system, "run: system").searches()
+    except HarnessError:
+        return True
+
+
+@cache  # once for all points of a sweep, or cells of an experiment
+def _say_corpus(collection: str, corpus: str) -> None:
+    say(f"corpus: {corpus}, which collection {collection} names; corpus=NAME takes another one")
 
 
 def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ()) -> None:
