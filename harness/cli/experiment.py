@@ -185,7 +185,7 @@ def _composed(cells: Sequence[Cell], suffixes: Mapping[Cell, str], settings: Run
             except (HydraException, OmegaConfBaseException) as error:
                 raise HarnessError(f"run: {gist(error)}") from None
             check(made, sweeping=False)
-            made = with_corpus(made, cell.overrides)
+            made = with_corpus(made)
             _check_buildable(made)
             planned.append(_Planned(cell, replace(made, **whole), suffixes[cell]))
         faults += [(cell, line) for line in lines]

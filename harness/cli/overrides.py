@@ -112,7 +112,9 @@ def _settable(arguments: Sequence[str], systems: Sequence[str], given: Set[str])
             words.append(f"++{argument}")
             continue
         found = [unlisted(system_keys(name), rest, str(config.names("system")[name])) for name in systems]
-        default = found[0] if found[0] is not None and found[0].default and found.count(found[0]) == len(found) else None
+        default = (
+            found[0] if found[0] is not None and found[0].default and found.count(found[0]) == len(found) else None
+        )
         if default is not None and (key := f"system.{default.above}") not in added:
             words.append(f"++{key}={_written(default.default)}")
             added.append(key)

@@ -6,7 +6,7 @@ chosen there, and the reported topics see the chosen one alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -41,13 +41,11 @@ if TYPE_CHECKING:
 
 def run(cfg: DictConfig) -> float | None:
     """One run, or one point of a sweep: then the mean of the first measure."""
-    from hydra.core.hydra_config import HydraConfig
-
     import_from_here()
     settings = checked(RunSettings, cfg, "run")
     overrides = swept()
     check(settings, sweeping=bool(overrides))
-    settings = with_corpus(settings, HydraConfig.get().overrides.task)
+    settings = with_corpus(settings)
     if overrides:
         return point(settings, overrides, unvaried(cfg), sweep_folder())
     report(settings)
@@ -75,19 +73,15 @@ def check(settings: RunSettings, sweeping: bool) -> None:
                 )
 
 
-def with_corpus(settings: RunSettings, words: Iterable[str]) -> RunSettings:
-    """The settings with the corpus that the collection names, if none is given and the system reads one.
-
-    Parameters
-    ----------
-    words : the overrides, among which `corpus=null` says that there is to be none.
+def with_corpus(settings: RunSettings) -> RunSettings:
+    """Return the settings with the corpus that the collection names, if none is given and the system may read one.
 
     Raises
     ------
     HarnessError
         The collections of `tune` name another corpus than the one that is reported.
     """
-    if settings.corpus or "corpus=null" in words:
+    if settings.corpus:
         return settings
     reported = name_of(settings.collection)
     names = dict.fromkeys([reported, *(entry.partition("/")[0] for entry in settings.tune or ())])

@@ -153,7 +153,11 @@ def _mapped(paper: Paper, folder: Path, say: Say, faults: list[str]) -> tuple[tu
         raise HarnessError(f"key 'brought': {folder}: no such folder")
     if not (folder / MAP).exists():
         path, fitted, rest = write_map(paper, folder)
-        left = f"; {len(rest)} files fit no row, such as {rest[0].relative_to(folder)}; {recognised(paper)}" if rest else ""
+        left = (
+            f"; {len(rest)} files fit no row, such as {rest[0].relative_to(folder)}; {recognised(paper)}"
+            if rest
+            else ""
+        )
         say(f"{path}: written, {fitted} files by their names{left}")
     return read_map(paper, folder / MAP, faults)
 

@@ -374,7 +374,8 @@ def recognised(paper: Paper) -> str:
     'recognised are names of a row and a collection, such as mathlib4/Moogle.run'
     """
     known = list(paper_rows(paper).values())
-    said = f"recognised are names of a row and a collection, such as {next(iter(known[0].collections))}/{known[0].name}.run"
+    first = f"{next(iter(known[0].collections))}/{known[0].name}.run"
+    said = f"recognised are names of a row and a collection, such as {first}"
     parted = (row for row in known if len(next(_parts(paper, row), ())) > 2)
     if (row := next(parted, None)) is None:
         return said

@@ -1,8 +1,8 @@
 """The keys of a system that its file does not list: which its class takes, and which of them decide nothing.
 
 A configuration lists the keys that people change most. The other parameters of its class (`_target_`), and of the
-classes inside it (a translator, a training), have defaults, and can be given like listed keys. A class names the classes
-of its inner keys in `nested`, where no `_target_` does: `nested = {"training": Tuning}`.
+classes inside it (a translator, a training), have defaults, and can be given like listed keys. Where no `_target_` names
+the class of an inner key, the outer class does, by an attribute `nested = {"training": Tuning}`.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _nested(factory: Factory | None, key: str) -> Factory | None:
 
 
 def _class_of(value: object, otherwise: Factory | None, *, any_package: bool = False) -> Factory | None:
-    """The class that a configuration names; `otherwise` if it names none, or one of another package that is not asked."""
+    """The class that a configuration names: `otherwise` without a name; None if it is not ours and may not be loaded."""
     target = value.get(TARGET) if isinstance(value, Mapping) else None
     if target is None:
         return otherwise
@@ -165,6 +165,6 @@ def _class_of(value: object, otherwise: Factory | None, *, any_package: bool = F
         return None
     try:
         found = getattr(importlib.import_module(module), name, None)
-    except Exception:  # noqa: BLE001  (a module that cannot be loaded has a message of its own when the system is built)
+    except Exception:  # whoever builds the system says what is wrong
         return None
     return found if callable(found) else None
