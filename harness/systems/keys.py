@@ -1,8 +1,8 @@
 """The keys of a system that its file does not list: which its class takes, and which of them decide nothing.
 
 A configuration lists the keys that people change most. The other parameters of its class (`_target_`), and of the
-classes inside it (a translator, a training), have defaults, and can be given like listed keys. Where no `_target_` names
-the class of an inner key, the outer class does, by an attribute `nested = {"training": Tuning}`.
+classes inside it (a translator, a training), have defaults, and can be given like listed keys. Where no `_target_`
+names the class of an inner key, the outer class does, by an attribute `nested = {"training": Tuning}`.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _nested(factory: Factory | None, key: str) -> Factory | None:
 
 
 def _class_of(value: object, otherwise: Factory | None, *, any_package: bool = False) -> Factory | None:
-    """The class that a configuration names: `otherwise` without a name; None if it is not ours and may not be loaded."""
+    """The class that a configuration names, or `otherwise`; None if it is not ours and not `any_package` is asked."""
     target = value.get(TARGET) if isinstance(value, Mapping) else None
     if target is None:
         return otherwise

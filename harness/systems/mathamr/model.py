@@ -101,7 +101,7 @@ class Recipe:
 
     # Without `relations`, a model has as many as are seen, not as many as `Settings` has by default.
     nested: ClassVar[Mapping[str, Callable[..., Any]]] = {
-        "model": partial(Settings, relations=None),
+        "model": partial(Settings, relations=None),  # type: ignore[arg-type]  # null, as in `settings`
         "training": Schedule,
     }
 
