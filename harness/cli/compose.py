@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from harness.cli.overrides import GROUPS, check, gist
-from harness.cli.settings import import_from_here, sweep_folder, swept
+from harness.cli.overrides import GROUPS, check_alone, checked_overrides, gist
+from harness.cli.settings import NOT_GIVEN, import_from_here, sweep_folder, swept
 from harness.errors import HarnessError, SystemRaisedError
 from harness.experiments.overrides import OVERRIDE, has_several
 from harness.io import config, interrupt
@@ -20,6 +20,9 @@ from harness.store.artefacts import key as content_key
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
+
+_MULTIRUN = {"-m", "--multirun"}
 
 
 class _StoppedError(BaseException):
@@ -39,8 +42,9 @@ def main(command: str, arguments: Sequence[str]) -> None:
     """
     # Hydra's parser takes overrides in one piece: `run system=a,b -m corpus=c` would be none.
     arguments = ["dry=true" if command == "run" and word == "--dry-run" else word for word in arguments]
-    arguments = sorted(arguments, key=lambda argument: argument not in ("-m", "--multirun"))
-    check(command, arguments)
+    arguments = sorted(arguments, key=lambda argument: argument not in _MULTIRUN)
+    check_alone(command)
+    checked_overrides(command, arguments)
     interrupt.quiet_workers()
     import hydra
     from hydra.core.config_search_path import ConfigSearchPath
@@ -62,15 +66,16 @@ def main(command: str, arguments: Sequence[str]) -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"
     named = next((a.partition("=")[2] for a in arguments if a.startswith("sweep=")), "null")
     sweep = {} if named == "null" else config.load("sweep", named)[0]
-    multirun = bool({"-m", "--multirun"} & set(arguments))
+    multirun = bool(_MULTIRUN & set(arguments))
     if not multirun and (sweep or "hydra.mode=MULTIRUN" in arguments):
         multirun, arguments = True, ["--multirun", *arguments]
     if multirun and any(argument.startswith("experiment=") for argument in arguments):
         raise HarnessError("run: an experiment is no point of a sweep; what varies in it are its axes")
+    words, added = _words(command, arguments, sweep)
     # The points of a sweep find each other by this.
     kept = content_key({"command": command, "arguments": sorted(arguments), "sweep": sweep})[:12]
     told = [f"harness {command}", *arguments]
-    sys.argv = [*told, *_for_points(arguments, kept)] if multirun else told
+    sys.argv = [told[0], *words, *(_for_points(arguments, kept, added) if multirun else ())]
     ours = str(config.folders()[0].resolve())
     task = _task(command)
 
@@ -111,6 +116,21 @@ def main(command: str, arguments: Sequence[str]) -> None:
         _summarise(arguments, kept)
 
 
+def _words(command: str, arguments: Sequence[str], sweep: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """`checked_overrides` of the arguments and of a sweep's file.
+
+    What the file says is said in its place where it sets keys that the system's file does not list.
+    """
+    sweeper = (sweep.get("hydra") or {}).get("sweeper") or {}
+    params = sweeper.get("params") if isinstance(sweeper, Mapping) and "defaults" not in sweep else None
+    swept_by_file = [f"{key}={value}" for key, value in params.items()] if isinstance(params, Mapping) else []
+    words, added = checked_overrides(command, [*swept_by_file, *arguments])
+    if words[: len(swept_by_file)] == swept_by_file:
+        return words[len(swept_by_file) :], added
+    # Hydra's parser takes overrides in one piece, behind the flag.
+    return ["--multirun", "hydra.sweeper.params=null", *(word for word in words if word not in _MULTIRUN)], added
+
+
 def _task(command: str) -> Callable[[DictConfig], float | None]:
     """What does the command, loaded when its configuration has been checked."""
     from harness.cli.experiment import experiment
@@ -126,13 +146,15 @@ def _task(command: str) -> Callable[[DictConfig], float | None]:
     return {"reproduce": reproduce, "run": one_or_many}[command]
 
 
-def _for_points(arguments: Sequence[str], kept: str) -> list[str]:
+def _for_points(arguments: Sequence[str], kept: str, added: Sequence[str]) -> list[str]:
     """What the points of a sweep must know, as keys of Hydra's own, which go with them to whatever machine they run on.
 
-    These are the folder in which they are kept (`sweep_folder`), and the keys that do not vary (`fixed`).
+    These are the folder in which they are kept (`sweep_folder`), the keys that do not vary (`fixed`), and those that
+    nobody gave, which have no place in names (`added`).
     """
     given = [match for match in map(OVERRIDE.fullmatch, arguments) if match]
     fixed = [match["key"] for match in given if not has_several(match["value"])]
+    fixed += [f"{NOT_GIVEN}{key}" for key in added]
     excluded = f"hydra.job.config.override_dirname.exclude_keys={json.dumps(fixed)}"
     return [f"hydra.sweep.subdir='sweeps/{kept}'", excluded]
 

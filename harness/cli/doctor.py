@@ -15,7 +15,7 @@ from harness.sources.network import address, offline, reachable
 from harness.store.llm import load_endpoint
 from harness.systems.dense import models
 from harness.systems.lexical import anserini
-from harness.systems.states import by_hand, missing_modules, model_lines, needed_models, parts, registered
+from harness.systems.states import by_hand, by_language, missing_modules, model_lines, needed_models, parts, registered
 
 
 def findings() -> list[list[str]]:
@@ -84,7 +84,8 @@ def _extras() -> Iterator[list[str]]:
         mapping, _ = config.load("system", name)
         found = list(parts(mapping))
         skipped = registered(found, f"system {name}") or mapping.get("needs") == anserini.__name__
-        if not skipped and (lacking := missing_modules(found)):
+        lacking = "" if skipped else missing_modules(found) or "; ".join(filter(None, by_language(found).values()))
+        if lacking:
             lack.setdefault(lacking, []).append(name)
     for lacking, (first, *more) in lack.items():
         what, _, command = lacking.partition(": ")

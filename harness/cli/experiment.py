@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.overrides import check_overrides, gist
-from harness.cli.run import check, name_of, produced_by, run_suffix, said_of, task_of
+from harness.cli.overrides import checked_overrides, gist
+from harness.cli.run import check, name_of, produced_by, run_suffix, said_of, task_of, with_corpus
 from harness.cli.settings import RunSettings, checked, import_from_here
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
@@ -31,6 +31,7 @@ from harness.store import sidecar
 from harness.store.artefacts import key
 from harness.systems import hardware, states
 from harness.systems.build import build_system, guarded
+from harness.systems.keys import decisive
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -177,12 +178,13 @@ def _composed(cells: Sequence[Cell], suffixes: Mapping[Cell, str], settings: Run
     for cell in track(cells, "composing cells"):
         lines: list[str] = []
         with gather(lines):
-            check_overrides("run", cell.overrides)
+            words, _ = checked_overrides("run", cell.overrides)
             try:
-                made = checked(RunSettings, compose(config_name="run", overrides=list(cell.overrides)), "run")
+                made = checked(RunSettings, compose(config_name="run", overrides=words), "run")
             except (HydraException, OmegaConfBaseException) as error:
                 raise HarnessError(f"run: {gist(error)}") from None
             check(made, sweeping=False)
+            made = with_corpus(made)
             _check_buildable(made)
             planned.append(_Planned(cell, replace(made, **whole), suffixes[cell]))
         faults += [(cell, line) for line in lines]
@@ -231,6 +233,7 @@ def _check_files(planned: Iterable[_Planned]) -> None:
 def _content(settings: RunSettings) -> str:
     """All keys that decide what a run holds."""
     spec = {name: value for name, value in vars(settings).items() if name not in _NO_RUN}
+    spec["system"] = decisive(settings.system or {})
     if settings.rerank:  # what is judged is what is ranked
         spec |= {"edition": settings.edition, "protocol": settings.protocol}
     return repr(spec)
@@ -344,7 +347,8 @@ def _lacking(settings: RunSettings) -> str:
     parts = list(states.parts(settings.system or {}))
     if (found := states.registered(parts)) is not None:
         return " ".join(found) if found[0] == "needs" else ": ".join(found)
-    return states.missing_modules(parts)
+    topics = load_collection(name_of(settings.collection)).topic_file
+    return states.missing_modules(parts) or states.by_language(parts).get(topics.language if topics else "", "")
 
 
 def _absent(settings: RunSettings) -> bool:

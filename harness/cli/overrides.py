@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any
 
 from harness.errors import HarnessError, suggestion
 from harness.experiments.experiment import load_experiment
-from harness.experiments.overrides import OVERRIDE
+from harness.experiments.overrides import OVERRIDE, system_keys
 from harness.io import config
 from harness.io.files import read_bytes
+from harness.systems.keys import unlisted
 
 GROUPS = {"reproduce": ("paper",), "run": ("collection", "corpus", "system", "protocol", "sweep", "experiment")}
 
@@ -30,20 +31,28 @@ def gist(error: Exception) -> str:
     return f"{said} ({cause[0].strip()})" if cause and cause[0].strip() not in said else said
 
 
-def check(command: str, arguments: Sequence[str]) -> None:
-    """Raise HarnessError if a configuration reaches out of its own group, or an override is wrong."""
+def check_alone(command: str) -> None:
+    """Raise HarnessError if a configuration reaches out of its own group."""
     for group in GROUPS[command]:
         for path in config.names(group).values():
             _check_alone(group, path)
-    check_overrides(command, arguments)
 
 
-def check_overrides(command: str, arguments: Sequence[str]) -> None:
-    """Names of groups and keys first: Hydra's own messages name neither the file nor the nearest key."""
+def checked_overrides(command: str, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The arguments as Hydra takes them, checked; and the keys that are set to their defaults in front of an inner key.
+
+    Hydra refuses keys that no file lists: those that the class of a system takes get `++`. Names of groups and keys
+    come first, as Hydra's own messages name neither the file nor the nearest key.
+
+    Raises
+    ------
+    HarnessError
+        A name or a key is unknown, or a value cannot be read.
+    """
     primary = config.folders()[0] / f"{command}.yaml"
     keys = {key: str(primary) for key in config.parse(read_bytes(primary), str(primary)) if key != "defaults"}
     groups = GROUPS[command]
-    chosen: dict[str, str] = {}
+    chosen: dict[str, list[str]] = {}
     overrides = [match for argument in arguments if (match := OVERRIDE.fullmatch(argument))]
     for argument in arguments:
         if argument.startswith("~") and not argument.startswith("~hydra"):
@@ -63,7 +72,7 @@ def check_overrides(command: str, arguments: Sequence[str]) -> None:
                 if name == given and (kind := _other_than_text(name)):
                     raise HarnessError(f"{group}={name}: Hydra reads {name} as a {kind}; give the {group} another name")
                 _check_chosen(group, name)
-            chosen[group] = names[0]
+            chosen[group] = names
     for match in overrides:
         _check_readable(command, match)
         first, _, rest = match["key"].partition(".")
@@ -81,11 +90,51 @@ def check_overrides(command: str, arguments: Sequence[str]) -> None:
             )
         if rest and "experiment" in chosen:
             raise HarnessError(f"{command}: {match['key']}: the systems of an experiment are as its file says")
-        if rest and first in chosen and not match["sign"]:
-            mapping, where = config.load(first, chosen[first])
-            if rest.partition(".")[0] not in mapping:
-                raise HarnessError(f"{where}: key {rest!r} is unknown; {suggestion(rest, mapping)}")
-            _check_inner(rest, mapping, where, [other["key"] for other in overrides])
+    if "system" not in chosen:
+        return list(arguments), []
+    return _settable(arguments, chosen["system"], {match["key"] for match in overrides})
+
+
+def _settable(arguments: Sequence[str], systems: Sequence[str], given: Set[str]) -> tuple[list[str], list[str]]:
+    """The arguments, with `++` before keys that the systems take and their files do not list."""
+    words: list[str] = []
+    added: list[str] = []
+    for argument in arguments:
+        match = OVERRIDE.fullmatch(argument)
+        first, _, rest = match["key"].partition(".") if match else ("", "", "")
+        if match is None or match["sign"] or first != "system" or not rest:
+            words.append(argument)
+            continue
+        above = [rest[: dot.start()] for dot in re.finditer(r"\.", rest)]
+        if any(f"system.{name}" in given for name in above) or any(
+            ".".join(filter(None, ("system", name, "_target_"))) in given - {match["key"]} for name in ("", *above)
+        ):  # whoever builds the system knows what these keys stand in
+            words.append(f"++{argument}")
+            continue
+        found = [unlisted(system_keys(name), rest, str(config.names("system")[name])) for name in systems]
+        default = (
+            found[0] if found[0] is not None and found[0].default and found.count(found[0]) == len(found) else None
+        )
+        if default is not None and (key := f"system.{default.above}") not in added:
+            words.append(f"++{key}={_written(default.default)}")
+            added.append(key)
+        words.append(f"++{argument}" if any(found) else argument)
+    return words, added
+
+
+def _written(value: object) -> str:
+    """A value of a configuration in Hydra's words.
+
+    >>> _written({"name": "latex", "stop": None, "weights": [1, 0.5, True]})
+    "{name:'latex',stop:null,weights:[1,0.5,true]}"
+    """
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{_written(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_written, value)) + "]"
+    if isinstance(value, str):
+        return "'" + value.replace("'", r"\'") + "'"
+    return json.dumps(value)
 
 
 def _check_readable(command: str, override: re.Match[str]) -> None:
@@ -123,20 +172,6 @@ def _other_than_text(name: str) -> str:
     except HydraException:
         return ""
     return "" if isinstance(read, str) else {"float": "number", "int": "number"}.get(type(read).__name__, "value")
-
-
-def _check_inner(key: str, mapping: Mapping[str, Any], where: str, given: Iterable[str]) -> None:
-    """Raise HarnessError if a key below another one is unknown, unless another override is what it stands in."""
-    names = key.split(".")
-    if not {"system." + ".".join(names[:end]) for end in range(1, len(names))}.isdisjoint(given):
-        return
-    found: object = mapping
-    for name in names:
-        if not isinstance(found, Mapping):
-            return
-        if name not in found:
-            raise HarnessError(f"{where}: key {key!r} is unknown; {suggestion(name, found)}")
-        found = found[name]
 
 
 NAME = {"collection": "name", "corpus": "name", "protocol": "name", "paper": "key"}  # what must stand in each

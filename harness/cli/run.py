@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,7 @@ def run(cfg: DictConfig) -> float | None:
     overrides = swept()
     check(settings, sweeping=bool(overrides))
     check_brought(settings)
+    settings = with_corpus(settings)
     if overrides:
         return point(settings, overrides, unvaried(cfg), sweep_folder())
     report(settings)
@@ -80,10 +82,46 @@ def check_brought(settings: RunSettings) -> None:
         raise HarnessError(f"run: system: {states.model_lines(model, states.by_hand(brought))[0]}")
 
 
+def with_corpus(settings: RunSettings) -> RunSettings:
+    """Return the settings with the corpus that the collection names, if none is given and the system may read one.
+
+    Raises
+    ------
+    HarnessError
+        The collections of `tune` name another corpus than the one that is reported.
+    """
+    if settings.corpus:
+        return settings
+    reported = name_of(settings.collection)
+    names = dict.fromkeys([reported, *(entry.partition("/")[0] for entry in settings.tune or ())])
+    named = {name: corpus for name in names if (corpus := load_collection(name).corpus)}
+    if not named or not _searches(settings.system or {}):
+        return settings
+    if len({*named.values()}) > 1 or len(named) < len(names):
+        found = ", ".join(f"{corpus} ({name})" for name, corpus in named.items())
+        raise HarnessError(f"run: key 'corpus' is missing; name one with corpus=NAME; the collections name {found}")
+    _say_corpus(reported, named[reported])
+    return replace(settings, corpus=config.load("corpus", named[reported])[0])
+
+
+def _searches(system: Mapping[str, object]) -> bool:
+    """Whether a system may read a corpus; one that cannot be built has faults that are reported later."""
+    try:
+        return build_system(system, "run: system").searches()
+    except HarnessError:
+        return True
+
+
+@cache  # once for all points of a sweep, or cells of an experiment
+def _say_corpus(collection: str, corpus: str) -> None:
+    say(f"corpus: {corpus}, which collection {collection} names; corpus=NAME takes another one")
+
+
 def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ()) -> None:
     """Produce, score and report one run."""
-    found = task_of(settings, name_of(settings.collection), settings.edition, {})
+    # Before the task, whose files may have to be fetched: faults of the system's keys are found at once.
     system = build_system(settings.system or {}, "run: system")
+    found = task_of(settings, name_of(settings.collection), settings.edition, {})
     produced = produced_by(settings, system, found, suffix)
     evaluation = evaluate(found, produced.run)
     page = comparison_report(evaluation, remarks=(*said_of(settings, system, produced), *remarks))
@@ -120,9 +158,9 @@ def point(settings: RunSettings, overrides: Mapping[str, str], rest: object, fol
     scored: list[Scores] = []
     files: dict[str, str] = {}
     basis, said = [], []
+    system = build_system(settings.system or {}, "run: system")
     for name, edition in named:
         found = task_of(settings, name, edition, _SHARED)
-        system = build_system(settings.system or {}, "run: system")
         produced = produced_by(settings, system, found, run_suffix(overrides, fixed()))
         scored.append(found.scorer(produced.run))
         files[str(produced.path)] = produced.run.sha256

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 S = TypeVar("S")
+NOT_GIVEN = "default of "  # before a key among those that do not vary: nobody gave it
 
 
 def _alpha(key: str, value: object) -> float:
@@ -121,7 +122,9 @@ def swept() -> dict[str, str]:
     if config_.mode is None or config_.mode.name != "MULTIRUN":
         return {}
     pairs = (override.partition("=") for override in config_.overrides.task)
-    return {name.lstrip("+"): value for name, _, value in pairs if name != "sweep"}
+    given = {name.lstrip("+"): value for name, _, value in pairs if name != "sweep"}
+    known = fixed()
+    return {name: value for name, value in given.items() if f"{NOT_GIVEN}{name}" not in known}
 
 
 def fixed() -> frozenset[str]:

@@ -96,7 +96,7 @@ class Collection:
     protocol : name of the protocol runs are scored by unless another is asked for.
     notes : what a reader of its numbers must know.
     where : the configuration's file, as messages name it.
-    corpus : the corpus that a demonstration searches; empty if none is named.
+    corpus : what `harness run` and the demonstration search unless another one is named; empty for none.
     cluster : the attribute shared by topics that are no independent sample of it; empty if topics are independent.
     link : the address of a document, with `{id}` in place of its id; empty if documents have none.
 

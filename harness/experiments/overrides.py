@@ -95,7 +95,7 @@ def has(words: Mapping[str, str], change: str) -> bool:
     for end in range(len(rest), 0, -1):  # the cell's own words before the file
         if (word := words.get(".".join((group, *rest[:end])))) is not None:
             return end == len(rest) or word.partition("=")[2] != "null"  # what is left out has no keys
-    found: object = _keys(words.get(group, "").partition("=")[2])
+    found: object = system_keys(words.get(group, "").partition("=")[2])
     for name in rest[:-1] if change.startswith("+") else rest:
         if not isinstance(found, Mapping) or name not in found:
             return False
@@ -116,10 +116,14 @@ def hides(override: str, key: str) -> bool:
     return not value.startswith("{") or bool(re.search(rf"[{{,]\s*{re.escape(inner)}\s*:", value))
 
 
-def _keys(system: str) -> dict[str, Any]:
-    """The configuration of a system, with those that its file begins with; empty if there is none."""
+def system_keys(system: str) -> dict[str, Any]:
+    """The configuration of a system, with those that its file begins with (`defaults`); empty if there is none.
+
+    >>> system_keys("bm25-robertson")["variant"]
+    'robertson'
+    """
     mapping = config.load("system", system)[0] if system in config.names("system") else {}
     base: dict[str, Any] = {}
     for name in mapping.get("defaults", ()):
-        base |= _keys(name) if isinstance(name, str) and name != system else {}
+        base |= system_keys(name) if isinstance(name, str) and name != system else {}
     return base | mapping

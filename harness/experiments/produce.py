@@ -21,6 +21,7 @@ from harness.store.cost import Meter, measuring
 from harness.systems import states
 from harness.systems.base import MARK, Pool, Request, System
 from harness.systems.build import Built, guarded, load_system
+from harness.systems.keys import decisive
 
 Say = Callable[[str], None]
 
@@ -212,7 +213,7 @@ def _work(
     # Points of a sweep over several of our systems are compared, so that all of our code counts as one.
     same = {"code": code.ours()} if _ours(built) else {}
     rest = {name: part for name, part in spec.items() if name not in ("system", "reads", "suffix")} | same
-    return _Work(built, task, judgments, pool, shared, suffix, spec, artefacts.key(spec), artefacts.key(rest))
+    return _Work(built, task, judgments, pool, shared, suffix, spec, artefacts.key(decisive(spec)), artefacts.key(rest))
 
 
 def _before(work: _Work, runs: Path, say: Say) -> tuple[Path, Run] | None:

@@ -15,7 +15,17 @@ from harness.data.trec import Run, read_run
 from harness.errors import HarnessError, gather, refuse
 from harness.experiments.task import training_judgments
 from harness.io.files import read_bytes, sha256
-from harness.papers.map import MAP, Entry, KeyColumns, PaperRow, label_of, paper_rows, read_map, write_map
+from harness.papers.map import (
+    MAP,
+    Entry,
+    KeyColumns,
+    PaperRow,
+    label_of,
+    paper_rows,
+    read_map,
+    recognised,
+    write_map,
+)
 from harness.papers.paper import Paper
 from harness.papers.rows import Row
 from harness.scoring.protocol import load_protocol
@@ -23,6 +33,7 @@ from harness.sources.fetch import fetch
 from harness.store import sidecar
 from harness.systems.build import load_system
 from harness.systems.fusion.system import Fusion
+from harness.systems.keys import decisive
 from harness.systems.states import ABOUT
 
 Say = Callable[[str], None]
@@ -142,7 +153,11 @@ def _mapped(paper: Paper, folder: Path, say: Say, faults: list[str]) -> tuple[tu
         raise HarnessError(f"key 'brought': {folder}: no such folder")
     if not (folder / MAP).exists():
         path, fitted, rest = write_map(paper, folder)
-        left = f"; {len(rest)} files fit no row, such as {rest[0].relative_to(folder)}" if rest else ""
+        left = (
+            f"; {len(rest)} files fit no row, such as {rest[0].relative_to(folder)}; {recognised(paper)}"
+            if rest
+            else ""
+        )
         say(f"{path}: written, {fitted} files by their names{left}")
     return read_map(paper, folder / MAP, faults)
 
@@ -236,7 +251,7 @@ def _parameters(configuration: Mapping[str, Any]) -> dict[str, Any]:
     Of language models' answers, it does not matter whether they were asked for or kept.
     """
     others = (*ABOUT, "name", "device", "mode", "cache", "budget")
-    found = {key: value for key, value in configuration.items() if key not in others}
+    found = {key: value for key, value in decisive(configuration).items() if key not in others}
     if isinstance(found.get("training"), Mapping):
         found["training"] = {k: v for k, v in found["training"].items() if k not in ("leave_out", "collections")}
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
@@ -21,6 +21,8 @@ from harness.papers import rows
 from harness.papers.cells import Cell
 from harness.papers.paper import Paper
 from harness.store import sidecar
+from harness.systems.crosslingual.languages import NLLB
+from harness.systems.crosslingual.scripts import NAMES, tag
 
 MAP = "map.yaml"
 _MOST_FILES = 10_000  # that are looked at in a folder without a map
@@ -279,7 +281,13 @@ def fitting(paper: Paper, folder: Path) -> tuple[dict[Path, tuple[PaperRow, str]
     """Files whose names are those of one row and one collection, in any spelling of both; and the others.
 
     `arqmath-3/msm-2-tf-idf.run`, `TF-IDF-auto-both-A_arqmath-3.tsv` and the names of the archive's own files fit, as do
-    those that `harness run` gives, where no two rows share them.
+    those that `harness run` gives, where no two rows share them. The run of a topic language may name language,
+    translator, model and collection in any order: `Croatian_NLLB-Bi-encoder_arqmath-1.tsv`.
+
+    Raises
+    ------
+    HarnessError
+        Two files have names of the same run; a line for each such run names both.
     """
     scored, known = paper.scored, list(paper_rows(paper).values())
     if scored is None:
@@ -287,30 +295,94 @@ def fitting(paper: Paper, folder: Path) -> tuple[dict[Path, tuple[PaperRow, str]
     first: dict[str, PaperRow] = {}  # of the rows that print the numbers of one run
     for row in known:
         first.setdefault(row.name, row)
-    names: dict[str, dict[tuple[str, str], PaperRow]] = {}
+    names: dict[str, set[tuple[str, str]]] = {}
+    parted: list[tuple[tuple[str, str], list[frozenset[str]]]] = []
     for row in known:
         for collection, place in row.collections.items():
             judged = scored.collections[place]
-            for each in {collection, place, judged.collection, judged.suffix} - {""}:
+            called = {collection, place, judged.collection, judged.suffix} - {""}
+            for each in called:
                 for name in {row.name, *row.names, f"{row.table} {row.label}"} - {""}:
                     for words in (f"{each} {name}", f"{name} {each}"):
-                        names.setdefault(_plain(words), {})[row.name, place] = first[row.name]
+                        names.setdefault(_plain(words), set()).add((row.name, place))
+            of_collection = frozenset(map(_joined, called))
+            parted += [((row.name, place), [of_collection, *parts]) for parts in _parts(paper, row)]
     for run in paper.runs:
         if run.name in first:
-            parts = Path(run.file.path).parts[-2:]
-            names.setdefault(_plain(_stem(Path(*parts))), {})[run.name, run.collection] = first[run.name]
+            last = Path(run.file.path).parts[-2:]
+            names.setdefault(_plain(_stem(Path(*last))), set()).add((run.name, run.collection))
     files: dict[tuple[str, str], list[Path]] = {}
-    which: dict[tuple[str, str], PaperRow] = {}
     everything = run_files(folder)
     for path in everything:
         inside = Path(_stem(path.relative_to(folder)))
         tried = (_plain(" ".join(inside.parts[-2:])), _plain(inside.name))
-        found = next((names[words] for words in tried if words in names), {})
+        found = next((names[words] for words in tried if words in names), set())
+        for words in () if found else tried:
+            found = found or {at for at, parts in parted if _made_of(words.split("-"), parts)}
         if len(found) == 1:
-            which |= found
             files.setdefault(next(iter(found)), []).append(path)
-    fits = {paths[0]: (which[at], at[1]) for at, paths in files.items() if len(paths) == 1}
+    refuse(
+        [
+            f"{folder}: {' and '.join(str(path.relative_to(folder)) for path in paths)} have names of the same run, "
+            f"{first[at[0]].label!r} ({at[0]}) on {at[1]}; keep one, or write {folder / MAP}"
+            for at, paths in files.items()
+            if len(paths) > 1
+        ]
+    )
+    fits = {paths[0]: (first[at[0]], at[1]) for at, paths in files.items()}
     return fits, [path for path in everything if path not in fits]
+
+
+def _parts(paper: Paper, row: PaperRow) -> Iterator[list[frozenset[str]]]:
+    """What the name of a run says in parts, each in all its spellings: topic language, translator, model.
+
+    Only for papers whose archive groups runs by topic language; the parts are those of the row's label, and those of
+    the archive's own name (`hrv-NLLB-bi`).
+    """
+    language = next((run.group for run in paper.runs if run.name == row.name and run.group in NAMES), None)
+    if language is None:
+        return
+    codes = {code for code, name in NAMES.items() if name == NAMES[language]}
+    spoken = frozenset({NAMES[language].casefold(), *codes, *(_joined(NLLB[code]) for code in codes), *map(tag, codes)})
+    for parts in (row.label.split("+"), row.name.split("-")[1:]):
+        plain = [_joined(part).removesuffix("encoder") for part in parts]
+        yield [spoken, *(frozenset({part, f"{part}encoder"}) for part in plain)]
+
+
+def _made_of(words: Sequence[str], parts: Sequence[frozenset[str]]) -> bool:
+    """Whether words are the parts, each once and in any order; a part may take several words.
+
+    >>> _made_of(["bi", "encoder", "nllb"], [frozenset({"nllb"}), frozenset({"bi", "biencoder"})])
+    True
+    """
+    if not words or not parts:
+        return not words and not parts
+    return any(
+        "".join(words[:end]) in part and _made_of(words[end:], [*parts[:n], *parts[n + 1 :]])
+        for end in range(1, len(words) + 1)
+        for n, part in enumerate(parts)
+    )
+
+
+def recognised(paper: Paper) -> str:
+    """Which names of files are recognised, with examples of the paper's own.
+
+    Examples
+    --------
+    >>> from harness.papers.paper import load_paper
+    >>> recognised(load_paper("mathlib4"))
+    'recognised are names of a row and a collection, such as mathlib4/Moogle.run'
+    """
+    known = list(paper_rows(paper).values())
+    first = f"{next(iter(known[0].collections))}/{known[0].name}.run"
+    said = f"recognised are names of a row and a collection, such as {first}"
+    parted = (row for row in known if len(next(_parts(paper, row), ())) > 2)
+    if (row := next(parted, None)) is None:
+        return said
+    group = next(run.group for run in paper.runs if run.name == row.name)
+    model = row.label.replace(" + ", "-")
+    example = f"{NAMES[group]}_{model}_{next(iter(row.collections))}.tsv"
+    return f"{said}, or language (name or ISO code), translator, model and collection in any order: {example}"
 
 
 def _stem(path: Path) -> str:
@@ -324,22 +396,26 @@ def _plain(words: str) -> str:
     return re.sub(r"[\W_]+", "-", words.casefold()).strip("-")
 
 
+def _joined(words: str) -> str:
+    """Words in lower case with nothing between them: `Bi-encoder` is `biencoder`."""
+    return _plain(words).replace("-", "")
+
+
 def write_map(paper: Paper, folder: Path) -> tuple[Path, int, list[Path]]:
     """Write the map of a folder without one, from the names of its files: its path, the files in it, and the others.
 
     Raises
     ------
     HarnessError
-        No file's name fits a row, or the map cannot be written.
+        No file's name fits a row, two files' names fit one run, or the map cannot be written.
     """
     fits, rest = fitting(paper, folder)
     known = paper_rows(paper)
     if not fits:
         row = next(iter(known.values()))
-        example = f"{next(iter(row.collections))}/{row.name}.run"
         found = f"{len(rest)} files, and none is called" if rest else "no run files, of which one is called"
         raise HarnessError(
-            f"{folder}: no {MAP}; {found} like a row of paper {paper.key}, such as {example}; rename them, or write "
+            f"{folder}: no {MAP}; {found} like a row of paper {paper.key}; {recognised(paper)}; rename them, or write "
             f"{folder / MAP}: tables: {{{row.table!r}: {{{row.label!r}: {{{next(iter(row.collections))}: FILE}}}}}}"
         )
     tables: dict[str, dict[str, dict[str, str]]] = {}

@@ -14,7 +14,8 @@ from harness.collections.corpus import Corpus
 from harness.data.columns import Bools, Ids
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels, Run
-from harness.errors import HarnessError
+from harness.errors import HarnessError, suggestion
+from harness.io import config
 
 Pool = Mapping[str, frozenset[str]]
 MARK = "+test-judgments"  # ends the name of a run that learnt from judgments of topics it ranks
@@ -47,9 +48,9 @@ class Request:
 
     Examples
     --------
-    >>> Request(Topics((Topic("T1", "one"),)), None, Path("workspace")).corpus_for("bm25")
+    >>> Request(Topics((Topic("T1", "one"),)), None, Path("workspace")).corpus_for("bm25")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    harness.errors.HarnessError: system bm25: needs a corpus; name one with corpus=NAME
+    harness.errors.HarnessError: system bm25: needs a corpus; name one with corpus=NAME (known: ...)
     """
 
     topics: Topics
@@ -68,7 +69,8 @@ class Request:
             There is none; the line names the system.
         """
         if self.corpus is None:
-            raise HarnessError(f"system {system}: needs a corpus; name one with corpus=NAME")
+            known = suggestion("", config.names("corpus"))
+            raise HarnessError(f"system {system}: needs a corpus; name one with corpus=NAME ({known})")
         return self.corpus
 
     def allowed(self, topic: Topic) -> frozenset[str] | None:
@@ -94,6 +96,7 @@ class System(Protocol):
     - `notes() -> tuple[str, ...]`: sentences that a reader of its numbers must know.
     - `trains_without() -> frozenset[str] | None`: if it trains on posts, the collections whose judged posts it has
       not seen.
+    - `searches() -> bool`: False if it reads no corpus, such as one that reads a run file.
 
     Examples
     --------

@@ -114,6 +114,10 @@ class External:
         """The checksum of the file."""
         return {self.path: sha256(read_bytes(Path(str(self.path)).expanduser()))}
 
+    def searches(self) -> bool:
+        """Documents are those of the file: False."""
+        return False
+
     def __call__(self, request: Request) -> Run:
         """Read the file, checked against the topics."""
         path = Path(str(self.path)).expanduser()

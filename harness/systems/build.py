@@ -40,8 +40,8 @@ class Built:
     >>> def nothing(request: Request) -> Run:
     ...     return Run.from_dict("nothing", {})
     >>> built = Built(nothing)
-    >>> built.name, built.reads(), built.notes(), built.trains_without()
-    ('nothing', {}, (), None)
+    >>> built.name, built.reads(), built.notes(), built.trains_without(), built.searches()
+    ('nothing', {}, (), None, True)
     """
 
     system: System
@@ -75,6 +75,11 @@ class Built:
         """The collections whose judged posts it has not seen; None if it does not train on posts."""
         left_out = self._said("trains_without")
         return None if left_out is None else frozenset(left_out)
+
+    def searches(self) -> bool:
+        """Whether it may read a corpus; a system that says nothing may."""
+        found = self._said("searches")
+        return True if found is None else bool(found)
 
     def __call__(self, request: Request) -> Run:
         """The run that it makes.

@@ -37,6 +37,10 @@ class RerankPool:
             raise HarnessError(f"key 'name' is {self.name!r}, expected text")
         self._system  # noqa: B018  (a fault in the other system is found at once)
 
+    def searches(self) -> bool:
+        """What the other system says."""
+        return self._system.searches()
+
     def trains_without(self) -> frozenset[str] | None:
         """What the other system says."""
         return self._system.trains_without()

@@ -18,6 +18,7 @@ from harness.errors import HarnessError
 from harness.io import checks, config
 from harness.io.checks import Words
 from harness.store.llm import load_endpoint
+from harness.systems.crosslingual.scripts import name_of
 from harness.systems.dense import models
 
 # Keys of a system's configuration that are no parameters.
@@ -162,6 +163,25 @@ def missing_modules(configurations: Iterable[Mapping[str, Any]]) -> str:
     return "; ".join(dict.fromkeys(lacking))
 
 
+def by_language(configurations: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Language -> what systems lack here for topics in it, empty if nothing; no languages if they make no difference.
+
+    Modules of ours that `needs` names say so by a function `by_language`.
+    """
+    found: dict[str, str] = {}
+    for name in _needed(configurations):
+        if name.startswith("harness.") and _installed(name):
+            said = getattr(importlib.import_module(name), "by_language", None)
+            found |= {} if said is None else said()
+    return found
+
+
+def _needed(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The modules and files that systems need, each once."""
+    named = (part.get("needs") or [] for part in configurations)
+    return list(dict.fromkeys(name for needs in named for name in ([needs] if isinstance(needs, str) else needs)))
+
+
 def _lacking(name: str, mapping: Mapping[str, Any]) -> Sequence[str]:
     if "/" in name:
         return () if Path(name).expanduser().exists() else (f"{name}: no such file",)
@@ -257,8 +277,12 @@ def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
         found_by += [*answers, missing_collection(made.collection)]
         lacking = "; ".join(part for part in found_by if part)
         lines = [modules, f"needs {lacking}: {command(made.words(name))}" if lacking else ""]
-    missing = "; ".join(line for line in lines if line)
-    return ("needs", missing) if missing else ("ready", "ready")
+    if missing := "; ".join(line for line in lines if line):
+        return "needs", missing
+    known = by_language(configurations)
+    here = [name_of(language) for language, needs in known.items() if not needs]
+    others = [needs for needs in known.values() if needs]
+    return "ready", "; ".join([f"ready for {' and '.join(here)}" if others else "ready", *others])
 
 
 def check_registered(mapping: Mapping[str, Any], where: str) -> None:

@@ -57,8 +57,8 @@ def test_a_blocked_row_gets_a_verdict(place: Place) -> None:
         (("brought=theirs",), "key 'brought': runs are brought for one paper; name it with paper=NAME"),
         (
             ("paper=mathlib4", "brought=theirs"),
-            "theirs: no map.yaml; 1 files, and none is called like a row of paper mathlib4, "
-            "such as mathlib4/Moogle.run",
+            "theirs: no map.yaml; 1 files, and none is called like a row of paper mathlib4; "
+            "recognised are names of a row and a collection, such as mathlib4/Moogle.run; rename them, or write",
         ),
     ],
 )

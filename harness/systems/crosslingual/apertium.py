@@ -13,8 +13,10 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.io.files import sha256_file
+from harness.systems.crosslingual.scripts import name_of
 
 PACKAGES = {"spa-eng": "apertium-eng-spa", "hbs-eng": "apertium-hbs-eng"}  # direction -> package of Debian
+LANGUAGES = {"hrv": "hbs-eng", "spa": "spa-eng"}  # language of CrossMath -> direction
 _CODES = {"hrv": "hbs", "bos": "hbs", "srp": "hbs"}  # one direction reads them all; others have their ISO 639-3 codes
 # Between texts, as a paragraph: sentences end there, and the sign comes back as it was.
 _MARK = "\x1e"
@@ -118,11 +120,23 @@ class Apertium:
 
 
 def missing() -> list[str]:
-    """The program, and the directions that CrossMath's languages need, as far as they are not here."""
+    """What it lacks to translate from any language of CrossMath: the program, or all directions."""
     if shutil.which("apertium") is None:
         return [f"apertium is not installed: apt install apertium {' '.join(PACKAGES.values())}"]
-    absent = sorted(PACKAGES[name] for name in PACKAGES.keys() - set(_directions()))
-    return [f"apertium lacks languages: apt install {' '.join(absent)}"] if absent else []
+    if any(not lacking for lacking in by_language().values()):
+        return []
+    return [f"apertium lacks languages: apt install {' '.join(sorted(PACKAGES.values()))}"]
+
+
+def by_language() -> dict[str, str]:
+    """Language of CrossMath, of those that have a package -> what topics in it need here; empty if nothing."""
+    known = _directions()
+    found = {}
+    for language, direction in LANGUAGES.items():
+        package = PACKAGES[direction]
+        needs = f"needs {package} for {name_of(language)}: apt install {package}"
+        found[language] = "" if direction in known else needs
+    return found
 
 
 def _directions() -> dict[str, str]:

@@ -88,6 +88,10 @@ class CrossLingual:
         # Each under a key of its own: the retriever may itself be one that translates.
         return {"translator": dict(self.made.identity()), "retriever": reads_of(self.system, self._system)}
 
+    def searches(self) -> bool:
+        """What the retriever says."""
+        return self._system.searches()
+
     def trains_without(self) -> frozenset[str] | None:
         """What the retriever says."""
         return self._system.trains_without()

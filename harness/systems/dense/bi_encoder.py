@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from harness.systems.dense.engines import Encoder, Matrix, Settings
 from harness.systems.dense.maxsim import Rows
 from harness.systems.dense.search import Hits
 from harness.systems.dense.training import tuned
-from harness.systems.dense.training.settings import tuning
+from harness.systems.dense.training.settings import Tuning, tuning
 from harness.systems.rerank import another, reads_of
 
 _SETTINGS = ("pooling", "prefixes", "normalise", "length", "eos", "precision", "windows")
@@ -100,6 +100,8 @@ class BiEncoder:
     device: str = "auto"
     tokens: int = 0
     calls: Mapping[str, Any] | None = None
+
+    nested: ClassVar[Mapping[str, type]] = {"training": Tuning, "calls": endpoints.Calls}
 
     def __post_init__(self) -> None:
         checks.text("model", self.model)

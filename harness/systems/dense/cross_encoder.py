@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from harness.systems.base import MARK, Request
 from harness.systems.build import Built
 from harness.systems.dense import encoder, heads, models, pairs, texts
 from harness.systems.dense.training import tuned
-from harness.systems.dense.training.settings import tuning
+from harness.systems.dense.training.settings import Tuning, tuning
 from harness.systems.rerank import another, reads_of
 
 KIND = "cross-encoder-scores"
@@ -93,6 +93,8 @@ class CrossEncoder:
     training: Mapping[str, Any] | None = None
     device: str = "auto"
     tokens: int = 0
+
+    nested: ClassVar[Mapping[str, type]] = {"training": Tuning}
 
     def __post_init__(self) -> None:
         checks.text("model", self.model)

@@ -67,6 +67,10 @@ class Fusion:
         self.parameters = given(method, parameters, n)
         self._training: Sequence[Sequence[str]] = [files_of(e) for e in self.parameters.pop("training_runs", ())]
 
+    def searches(self) -> bool:
+        """Whether a system that makes one of its runs reads a corpus; run files need none."""
+        return any(system.searches() for system in self._systems())
+
     def trains_without(self) -> frozenset[str] | None:
         """What the systems that make runs leave out in common; None if none of them trains on posts."""
         asked = [system.trains_without() for system in self._systems()]

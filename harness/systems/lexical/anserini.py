@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic
@@ -386,6 +386,8 @@ class Anserini:
     jar_sha256: str = JAR_SHA256
     depth: int = 1000
     name: str = "anserini"
+
+    nested: ClassVar[Mapping[str, Callable[..., Any]]] = {"view": text.view}
 
     def __post_init__(self) -> None:
         checks.number("k1", self.k1)

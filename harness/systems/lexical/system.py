@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from harness.store import artefacts, code
 from harness.store.cost import phase
 from harness.systems.base import Request
 from harness.systems.build import build_system
+from harness.systems.keys import decisive
 from harness.systems.lexical import text, weighting
 from harness.systems.lexical.postings import Bag, Tokens, encode, join
 from harness.systems.ranking import Scored, rank
@@ -57,7 +58,7 @@ def tokens_of(corpus: Corpus, fields: Iterable[str], view: Mapping[str, Any]) ->
         "digest": corpus.digest(),
         "columns": [list(corpus.fields), list(corpus.keep)],
         "fields": names,
-        "view": dict(view),
+        "view": decisive(view, text.view),
         "code": [*versions, code.of(encode.__module__)],
     }
     return Tokens.load(
@@ -103,6 +104,8 @@ class Lexical(ABC):
     max_share: float = 1.0
     depth: int = 1000
     name: str = "lexical"
+
+    nested: ClassVar[Mapping[str, Callable[..., Any]]] = {"view": text.view}
 
     def __post_init__(self) -> None:
         checks.whole("min_count", self.min_count)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -98,6 +98,12 @@ class Recipe:
     training: Mapping[str, Any] | None = field(default_factory=dict)
     device: str = "auto"
     workers: int = 1
+
+    # Without `relations`, a model has as many as are seen, not as many as `Settings` has by default.
+    nested: ClassVar[Mapping[str, Callable[..., Any]]] = {
+        "model": partial(Settings, relations=None),  # type: ignore[arg-type]  # null, as in `settings`
+        "training": Schedule,
+    }
 
     def __post_init__(self) -> None:
         checks.choice("formulas", self.formulas, MODES)

@@ -29,6 +29,7 @@ from harness.io.console import say
 from harness.store import artefacts, code
 from harness.store.cost import phase
 from harness.systems.base import Request
+from harness.systems.keys import decisive
 from harness.systems.lexical import text
 from harness.systems.lexical.postings import Bag, Tokens, encode, field_text, join
 from harness.systems.lexical.system import BM25, Index, query_words
@@ -163,7 +164,7 @@ class FormulaBM25(BM25):
             "digest": corpus.digest(),
             "columns": [list(corpus.fields), list(corpus.keep)],
             "fields": sorted(fields),
-            "view": dict(self.view),
+            "view": decisive(self.view, text.view),
             "code": code.of(__name__),
             **formulas.via(self.route),
         }

@@ -7,11 +7,11 @@ much is stated about is more likely what somebody asks for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -139,6 +139,8 @@ class Declarations:
     query: Weights = field(default_factory=lambda: {"title": 1, "body": 1})
     depth: int = 1000
     name: str = "declarations"
+
+    nested: ClassVar[Mapping[str, Callable[..., Any]]] = {"view": text.view}
 
     def __post_init__(self) -> None:
         weights = self._weights

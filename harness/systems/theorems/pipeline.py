@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
 from harness.data.topic_files import numbered
@@ -81,6 +81,8 @@ class Pipeline:
     definitions: int = 8
     query: Sequence[str] = ("title", "body")
     name: str = "theorem-pipeline"
+
+    nested: ClassVar[Mapping[str, type]] = {"columns": Columns}
 
     def __post_init__(self) -> None:
         checks.choice("view", self.view, VIEWS)
@@ -216,7 +218,7 @@ class Pipeline:
 
     @cached_property
     def _system(self) -> Built:
-        if isinstance(self.system, Mapping) and "calls" in self.system:
+        if isinstance(self.system, Mapping) and self.system.get("calls") is not None:
             folder = None if self._folder is None else str(self._folder)
             given = {"mode": self.mode, "budget": self.budget, "cache": folder}
             return another("system", {**self.system, "calls": given})

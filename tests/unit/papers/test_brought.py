@@ -17,7 +17,7 @@ from harness.experiments.produce import make
 from harness.experiments.task import Task, task
 from harness.papers.brought import Brought, bring
 from harness.papers.cells import HEADER, KINDS
-from harness.papers.map import paper_rows
+from harness.papers.map import fitting, paper_rows
 from harness.papers.paper import Paper, load_paper
 from harness.papers.reproduce import Reproduction, reproduce
 from harness.render.write import render_markdown
@@ -162,7 +162,8 @@ def test_a_map_is_written_from_names_once(own: Paper, folder: Path) -> None:
     }
     assert "# no row fits: 'overlap-title.txt'" in text
     assert said == [
-        f"{folder}/map.yaml: written, 2 files by their names; 1 files fit no row, such as overlap-title.txt"
+        f"{folder}/map.yaml: written, 2 files by their names; 1 files fit no row, such as overlap-title.txt; "
+        "recognised are names of a row and a collection, such as c1/one-overlap.run"
     ]
     assert [run.origin for run in made.runs] == ["brought", "brought", "fused"]
     again, _, said = brought(own, folder)
@@ -171,12 +172,48 @@ def test_a_map_is_written_from_names_once(own: Paper, folder: Path) -> None:
     assert again.verdicts == found.verdicts
 
 
-def test_names_that_two_files_share_fit_no_row(own: Paper, folder: Path) -> None:
+def test_two_files_with_names_of_one_run_are_refused(own: Paper, folder: Path) -> None:
     for name in ("c1-one-overlap.run", "mini-task1.official-name.run"):
         shutil.copyfile(folder / "overlap.txt", folder / name)
-    with pytest.raises(HarnessError, match=r"no map.yaml; 5 files, and none is called like a row of paper own"):
+    said = "c1-one-overlap.run and mini-task1.official-name.run have names of the same run, 'one: overlap'"
+    with pytest.raises(HarnessError, match=f"^{folder}: {said} .* on c1; keep one, or write .*map.yaml$"):
         bring(own, folder, None)
     assert not (folder / "map.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "run", "collection"),
+    [
+        ("Croatian_NLLB-Bi-encoder_arqmath-1.tsv", "hrv-NLLB-bi", "arqmath-1"),
+        ("hrv mBART Bi-encoder arqmath-1.tsv", "hrv-mBART-bi", "arqmath-1"),
+        ("arqmath2-cross-encoder-NLLB-Czech.tsv", "ces-NLLB-cross", "arqmath-2"),
+        ("a3/fa.mbart.BiEncoder.tsv.gz", "fas-mBART-bi", "arqmath-3"),
+        ("hrv_Latn_nllb_cross_arqmath-3-task1.run", "hrv-NLLB-cross", "arqmath-3"),
+        ("English_NLLB_bi_a1.run", "eng-NLLB-bi", "arqmath-1"),
+        ("English Bi-encoder arqmath-1.run", "eng-NLLB-bi", "arqmath-1"),
+        ("English mBART bi arqmath-1.run", "", ""),  # in the archive, and no row of the paper
+        ("Croatian_Bi-encoder_arqmath-1.tsv", "", ""),
+        ("Croatian_NLLB_Bi-encoder_arqmath-12.tsv", "", ""),
+        ("Croatian_Czech_NLLB_Bi-encoder_arqmath-1.tsv", "", ""),
+        ("Croatian_NLLB_NLLB_Bi-encoder_arqmath-1.tsv", "", ""),
+    ],
+)
+def test_parts_of_a_name_in_any_order(tmp_path: Path, name: str, run: str, collection: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    found, rest = fitting(load_paper("crossmath"), tmp_path)
+    assert [(row.name, place) for row, place in found.values()] == ([(run, collection)] if run else [])
+    assert rest == ([] if run else [path])
+
+
+def test_which_names_are_recognised(tmp_path: Path) -> None:
+    (tmp_path / "ours.run").touch()
+    with pytest.raises(HarnessError) as caught:
+        bring(load_paper("crossmath"), tmp_path, None)
+    (line,) = caught.value.lines
+    assert "such as arqmath-1/eng-NLLB-bi.run, or language (name or ISO code), translator, model and collection" in line
+    assert "in any order: Croatian_mBART-Bi-encoder_arqmath-1.tsv; rename them, or write" in line
 
 
 def test_all_faults_of_a_map_at_once(own: Paper, folder: Path) -> None:

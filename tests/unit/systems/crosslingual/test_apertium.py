@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.doctor import findings
 from harness.errors import HarnessError
 from harness.formulas.text.masking import mask, unmask
+from harness.io import config
 from harness.systems.crosslingual import apertium
 from harness.systems.crosslingual.apertium import Apertium
 from harness.systems.crosslingual.translators import Translator
+from harness.systems.states import system_state
 
-LACKING = apertium.missing()
+LACKING = [*apertium.missing(), *filter(None, apertium.by_language().values())]
 real = pytest.mark.skipif(bool(LACKING), reason="; ".join(LACKING) or "nothing is missing")
 Program = Callable[..., None]
 
@@ -106,6 +109,23 @@ def test_a_direction_that_is_not_installed(program: Program) -> None:
     assert message(lambda: Apertium().identity("pes", "eng")) == (
         "apertium has no direction pes-eng for language 'pes'; here are fra-eng"
     )
+
+
+def test_one_language_is_ready_without_the_other(program: Program) -> None:
+    program("cat", "spa-eng")
+    needs = "needs apertium-hbs-eng for Croatian: apt install apertium-hbs-eng"
+    assert apertium.missing() == []
+    assert apertium.by_language() == {"hrv": needs, "spa": ""}
+    found = config.load("system", "cross-lingual-apertium")[0]
+    assert system_state(found, "cross-lingual-apertium") == ("ready", f"ready for Spanish; {needs}")
+    (row,) = (row for row in findings() if row[0] == "system cross-lingual-apertium")
+    assert row[1:] == ["needs apertium-hbs-eng for Croatian", "apt install apertium-hbs-eng"]
+
+
+def test_with_both_languages_it_is_ready(program: Program) -> None:
+    program("cat", "spa-eng", "hbs-eng")
+    found = config.load("system", "cross-lingual-apertium")[0]
+    assert system_state(found, "cross-lingual-apertium") == ("ready", "ready")
 
 
 def test_without_the_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -292,9 +292,8 @@ def test_what_a_system_says_of_a_corpus(tmp_path: Path) -> None:
     system = bm25(document={"kept_": 1})
     said = message(lambda: found(system, topics_of(T="a"), corpus, tmp_path))
     assert said == "corpus c: no document has the field 'kept_'; did you mean 'kept'?"
-    assert message(lambda: system(Request(topics_of(T="a"), None, tmp_path))) == (
-        "system bm25: needs a corpus; name one with corpus=NAME"
-    )
+    said = message(lambda: system(Request(topics_of(T="a"), None, tmp_path)))
+    assert said.startswith("system bm25: needs a corpus; name one with corpus=NAME (known: ")
     said = message(lambda: found(bm25(), topics_of(T="zzz"), corpus, tmp_path))
     assert said == "system bm25: no topic shares a word with the corpus"
     corpus.path.write_text("")

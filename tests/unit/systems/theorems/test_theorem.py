@@ -242,9 +242,8 @@ def test_a_corpus_without_the_fields_is_one_line(tmp_path: Path) -> None:
     said = message(lambda: Declarations(fields=fields)(Request(topics, bare, tmp_path)))
     assert said.startswith("corpus library: no document has the field 'signature'")
     assert Declarations(fields=fields, prior=0)(Request(topics, bare, tmp_path))
-    assert message(lambda: Declarations()(Request(topics, None, tmp_path))) == (
-        "system declarations: needs a corpus; name one with corpus=NAME"
-    )
+    said = message(lambda: Declarations()(Request(topics, None, tmp_path)))
+    assert said.startswith("system declarations: needs a corpus; name one with corpus=NAME (known: ")
     assert "no topic shares a word" in message(lambda: search(tmp_path, LIBRARY, "unheard"))
 
 
