@@ -116,8 +116,8 @@ def against(found: Reproduction) -> Iterable[Sequence[object]]:
             f"{other:.4f}",
             f"{one - other:+.4f}",
             interval,
-            f"{p:.4f}",
-            f"{corrected:.4f}",
+            shown_p(p).text,
+            shown_p(corrected).text,
         )
 
 
