@@ -117,7 +117,7 @@ def test_a_post_finds_itself(place: Place) -> None:
     asked = topics(documents["A6.1"].body, documents["A9.0"].body)
     for strategy in ("single", "colbert"):
         found = place.run(asked, strategy=strategy).to_dict()
-        assert found["T1"]["A6.1"] == found["T2"]["A9.0"] == pytest.approx(1, abs=1e-6)
+        assert [found["T1"]["A6.1"], found["T2"]["A9.0"]] == pytest.approx([1, 1], abs=1e-6)
         # An untrained post may come as near, and the last bit is not the same in every company.
         assert max(found["T1"].values()) == pytest.approx(found["T1"]["A6.1"], abs=1e-6)
         assert max(found["T2"].values()) == pytest.approx(found["T2"]["A9.0"], abs=1e-6)
