@@ -108,7 +108,8 @@ class Kept:
         ----------
         pause : waits for so many seconds while another process has the lock; what it raises ends the waiting.
         """
-        handle = _handle(self.folder.absolute())
+        with _BUSY_CHANGED:  # two threads at once would open the file twice, and each take the lock of its own handle
+            handle = _handle(self.folder.absolute())
         place = int(artefacts.key(request)[:15], 16)  # below 2^60, where a lock may stand beyond the end of the file
         with _BUSY_CHANGED:  # the lock of the file is of the process
             _BUSY_CHANGED.wait_for(lambda: (handle, place) not in _BUSY)

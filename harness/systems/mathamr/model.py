@@ -145,7 +145,7 @@ class Recipe:
             raise HarnessError(f"key 'pairs' is {self.pairs!r}, expected corpora such as {{mse-pages: question}}")
         if not isinstance(self.leave_out, list | tuple):
             raise HarnessError(f"key 'leave_out' is {self.leave_out!r}, expected a list of collections")
-        for name in self.sources:
+        for name in self.pairs:  # also one that is taken out: a name that no corpus has takes nothing out
             config.load("corpus", name, "key 'pairs'")
         for name in self.leave_out:
             config.load("collection", name, "key 'leave_out'")

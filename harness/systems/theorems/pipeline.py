@@ -218,7 +218,7 @@ class Pipeline:
 
     @cached_property
     def _system(self) -> Built:
-        if isinstance(self.system, Mapping) and self.system.get("calls") is not None:
+        if isinstance(self.system, Mapping) and "calls" in self.system:
             folder = None if self._folder is None else str(self._folder)
             given = {"mode": self.mode, "budget": self.budget, "cache": folder}
             return another("system", {**self.system, "calls": given})

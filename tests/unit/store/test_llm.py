@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import numpy as np
 import pytest
@@ -382,7 +385,15 @@ def test_a_text_that_cannot_be_sent_is_one_line(text: str, mode: str, server: Se
     assert not server.bodies
 
 
-def test_two_at_once_pay_once(server: Server, tmp_path: Path) -> None:
+def test_two_at_once_pay_once(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = os.open
+
+    def slowly(*given: Any) -> int:  # noqa: ANN401
+        """Both threads are where the file of the locks is opened."""
+        time.sleep(0.05)
+        return opened(*given)
+
+    monkeypatch.setattr(os, "open", slowly)
     asks, found = [ask(f"q{i}") for i in range(12)], []
     both = [Thread(target=lambda: found.append(Client(server.endpoint(), cache=tmp_path).ask(asks))) for _ in range(2)]
     for thread in both:
