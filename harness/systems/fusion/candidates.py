@@ -41,6 +41,11 @@ class Candidates:
         """Ranks as MIRMU counts them, (depth - rank) / depth: 0 for what was not retrieved. Shape (pairs, runs)."""
         return np.asarray((self.depth - np.minimum(self.rank, self.depth)) / self.depth)
 
+    def listed(self) -> Index:
+        """Results of the last run for each candidate's topic, the depth where it has none. Shape (pairs,)."""
+        count = np.bincount(self.topic, weights=np.isfinite(self.rank[:, -1]), minlength=len(self.topics))
+        return np.where(count > 0, count, self.depth).astype(np.int64)[self.topic]
+
     def find(self, qrels: Qrels) -> Index:
         """The row of each judgment, -1 where no run retrieved the document. Shape (judgments,)."""
         topics = {topic: index for index, topic in enumerate(self.topics)}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.data.columns import Bools, Floats, Index, pair_hashes
+from harness.data.columns import Floats, Index, pair_hashes
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
@@ -19,8 +19,10 @@ from harness.systems.fusion.candidates import DEPTH, Candidates, gather, positio
 
 NORMALIZATIONS = ("min-max", "z-score", "sum", "none")
 MISSING = ("zero", "minimum")
+VARIANTS = ("paper", "authors")
 _TIE = 0.4  # of one rank: less than the half rank by which two medians may differ
 _EVEN = 1e-12  # of the total weight: halves closer than this are equal
+_RELEVANT = 2  # the least grade that ARQMath's protocol counts as relevant
 
 
 def rrf(candidates: Candidates, k: float = 60) -> Floats:
@@ -40,38 +42,79 @@ def rank_biased_centroids(candidates: Candidates, phi: float = 0.9) -> Floats:
     return _sum((1.0 - phi) * phi ** (candidates.rank - 1.0))
 
 
-def ibc(candidates: Candidates, seed: int = 0) -> Floats:
-    """MIRMU's IBC: (N - M) / N with M the median rank over all runs, N the depth and the rank of the unretrieved.
+def ibc(candidates: Candidates, seed: int = 0, variant: str = "paper") -> Floats:
+    """MIRMU's IBC: (N - M) / N with M the median rank of a document; Section 3.6.1 of the MIRMU paper.
 
     The median of an even number of ranks is the mean of the two in the middle. Documents of one median are ordered by
     one of their own ratings (see `Candidates.ratings`), drawn uniformly: it is added to the score as less than half a
     rank. The draw depends on seed, topic and document alone. What is still tied stays so, and `to_run` orders it by
     id; among runs that share few results that is most, since what fewer than half of them retrieved has the median N.
+
+    Parameters
+    ----------
+    variant : `paper`: N is the depth, and the rank of a document in a run that did not retrieve it. `authors`: as in
+        the authors' library pv211-utils (`ensembles.py`, f878595): the median over the runs that retrieved the
+        document, and N the number of results of the last run (the depth where it has none: the library stops there).
+
+    Examples
+    --------
+    Of three runs, one has X at rank 1, and all have Y, at ranks 2, 2 and 3:
+
+    >>> from functools import partial
+    >>> from harness.systems.fusion.candidates import fuse
+    >>> lists = {"a": "XYU", "b": "VYW", "c": "RSY"}
+    >>> runs = [Run.from_dict(name, {"T": dict(zip(docs, (3.0, 2.0, 1.0)))}) for name, docs in lists.items()]
+    >>> found = {variant: fuse(runs, partial(ibc, variant=variant), "x", 3).to_dict()["T"] for variant in VARIANTS}
+    >>> {variant: max(docs, key=docs.get) for variant, docs in found.items()}
+    {'paper': 'Y', 'authors': 'X'}
     """
-    return wibc(candidates, [1.0] * candidates.rank.shape[1], seed)
+    return wibc(candidates, [1.0] * candidates.rank.shape[1], seed, variant, sort=True)
 
 
-def wibc(candidates: Candidates, weights: Sequence[float], seed: int = 0) -> Floats:
-    """MIRMU's WIBC: IBC with the weighted median, and ties broken by a rating drawn by the runs' weights.
+def wibc(
+    candidates: Candidates, weights: Sequence[float], seed: int = 0, variant: str = "paper", *, sort: bool = False
+) -> Floats:
+    """MIRMU's WIBC: IBC with the weighted median, and ties broken by a rating drawn by the runs' weights (3.6.4).
 
     The weighted median is the rank at which the weights of the better-ranked runs reach half of the total; if they
-    reach it exactly, the mean of that rank and the next one, so that equal weights give IBC. (In the authors' library,
-    pv211-utils, weights are added up in the order of the systems, not of the ranks.) The paper does not say what the
-    weights are; `Fusion` takes the runs' nDCG' on training topics. `weights`: one for each run, from 0, not all 0.
+    reach it exactly, the mean of that rank and the next one, so that equal weights give IBC. The paper does not say
+    what the weights are; `Fusion` takes the runs' nDCG' on training topics.
+
+    Parameters
+    ----------
+    weights : one for each run, from 0, not all 0.
+    variant : `paper`: see `ibc`. `authors`: N and the runs that count for a document are those of `ibc`, and weights
+        are added up in the order of the runs, not of their ranks, as in pv211-utils: where all runs retrieve all
+        documents, the rank given by one and the same run decides. (The library stops at a document that a run lacks;
+        here the weights of the runs that have it are added up.)
+    sort : for `authors`, add the weights up in the order of the ranks after all.
     """
-    ranks = np.minimum(candidates.rank, candidates.depth)
-    order = np.argsort(ranks, axis=1, kind="stable")
-    reached = np.cumsum(np.asarray(weights, dtype=np.float64)[order], axis=1)
-    total = math.fsum(weights)
+    weight: Floats = np.broadcast_to(np.asarray(weights, dtype=np.float64), candidates.rank.shape)
+    ranks, n = np.minimum(candidates.rank, candidates.depth), np.full(candidates.topic.size, float(candidates.depth))
+    if variant == "paper":
+        order = np.argsort(ranks, axis=1, kind="stable")
+    else:
+        found = np.isfinite(candidates.rank)
+        weight, n = weight * found, candidates.listed().astype(np.float64)
+        order = np.argsort(candidates.rank if sort else ~found, axis=1, kind="stable")
+    reached = np.cumsum(np.take_along_axis(weight, order, axis=1), axis=1)
+    total = reached[:, -1]
 
-    def first(flags: Bools) -> Floats:
-        place = np.take_along_axis(order, flags.argmax(axis=1)[:, None], axis=1)
-        return np.take_along_axis(ranks, place, axis=1)[:, 0]
+    def at(place: Index) -> Floats:
+        row = np.arange(place.size)
+        found: Floats = ranks[row, order[row, place]]
+        return found
 
-    low, high = first(reached >= total * (0.5 - _EVEN)), first(reached > total * (0.5 + _EVEN))
-    drawn = first(reached > total * _uniform(candidates, seed)[:, None])
-    n = candidates.depth
-    return (n - (low + high) / 2) / n + _TIE / n * (n - drawn) / n
+    def first(share: Floats, *, above: bool = False) -> Index:
+        """The first place where the weights reach a share of the total, or exceed it. Shape (pairs,)."""
+        line = (share * total)[:, None]
+        return np.asarray((reached > line if above else reached >= line).argmax(axis=1))
+
+    half = np.full(total.shape, 0.5)
+    low, high = at(first(half - _EVEN)), at(first(half + _EVEN, above=True))
+    drawn = at(first(_uniform(candidates, seed), above=True))
+    out: Floats = (n - (low + high) / 2) / n + _TIE / n * (candidates.depth - drawn) / candidates.depth
+    return out
 
 
 def _uniform(candidates: Candidates, seed: int) -> Floats:
@@ -135,14 +178,29 @@ def interpolation(
     return _sum(normalize(candidates, normalization, missing) * np.asarray(weights, dtype=np.float64))
 
 
-def rbc_fit(candidates: Candidates, qrels: Qrels, ridge: float = 1.0) -> Floats:
-    """MIRMU's RBC: a regression that predicts the gain of judgments from the ranks that the runs gave.
+def rbc_fit(candidates: Candidates, qrels: Qrels, ridge: float | None = None, variant: str = "paper") -> Floats:
+    """MIRMU's RBC: a regression that predicts the gain of judgments from the ranks that the runs gave (3.6.3).
 
-    Ours: linear ridge regression on standardized ratings (see `Candidates.ratings`), the intercept not penalized,
-    gains are grades. It learns from every judgment of the topics that a run answers, retrieved or not. `candidates`:
-    the same systems' runs on training topics, in the order in which they will be fused; `ridge`: the penalty of the
-    sum of squared coefficients, above 0. Returns the intercept, then the slope of each run's rating, shape (1 + runs,).
-    Raises HarnessError if no judged topic is answered by any of the runs.
+    Ratings (see `Candidates.ratings`) are standardized, and the intercept is not penalized.
+
+    Parameters
+    ----------
+    candidates : the same systems' runs on training topics, in the order in which they will be fused.
+    ridge : the penalty of the sum of squared coefficients, above 0; None: 1. The authors' variant has none.
+    variant : `paper`: ridge regression of grades, over every judgment of the topics that a run answers, retrieved or
+        not. `authors`: ordinary least squares as in pv211-utils (`ensembles.py`, f878595): 1 for relevant (a grade
+        from 2), 0 for everything else, over every document that a run retrieved for a judged topic, judged or not;
+        a rank is rated by the number of results of the last run. (The library stops at a document that a run lacks;
+        here its rating is 0.)
+
+    Returns
+    -------
+    The intercept, then the slope of each run's rating, shape (1 + runs,).
+
+    Raises
+    ------
+    HarnessError
+        No judged topic is answered by any of the runs.
     """
     answered = np.isin(qrels.topics, candidates.topics)[qrels.topic]
     # Sorted, so that the order of the judgments' file does not move the last digit.
@@ -151,17 +209,34 @@ def rbc_fit(candidates: Candidates, qrels: Qrels, ridge: float = 1.0) -> Floats:
     if not order.size:
         raise HarnessError("fusion: none of the training judgments' topics is answered by the training runs")
     row, gain = candidates.find(qrels)[order], qrels.grade[order]
-    features = np.where(row[:, None] >= 0, candidates.ratings()[row], 0.0)
+    if variant == "authors":
+        relevant = np.zeros(candidates.topic.size)
+        relevant[row[(row >= 0) & (gain >= _RELEVANT)]] = 1.0
+        judged = np.isin(np.array(candidates.topics), np.array(qrels.topics))[candidates.topic]
+        features, gain = _listed_ratings(candidates)[judged], relevant[judged]
+    else:
+        features = np.where(row[:, None] >= 0, candidates.ratings()[row], 0.0)
     mean, deviation = features.mean(axis=0), features.std(axis=0)
     deviation[deviation < 1e-12] = 1.0  # constant: its slope is 0
     z = (features - mean) / deviation
-    slopes = np.linalg.solve(z.T @ z + ridge * np.eye(mean.size), z.T @ (gain - gain.mean())) / deviation
+    if variant == "authors":
+        slopes = np.linalg.lstsq(z, gain - gain.mean(), rcond=None)[0] / deviation
+    else:
+        penalty = (1.0 if ridge is None else ridge) * np.eye(mean.size)
+        slopes = np.linalg.solve(z.T @ z + penalty, z.T @ (gain - gain.mean())) / deviation
     return np.concatenate(([gain.mean() - mean @ slopes], slopes))
 
 
-def rbc(candidates: Candidates, coefficients: Floats) -> Floats:
-    """The gains that a regression (see `rbc_fit`) predicts."""
-    return _sum(candidates.ratings() * coefficients[1:]) + float(coefficients[0])
+def rbc(candidates: Candidates, coefficients: Floats, variant: str = "paper") -> Floats:
+    """The gains that a regression (see `rbc_fit`, fitted with the same `variant`) predicts."""
+    ratings = candidates.ratings() if variant == "paper" else _listed_ratings(candidates)
+    return _sum(ratings * coefficients[1:]) + float(coefficients[0])
+
+
+def _listed_ratings(candidates: Candidates) -> Floats:
+    """(N - rank) / N with N the number of results of the last run, 0 where not retrieved; below 0 from rank N on."""
+    n = candidates.listed()[:, None]
+    return np.where(np.isfinite(candidates.rank), (n - candidates.rank) / n, 0.0)
 
 
 def training_ndcg(run: Run, qrels: Qrels, depth: int = DEPTH) -> float:
@@ -185,9 +260,11 @@ def learned_weights(runs: Sequence[Run], qrels: Qrels, depth: int) -> dict[str, 
     return {"weights": [training_ndcg(run, qrels, depth) for run in runs]}
 
 
-def learned_regression(runs: Sequence[Run], qrels: Qrels, depth: int, ridge: float = 1.0) -> dict[str, Any]:
+def learned_regression(
+    runs: Sequence[Run], qrels: Qrels, depth: int, ridge: float | None = None, variant: str = "paper"
+) -> dict[str, Any]:
     """The `coefficients` of `rbc`."""
-    return {"coefficients": rbc_fit(gather(runs, depth), qrels, ridge)}
+    return {"coefficients": rbc_fit(gather(runs, depth), qrels, ridge, variant)}
 
 
 Learn = Callable[..., dict[str, Any]]
@@ -212,14 +289,14 @@ class Method:
     @property
     def takes(self) -> tuple[str, ...]:
         """All parameters that a configuration may give."""
-        return self.parameters + self.learning + (("training_runs",) if self.learn else ())
+        return tuple(dict.fromkeys(self.parameters + self.learning)) + (("training_runs",) if self.learn else ())
 
 
 METHODS: Mapping[str, Method] = {
     "rrf": Method(rrf, ("k",)),
-    "ibc": Method(ibc, ("seed",)),
-    "wibc": Method(wibc, ("weights", "seed"), learned_weights),
-    "rbc": Method(rbc, (), learned_regression, ("ridge",)),
+    "ibc": Method(ibc, ("seed", "variant")),
+    "wibc": Method(wibc, ("weights", "seed", "variant"), learned_weights),
+    "rbc": Method(rbc, ("variant",), learned_regression, ("ridge", "variant")),
     "rank-biased-centroids": Method(rank_biased_centroids, ("phi",)),
     "combsum": Method(combsum, ("normalization", "missing")),
     "combmnz": Method(combmnz, ("normalization", "missing")),
@@ -248,6 +325,8 @@ def given(method: str, parameters: Mapping[str, Any], runs: int) -> dict[str, An
             checks.choice(key, value, _CHOICES[key])
         elif not _RULES[key][0](value, runs):
             raise HarnessError(f"key {key!r} is {value!r}, expected {_RULES[key][1].format(runs)}")
+    if parameters.get("variant") == "authors" and parameters.get("ridge") is not None:
+        raise HarnessError("key 'ridge' is of no use to variant 'authors', which has no penalty; take it out")
     return {key: value for key, value in parameters.items() if value is not None}
 
 
@@ -269,7 +348,7 @@ def _each(value: object, n: int, right: Callable[[Any], bool]) -> bool:
     return isinstance(value, list | tuple) and len(value) == n and all(map(right, value))
 
 
-_CHOICES = {"normalization": NORMALIZATIONS, "missing": MISSING}
+_CHOICES = {"normalization": NORMALIZATIONS, "missing": MISSING, "variant": VARIANTS}
 # Whether a value of a parameter is right, if so many runs are fused, and what it should be.
 _RULES: Mapping[str, tuple[Callable[[Any, int], bool], str]] = {
     "k": (lambda value, _: type(value) is int and value >= 0, "a whole number from 0"),

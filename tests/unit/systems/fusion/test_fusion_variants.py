@@ -1,0 +1,182 @@
+"""The variants of MIRMU's fusion: the paper's formula, and what the authors' library computes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pytest
+from fusion_tools import judgments, message, noisy, pairs_of, ranked
+
+from harness.data.trec import Qrels, Run
+from harness.data.written import write_run
+from harness.io import config
+from harness.papers.paper import load_paper
+from harness.systems.fusion import methods
+from harness.systems.fusion.candidates import fuse, gather
+from harness.systems.fusion.system import Fusion
+
+RUNS = [ranked("a", T="XYU"), ranked("b", T="VYW"), ranked("c", T="RSY")]
+
+
+def scores(method: str, runs: Sequence[Run], depth: int = 3, **how: object) -> dict[str, float]:
+    candidates = gather(runs, depth)
+    return {doc: score for (_, doc), score in pairs_of(candidates, getattr(methods, method)(candidates, **how)).items()}
+
+
+def test_ibc_by_hand() -> None:
+    """Paper: X has ranks 1, 3, 3 with N = 3, so 0, and Y 2, 2, 3, so 1/3. Authors: X has rank 1 alone, so 2/3."""
+    paper, authors = (scores("ibc", RUNS, variant=variant) for variant in methods.VARIANTS)
+    tie = 0.4 / 3  # the most that a tie's draw adds
+    assert paper["X"] == pytest.approx(0, abs=tie)
+    assert 1 / 3 <= paper["Y"] <= 1 / 3 + tie
+    assert max(paper, key=lambda doc: paper[doc]) == "Y"
+    for doc, share in {"X": 2 / 3, "V": 2 / 3, "R": 2 / 3, "Y": 1 / 3, "S": 1 / 3, "U": 0, "W": 0}.items():
+        assert share <= authors[doc] <= share + tie
+    assert scores("ibc", RUNS) == paper
+
+
+def test_n_is_the_length_of_the_last_list() -> None:
+    """N decides scores, not the order within a topic; a topic that the last run does not answer has the depth."""
+    runs = [ranked("a", T="XYU", S="X"), ranked("b", T="X")]
+    found = fuse(runs, partial(methods.ibc, variant="authors"), "x", 10)
+    got = found.to_dict()
+    assert list(got["T"]) == list("XYU")
+    tie = 0.4
+    for topic, doc, n, rank in (("T", "X", 1, 1), ("T", "Y", 1, 2), ("T", "U", 1, 3), ("S", "X", 10, 1)):
+        assert (n - rank) / n <= got[topic][doc] + 1e-6
+        assert got[topic][doc] <= (n - rank + tie) / n + 1e-6
+
+
+def test_wibc_adds_weights_up_in_the_order_of_the_systems() -> None:
+    """Z has ranks 3, 1, 2: sorted, weights .2 .5 .3 reach half at rank 1, the 0.5 of the second run, and 2: 1.5.
+
+    In the order of the systems .3 .2 .5 they reach it exactly at the second run, so the mean of ranks 1 and 2.
+    """
+    runs = [ranked("a", T="XYZ"), ranked("b", T="ZXY"), ranked("c", T="XZY")]
+    weights = [3.0, 2.0, 5.0]
+    tie = 0.4 / 3
+    low = (3 - 1.5) / 3
+    assert low <= scores("wibc", runs, weights=weights, variant="authors")["Z"] <= low + tie
+    # Sorted by rank (1, 2, 3) the weights are 2, 5, 3: half is passed at rank 2.
+    assert 1 / 3 <= scores("wibc", runs, weights=weights)["Z"] <= 1 / 3 + tie
+    # Y has ranks 2, 3, 3: authors 2.5 or so: the mean of ranks 3 and 3.
+    assert scores("wibc", runs, weights=weights, variant="authors")["Y"] <= tie
+
+
+def library(runs: Sequence[Mapping[str, int]], weights: Sequence[float] | None) -> dict[str, float]:
+    """The median that decides, as the authors' library defines it, document by document."""
+    found = {}
+    for doc in sorted({doc for run in runs for doc in run}):
+        ranks = [run[doc] for run in runs if doc in run]
+        if weights is None:
+            found[doc] = float(median(ranks))
+            continue
+        having = [weight for run, weight in zip(runs, weights, strict=True) if doc in run]
+        total, so_far = sum(having), 0.0
+        for i, weight in enumerate(having):
+            so_far += weight
+            if so_far == total / 2 and i + 1 < len(ranks):
+                found[doc] = (ranks[i] + ranks[i + 1]) / 2
+                break
+            if so_far > total / 2:
+                found[doc] = float(ranks[i])
+                break
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_authors_medians_on_random_runs(seed: int) -> None:
+    chance = random.Random(seed)
+    docs = [f"d{n:02}" for n in range(30)]
+    lists = [chance.sample(docs, chance.randint(5, 30)) for _ in range(chance.randint(2, 6))]
+    runs = [
+        Run.from_dict(f"r{i}", {"T": {doc: -float(n) for n, doc in enumerate(each)}}) for i, each in enumerate(lists)
+    ]
+    ranks = [{doc: n for n, doc in enumerate(each, 1)} for each in lists]
+    n = len(lists[-1])
+    for weights in (None, [float(chance.randint(1, 4)) for _ in lists]):
+        candidates = gather(runs, 30)
+        if weights is None:
+            values = methods.ibc(candidates, seed, "authors")
+        else:
+            values = methods.wibc(candidates, weights, seed, "authors")
+        found = pairs_of(candidates, values)
+        for doc, middle in library(ranks, weights).items():
+            base = (n - middle) / n
+            assert base - 1e-9 <= found["T", doc] <= base + 0.4 / n + 1e-9, (doc, weights)
+
+
+def test_rbc_is_least_squares_on_relevant_or_not() -> None:
+    """Against plain least squares over all retrieved documents: unjudged ones are 0, and so is grade 1."""
+    qrels = judgments()
+    runs = [noisy(qrels, "a", 0.3), noisy(qrels, "b", 2, "AB")]
+    candidates = gather(runs, depth=20)
+    found = methods.rbc_fit(candidates, qrels, variant="authors")
+    known, rows, labels = qrels.to_dict(), [], []
+    for topic in "ABC":
+        known_scores = [run.to_dict().get(topic, {}) for run in runs]
+        lists = [sorted(each, key=lambda doc: -each[doc])[:20] for each in known_scores]
+        n = len(lists[-1]) or 20
+        for doc in sorted(set(lists[0]) | set(lists[1])):
+            rows.append([1.0, *((n - each.index(doc) - 1) / n if doc in each else 0.0 for each in lists)])
+            labels.append(float(known[topic].get(doc, 0) >= 2))
+    assert any(doc.startswith("u") for run in runs for doc in run.to_dict()["A"])  # unjudged, retrieved
+    assert found == pytest.approx(np.linalg.lstsq(np.array(rows), np.array(labels), rcond=None)[0])
+    predicted = pairs_of(candidates, methods.rbc(candidates, found, "authors"))
+    assert sorted(predicted.values()) == pytest.approx(sorted((np.array(rows) @ found).tolist()))
+    assert abs(found - methods.rbc_fit(candidates, qrels)).max() > 0.01
+
+
+def test_a_run_twice_shares_its_slope() -> None:
+    """Least squares have no one solution then: the shortest is taken, and nothing fails."""
+    qrels = judgments()
+    alone = methods.rbc_fit(gather([noisy(qrels, "a", 0.3)]), qrels, variant="authors")
+    twice = methods.rbc_fit(gather([noisy(qrels, "a", 0.3)] * 2), qrels, variant="authors")
+    assert twice == pytest.approx([alone[0], alone[1] / 2, alone[1] / 2])
+
+
+def test_the_system_learns_and_ranks_by_its_variant(tmp_path: Path) -> None:
+    qrels = judgments()
+    files = []
+    for name in "ab":
+        write_run(noisy(qrels, name, 1.0, "AB"), tmp_path / f"{name}.run")
+        files.append(str(tmp_path / f"{name}.run"))
+    tested = [noisy(qrels, "a", 1.0, "C"), noisy(qrels, "b", 1.0, "C")]
+    training = [noisy(qrels, name, 1.0, "AB") for name in "ab"]
+    half = Qrels.from_dict("half", {topic: docs for topic, docs in qrels.to_dict().items() if topic in "AB"})
+    found = {}
+    for variant in methods.VARIANTS:
+        system = Fusion(files, "rbc", training_runs=files, variant=variant)
+        found[variant] = system.fused(tested, (training, half)).to_dict()["C"]
+        coefficients = methods.rbc_fit(gather(training), half, variant=variant)
+        expected = fuse(tested, partial(methods.rbc, coefficients=coefficients, variant=variant), "x").to_dict()["C"]
+        assert found[variant] == expected
+    assert found["paper"] != found["authors"]
+
+
+def test_what_cannot_be_meant() -> None:
+    runs = ["a.run", "b.run"]
+    expected = "key 'variant' is 'autors'; did you mean 'authors'?"
+    assert message(lambda: Fusion(runs, "ibc", variant="autors")) == expected
+    expected = "key 'variant' is of no use to rrf; ibc, wibc and rbc take variant"
+    assert message(lambda: Fusion(runs, "rrf", variant="paper")) == expected
+    expected = "key 'ridge' is of no use to variant 'authors', which has no penalty; take it out"
+    assert message(lambda: Fusion(runs, "rbc", variant="authors", ridge=1.0)) == expected
+
+
+def test_every_row_of_the_paper_says_its_variant() -> None:
+    paper = load_paper("mirmu-msm")
+    assert paper.config.available is not None
+    rows = [entry for table in paper.config.available.tables.values() for entry in table.values()]
+    having = [entry for entry in rows if entry.system in ("fusion-ibc", "fusion-wibc", "fusion-rbc")]
+    assert len(having) == 15
+    assert {(entry.set or {}).get("variant") for entry in having} == {"paper"}
+    conditions = config.load("experiment", "mirmu")[0]["conditions"]
+    for name, condition in conditions.items():
+        if {"system=fusion-ibc", "system=fusion-wibc", "system=fusion-rbc"} & set(condition["overrides"]):
+            assert "system.variant=paper" in condition["overrides"], name
