@@ -127,7 +127,7 @@ def test_their_ensembles_fuse_what_their_labels_say_as_they_say() -> None:
         assert row.system == f"fusion-{method}"
         assert {item.short for item in row.inputs} == WORDS[found["of"]]
         assert len(row.inputs) == len(WORDS[found["of"]])
-        assert dict(row.settings) == ({"k": int(found["k"] or 60)} if method == "rrf" else {})
+        assert dict(row.settings) == ({"k": int(found["k"] or 60)} if method == "rrf" else {"variant": "paper"})
         assert row.trained == (method in ("rbc", "wibc"))
     assert seen == 24
 
@@ -225,7 +225,7 @@ def test_one_command_of_theirs_in_full() -> None:
     available = available_of("mirmu-msm")
     row = by_label(available, "3")["ens 14: rbc of all 4 msm"]
     assert available.full(row) == (
-        "harness run collection=arqmath-2-task1 corpus=arqmath-posts system=fusion-rbc "
+        "harness run collection=arqmath-2-task1 corpus=arqmath-posts system=fusion-rbc system.variant=paper "
         "'system.runs=[msm-tfidf,msm-bm25,msm-sum,compubert]' 'training=[arqmath-1-task1]' "
         "'system.training_runs=[runs/arqmath-1-task1/msm-tfidf.run,runs/arqmath-1-task1/msm-bm25.run,"
         "runs/arqmath-1-task1/msm-sum.run,runs/arqmath-1-task1/compubert.run]'"
