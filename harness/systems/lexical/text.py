@@ -190,7 +190,7 @@ def _stemmer(name: str) -> Callable[[str], str]:
 def _normaliser(lower: bool, stop: str | None, stem: str | None, abbreviations: bool) -> _Normalise:
     """What happens to each word: its normal form, or nothing if it is left out."""
     left_out = STOP_LISTS[checks.choice("stop", stop, STOP_LISTS)] if stop is not None else frozenset()
-    cut = _stemmer(stem) if stem is not None else str
+    cut = _stemmer(checks.text("view.stem", stem)) if stem is not None else str
     short = {cut(long): cut(form) for long, form in ABBREVIATIONS.items()} if abbreviations else {}
 
     @lru_cache(_REMEMBERED)

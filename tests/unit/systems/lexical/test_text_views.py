@@ -276,3 +276,10 @@ def test_a_name_is_its_parts_however_they_are_joined(parts: list[str]) -> None:
 )
 def test_faults_of_a_configuration(mapping: dict[str, object], expected: str) -> None:
     assert message(lambda: configured(mapping)).startswith(expected)
+
+
+def test_a_stemmer_that_is_no_text_is_one_line() -> None:
+    with pytest.raises(HarnessError, match=r"^key 'view\.stem' is True, expected text$"):
+        view("text", stem=True)  # type: ignore[arg-type]
+    with pytest.raises(HarnessError, match=r"^stemmer '2' is unknown; known: arabic, "):
+        view("text", stem=2)  # type: ignore[arg-type]
