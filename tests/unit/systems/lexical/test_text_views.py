@@ -11,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from lexical_tools import message
 
+from harness.errors import HarnessError
 from harness.store import code
 from harness.systems.lexical import text
 from harness.systems.lexical.symbols import ENGLISH
