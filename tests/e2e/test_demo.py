@@ -51,10 +51,12 @@ def test_demo_makes_the_environment_and_runs_the_main_job() -> None:
     assert probe < main < job.index("else") < instead
 
 
-def test_test_installs_and_runs_all_tests() -> None:
+def test_test_installs_and_leaves_out_what_is_slow_and_test_all_runs_all() -> None:
     commands = dry("test")
     assert any(command.endswith(" -c requirements.lock -e '.[dev]'") for command in commands)
-    assert commands[-1] == "none/bin/python -m pytest -n auto --maxprocesses 4 --dist loadfile"  # nothing left out
+    every = "none/bin/python -m pytest -n auto --maxprocesses 4 --dist loadfile"
+    assert commands[-1] == f'{every} -m "not slow"'
+    assert dry("test-all")[-1] == every  # nothing left out
     configuration = (ROOT / "pyproject.toml").read_text()
     assert 'testpaths = ["tests"]' in configuration
     assert not re.search(r'addopts = ".*(-m |-k |--ignore|--deselect)', configuration)
@@ -68,7 +70,7 @@ def test_check_and_ci() -> None:
     ]
     ci = ROOT / ".ci" / "run"
     assert os.access(ci, os.X_OK)
-    assert ci.read_text().rstrip().endswith("make check\nmake test")
+    assert ci.read_text().rstrip().endswith("make check\nmake test-all")
 
 
 def test_the_lock_names_every_dependency() -> None:

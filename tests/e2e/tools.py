@@ -8,14 +8,19 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import forks
+
 import harness
 from harness.io.files import data_root
 
+CODE = str(Path(harness.__file__).parents[1])
+AT_START = ("PYTHON", "LC_", "LANG", "LD_")  # settings that are read when Python starts
 PROGRAM = Path(sys.executable).with_name("harness")
 CONF = data_root() / "conf"
 TOPICS = ("M.1", "M.2")
@@ -41,6 +46,10 @@ def run_text(tag: str = "mine", topics: Iterable[str] = TOPICS, docs: Iterable[s
     return "".join(lines)
 
 
+def _text(data: bytes) -> str:
+    return data.decode().replace("\r\n", "\n")
+
+
 def listening() -> None:
     """Called in a child: interrupts mean what they do at a terminal, also where whoever runs the tests ignores them."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -63,7 +72,7 @@ class Place:
             "OPENBLAS_NUM_THREADS": "1",  # starts sooner
         }
         if program == PROGRAM:  # this tree's code, whatever tree the program was installed from
-            self.environment["PYTHONPATH"] = str(Path(harness.__file__).parents[1])
+            self.environment["PYTHONPATH"] = CODE
 
     def start(
         self,
@@ -96,10 +105,20 @@ class Place:
         largest: int | None = None,
         out: IO[str] | int = subprocess.PIPE,
     ) -> Done:
-        """The program, run to its end; see `start`."""
+        """The program, run to its end; see `start`. Where nothing depends on how it starts, it is forked: see `forks`."""
+        settings = self.environment | dict(environment or {})
+        code = self.environment.get("PYTHONPATH", "")
+        at_start = {name for name in settings if name.startswith(AT_START) or name.endswith("_NUM_THREADS")}
+        usual = at_start <= {"PYTHONPATH", "OPENBLAS_NUM_THREADS"} and settings.get("PYTHONPATH") == CODE == code
+        if usual and largest is None and out == subprocess.PIPE and self.program == PROGRAM:
+            with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as said:
+                ended = forks.of(code).run(arguments, self.here, settings, printed.fileno(), said.fileno())
+                for stream in (printed, said):
+                    stream.seek(0)
+                return Done(ended, _text(printed.read()), _text(said.read()))
         process = self.start(*arguments, environment=environment, largest=largest, out=out)
-        printed, said = process.communicate(timeout=120)
-        return Done(process.returncode, printed or "", said)
+        whole, faults = process.communicate(timeout=120)
+        return Done(process.returncode, whole or "", faults)
 
     def good(self, *arguments: str, environment: Mapping[str, str] | None = None) -> str:
         """What a command prints that must succeed."""

@@ -1,0 +1,152 @@
+"""Processes that begin where the program's imports end: a server that has done them forks one for each command.
+
+Starting the program takes a second, nearly all of it imports. The child is a process like any other: its folder,
+environment, arguments and streams are its own, and it ends with the exit code and through the entry point of `harness`.
+What is about the start itself (signals at once, limits, other programs, Python's own options) starts a real program.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # a process with threads is not forked
+_IMPORTS = (
+    "bm25s",
+    "hydra._internal.hydra",
+    "hydra._internal.instantiate._instantiate2",
+    "hydra.core.override_parser.overrides_parser",
+    "hydra_plugins.hydra_joblib_launcher.joblib_launcher",
+    "hydra_plugins.hydra_optuna_sweeper.optuna_sweeper",
+    "jinja2",
+    "latex2mathml.converter",
+    "harness.__main__",
+    "harness.cli.main",
+    "harness.cli.compose",
+    "harness.cli.run",
+    "harness.cli.experiment",
+    "harness.cli.reproduce",
+    "harness.experiments.produce",
+    "harness.experiments.sweep",
+    "harness.reports.comparison",
+    "harness.reports.experiment",
+    "harness.reports.organisers",
+    "harness.reports.sweep",
+    "harness.reports.topics",
+    "harness.systems.lexical.system",
+    "harness.systems.structural.tokens",
+    "harness.systems.fusion.system",
+)
+_PATIENCE = 180  # seconds for a command
+_LONGEST = 1 << 20  # bytes of a request
+
+
+class Server:
+    """A process that forks others, one for each command; `of` gives the one of this test process and this code."""
+
+    def __init__(self, code: str) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno())],
+                env={"PATH": os.environ["PATH"], "PYTHONPATH": code, "HOME": "/nonexistent", **ENVIRONMENT},
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                preexec_fn=_listening,  # noqa: PLW1509  (no threads here)
+            )
+        self.socket = ours
+        ours.settimeout(_PATIENCE)
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """End the server."""
+        self.socket.close()
+        self.process.wait()
+
+    def run(self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], out: int, err: int) -> int:
+        """The exit code of a command, negative if a signal ended it, as `subprocess` has it; `out`, `err`: descriptors."""
+        request = json.dumps([list(arguments), str(folder), dict(environment)]).encode()
+        socket.send_fds(self.socket, [request], [out, err])
+        return os.waitstatus_to_exitcode(int(self.socket.recv(_LONGEST)))
+
+
+@cache
+def of(code: str) -> Server:
+    """The server for the code in a folder."""
+    return Server(code)
+
+
+def _listening() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _child(arguments: list[str], folder: str, environment: dict[str, str], out: int, err: int) -> None:
+    """Become the program, and never return."""
+    code: Any = 1
+    try:
+        for descriptor, place in ((os.open(os.devnull, os.O_RDONLY), 0), (out, 1), (err, 2)):
+            os.dup2(descriptor, place)
+        os.closerange(3, 64)
+        os.chdir(folder)
+        kept = {name: os.environ[name] for name in ("LC_CTYPE",) if name in os.environ}  # as Python has set it
+        os.environ.clear()
+        os.environ.update(kept | environment)
+        sys.argv = [str(Path(sys.executable).with_name("harness")), *arguments]
+        from harness.__main__ import main
+
+        code = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code
+            if isinstance(code, str):
+                print(code, file=sys.stderr)
+                code = 1
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001  (what the end of a program does)
+        atexit._run_exitfuncs()  # noqa: SLF001
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        with suppress(OSError, ValueError):
+            sys.stderr.flush()
+    finally:
+        os._exit(code or 0)
+
+
+def serve(descriptor: int) -> None:
+    """Fork a child for each request, wait for it, and answer with its status; until the other side is gone."""
+    for name in _IMPORTS:
+        with suppress(ImportError):
+            __import__(name)
+    listening = socket.socket(fileno=descriptor)
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(listening, _LONGEST, 2)
+        if not request:
+            return
+        child = os.fork()
+        if child == 0:
+            listening.close()
+            _child(*json.loads(request), *descriptors)
+        for one in descriptors:
+            os.close(one)
+        _, status = os.waitpid(child, 0)
+        listening.send(str(status).encode())
+
+
+if __name__ == "__main__":
+    del sys.path[0]
+    serve(int(sys.argv[1]))
