@@ -76,7 +76,7 @@ class Server:
         self.process.wait()
 
     def run(self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], out: int, err: int) -> int:
-        """The exit code of a command, negative if a signal ended it, as `subprocess` has it; `out`, `err`: descriptors."""
+        """The exit code of a command, negative if a signal ended it; `out`, `err`: descriptors for what it prints."""
         request = json.dumps([list(arguments), str(folder), dict(environment)]).encode()
         socket.send_fds(self.socket, [request], [out, err])
         return os.waitstatus_to_exitcode(int(self.socket.recv(_LONGEST)))
@@ -112,13 +112,13 @@ def _child(arguments: list[str], folder: str, environment: dict[str, str], out: 
         except SystemExit as ended:
             code = ended.code
             if isinstance(code, str):
-                print(code, file=sys.stderr)
+                sys.stderr.write(f"{code}\n")
                 code = 1
         except BaseException:
             traceback.print_exc()
             code = 1
-        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001  (what the end of a program does)
-        atexit._run_exitfuncs()  # noqa: SLF001
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
         with suppress(OSError, ValueError):
             sys.stdout.flush()
         with suppress(OSError, ValueError):

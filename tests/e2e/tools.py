@@ -105,7 +105,7 @@ class Place:
         largest: int | None = None,
         out: IO[str] | int = subprocess.PIPE,
     ) -> Done:
-        """The program, run to its end; see `start`. Where nothing depends on how it starts, it is forked: see `forks`."""
+        """The program, run to its end; see `start`. Forked where nothing depends on how it starts: see `forks`."""
         settings = self.environment | dict(environment or {})
         code = self.environment.get("PYTHONPATH", "")
         at_start = {name for name in settings if name.startswith(AT_START) or name.endswith("_NUM_THREADS")}
