@@ -34,12 +34,15 @@ reports: $(VENV)/core.done
 	$(BIN)/harness reproduce reference=true formats=[md] output=reports/reference runs=build/runs
 	$(BIN)/harness reproduce paper=crossmath reference=true formats=[md] output=reports/reference
 
+# Each process begins with a part of the files, and takes tests from another one when it has done its own.
+PARALLEL = -n auto --maxprocesses 4 --dist worksteal
+
 # All but what is marked slow.
 test: $(VENV)/dev.done
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
 
 test-all: $(VENV)/dev.done
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile ci
 
 # Damaged stores, configurations and archives; the tests have 200 such cases.
 fuzz: $(VENV)/dev.done

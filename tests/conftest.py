@@ -16,9 +16,23 @@ from hypothesis import settings
 
 pytest.register_assert_rewrite("browser_tools")
 
-# A busy machine must not fail a property.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# No deadlines: a busy machine must not fail a property. `make test-all` takes the profile `ci`.
+settings.register_profile("dev", deadline=None, max_examples=25)
+settings.register_profile("ci", deadline=None)
+settings.load_profile("dev")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints one line for each missing resource, with the number of tests that need it, instead of one for each test."""
+    skipped: dict[str, list[str]] = {}
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reason = reason.removeprefix("Skipped: ")
+        skipped.setdefault(reason.rpartition(": ")[2], []).append(reason)
+    if skipped:
+        terminalreporter.section("skipped", sep="-")
+    for reasons in sorted(skipped.values(), key=len, reverse=True):
+        terminalreporter.write_line(f"{len(reasons):4d} tests  {reasons[0]}")
 
 
 @pytest.fixture(scope="session")

@@ -76,6 +76,7 @@ def place(tmp_path: Path) -> Place:
     return made
 
 
+@pytest.mark.slow
 def test_commands_that_only_look_import_nothing(place: Place, tmp_path: Path) -> None:
     for name in ("__init__", "commands", "broken"):
         (tmp_path / "site" / "theirs" / f"{name}.py").write_text(TRAP)
@@ -88,6 +89,7 @@ def test_commands_that_only_look_import_nothing(place: Place, tmp_path: Path) ->
     assert (place.here / "imported").exists()
 
 
+@pytest.mark.slow
 def test_a_configuration_of_a_package_is_run(place: Place) -> None:
     run = ("run", "collection=mini-task1", "corpus=mini-answers", "formats=[json]")
     place.good(*run, "system=theirs")
@@ -107,6 +109,7 @@ def test_the_help_lists_commands_of_packages(place: Place) -> None:
     assert done.code == 0
 
 
+@pytest.mark.slow
 def test_commands_of_packages(place: Place) -> None:
     assert place.good("hello", "you", "--times", "2") == "hello you hello you\n"
     assert place.good("hello", "--", "--help") == "hello --help\n"

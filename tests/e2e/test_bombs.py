@@ -82,11 +82,13 @@ def stopped(place: Place, *arguments: str) -> str:
     return fault.removeprefix("harness: ").replace(f"{place.here}/", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gzip", "xz", "zstd"])
 def test_a_run_of_4_gib(good: Place, kind: str) -> None:
     assert stopped(good, "score", f"{kind}.bomb", "-c", "mine") == f"{kind}.bomb: {RATIO}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["judged.txt", "topics.jsonl", "corpus.jsonl"])
 def test_judgments_topics_and_a_corpus_of_4_gib(good: Place, file: str) -> None:
     (good.here / file).unlink()
@@ -107,6 +109,7 @@ def test_a_plain_file_that_is_too_large(good: Place) -> None:
     assert stopped(good, *SCORE) == f"mine.run: {said}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["/dev/zero", "pipe"])
 @pytest.mark.parametrize("file", ["mine.run", "judged.txt", "topics.jsonl", "corpus.jsonl"])
 def test_what_never_ends(good: Place, file: str, what: str) -> None:
@@ -145,6 +148,7 @@ def test_a_pipe_of_the_shell_is_read(good: Place) -> None:
         assert done.stdout == expected
 
 
+@pytest.mark.slow
 def test_names_with_escapes_do_nothing_to_the_terminal(good: Place) -> None:
     nasty = "\x1b[2Jrun\nharness: all is well\u202e" + "x" * 100
     done = good.run("score", nasty, "-c", "mine")

@@ -289,6 +289,7 @@ OVERRIDES: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 
+@pytest.mark.slow
 def test_the_configuration_is_right_before_it_is_broken(place: Place) -> None:
     assert "mine, edition official" in place.good(*SCORE[:-2])
     assert "protocol strict" in place.good(*STRICT)
@@ -352,6 +353,7 @@ NESTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", NESTED)
 def test_nesting_without_end(place: Place, kind: str) -> None:
     text, line, fault = NESTED[kind]
@@ -375,6 +377,7 @@ def test_a_configuration_without_its_name(place: Place, group: str) -> None:
     refused(place, ("run", *(f"{key}={name}" for key, name in arguments.items()), "system=overlap"), fault)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("needs", ["", '""', "nosuch:function", "..x", "{a: b}", "5", "[json, 5]"])
 def test_needs_that_name_nothing(place: Place, needs: str) -> None:
     place.write("conf/system/ours.yaml", f"{SYSTEM}needs: {needs}\n")
@@ -389,6 +392,7 @@ def test_needs_that_name_nothing(place: Place, needs: str) -> None:
         assert (done.code, done.out) == (2, "")
 
 
+@pytest.mark.slow
 def test_needs_are_looked_for(place: Place) -> None:
     place.write("mine.py", "")
     place.write("data/here.bin", "")

@@ -59,6 +59,7 @@ def test_without_a_network(place: Place) -> None:
     refused(place, SCORE, unavailable(place, "HARNESS_OFFLINE forbids the network", "HARNESS_MIRROR is not set"))
 
 
+@pytest.mark.slow
 def test_a_mirror_that_is_not_there(place: Place) -> None:
     fetched(place, repository="owner/name", commit=COMMIT)
     refused(place, SCORE, "HARNESS_MIRROR: no such folder: nowhere", {"HARNESS_MIRROR": "nowhere"})
@@ -133,6 +134,7 @@ def test_a_disk_that_is_full_before_the_run_is_written(place: Place) -> None:
     assert place.files() == before
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_before_the_report_is_written(place: Place) -> None:
     earlier = place.write("reports/mini-task1/mine/index.html", "an earlier report")
     arguments = ("run", "collection=mini-task1", "system=external", "system.path=good.run", "formats=[html]")
@@ -149,6 +151,7 @@ def test_a_disk_that_is_full_before_the_report_is_written(place: Place) -> None:
     place.good("score", "runs/mini-task1/mine.run", "-c", "mini-task1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cross_encoder.CrossEncoder", "bi_encoder.BiEncoder"])
 def test_a_model_to_train_that_has_the_tokenizer_of_another_one(place: Place, kind: str) -> None:
     pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed (extra sentences)")
@@ -165,6 +168,7 @@ def test_a_model_to_train_that_has_the_tokenizer_of_another_one(place: Place, ki
     assert place.files("model", "runs") == before
 
 
+@pytest.mark.slow
 def test_standard_output_that_is_full(place: Place) -> None:
     with Path("/dev/full").open("w") as full:
         done = place.run("list", out=full)

@@ -31,6 +31,7 @@ def place(tmp_path: Path) -> Place:
     return made
 
 
+@pytest.mark.slow
 def test_a_blocked_row_gets_a_verdict(place: Place) -> None:
     arguments = ("reproduce", "paper=own", "formats=[json,md]")
     assert place.good(*arguments).splitlines()[0] == "own: 0 of 2 table cells exact, 2 blocked"

@@ -13,6 +13,7 @@ from harness.render.write import Explorer, Report, Section, render_html
 pytest_plugins = ("browser_tools",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_list_compares_two_runs_by_topic(mini: Path, visit: Open, width: int) -> None:
     page = visit(mini, "#explore=", width)
@@ -26,6 +27,7 @@ def test_the_list_compares_two_runs_by_topic(mini: Path, visit: Open, width: int
     assert "+1.000" in first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_columns_sort_both_ways_and_say_so(mini: Path, visit: Open, width: int) -> None:
     page = visit(mini, "#explore=", width)
@@ -38,6 +40,7 @@ def test_columns_sort_both_ways_and_say_so(mini: Path, visit: Open, width: int) 
     assert head.locator("button").evaluate("button => button === document.activeElement")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_search_filters_and_enter_opens_the_first_topic(mini: Path, visit: Open, width: int) -> None:
     page = visit(mini, "#explore=", width)
@@ -82,6 +85,7 @@ def test_the_chosen_runs_and_measure_are_part_of_the_address(mini: Path, visit: 
     assert page.locator(".status").inner_text() == said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_topics_page_shows_its_text_and_why_the_runs_differ(mini: Path, visit: Open, width: int) -> None:
     page = visit(mini, "#topic=mini-task1/M.1", width)
@@ -141,6 +145,7 @@ def test_one_goes_from_topic_to_topic_and_back_without_a_mouse(mini: Path, visit
     page.locator(".kicker bdi").last.filter(has_text=second).wait_for()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_axe_finds_nothing_serious_in_the_mini_report(mini: Path, visit: Open, width: int, scheme: str) -> None:
     page = visit(mini, "#explore=&by=attribute", width, scheme)
@@ -180,6 +185,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_hostile_texts_are_shown_as_text(tmp_path: Path, visit: Open, width: int) -> None:
     pages = tuple(

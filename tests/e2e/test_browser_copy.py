@@ -32,6 +32,7 @@ def copying(report: Report, folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clipboard", [True, False])
 def test_tables_and_the_command_are_copied(tmp_path: Path, visit: Open, clipboard: bool) -> None:
     columns = (Column("run"), Column("mean", "nDCG′", "number"), Column("n", "nDCG′", "number"), Column("a|b"))

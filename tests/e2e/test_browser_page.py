@@ -54,6 +54,7 @@ def assert_no_longer_than_its_content(page: Page) -> None:
     assert bottom <= height <= bottom + 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", (390, 1280, 1440))
 def test_the_page_is_no_longer_than_its_content(mini: Path, visit: Open, width: int) -> None:
     assert_no_longer_than_its_content(visit(mini, "#explore=", width))
@@ -71,6 +72,7 @@ def marked(path: Path, rows: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_hidden_labels_do_not_escape_a_region_that_scrolls(tmp_path: Path, visit: Open, width: int) -> None:
     page = visit(marked(tmp_path / "index.html", 400), width=width)
@@ -130,6 +132,7 @@ def test_the_result_stands_on_the_first_screen(mini: Path, visit: Open) -> None:
         assert box["y"] + box["height"] < 900
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_documents_with_an_address_are_links(tmp_path: Path, visit: Open, width: int) -> None:
     docs = ("17", "a/b?c&d#e", '"><script>alert(1)</script>')
@@ -183,6 +186,7 @@ def test_printed_pages_are_not_half_empty(mini: Path, visit: Open, tmp_path: Pat
 # ---- the real thing
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize("width", (390, 1280, 1440))
 def test_the_crossmath_page_is_no_longer_than_its_content(crossmath: Path, visit: Open, width: int) -> None:
@@ -191,11 +195,13 @@ def test_the_crossmath_page_is_no_longer_than_its_content(crossmath: Path, visit
     assert page.evaluate("document.documentElement.scrollHeight") < (17_000 if width == 390 else 13_000)
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_nothing_of_crossmath_is_cut_at_1280_pixels(crossmath: Path, visit: Open) -> None:
     assert visit(crossmath, width=1280).evaluate(CUT) == []
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_crossmath_on_paper(crossmath: Path, visit: Open, tmp_path: Path) -> None:
     assert_printed_well(visit(crossmath), tmp_path)

@@ -165,6 +165,7 @@ def test_arqmath_layouts_and_keys(place: Place) -> None:
     assert printed.splitlines()[1] == "six\tF.1\t1.0\t0.5"
 
 
+@pytest.mark.slow
 def test_compare_with_a_baseline(place: Place) -> None:
     from scipy import stats
 
@@ -243,6 +244,7 @@ def test_list_shows_a_persons_own_configuration(place: Place) -> None:
     assert "ours" not in {row[0] for row in table(place.good("list"))}
 
 
+@pytest.mark.slow
 def test_doctor(place: Place) -> None:
     rows = {row[0]: row[1:] for row in table(place.good("doctor"))}
     assert rows["Python"] == [sys.version.split()[0]]
@@ -273,6 +275,7 @@ def test_version_and_help(place: Place) -> None:
     assert set(place.files()) == {"first.run", "second.run.gz"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [("score", "first.run", "-c", "mini-task1", "--per-topic"), ("list",), ("reproduce",)]
 )

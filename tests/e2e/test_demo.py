@@ -54,7 +54,7 @@ def test_demo_makes_the_environment_and_runs_the_main_job() -> None:
 def test_test_installs_and_leaves_out_what_is_slow_and_test_all_runs_all() -> None:
     commands = dry("test")
     assert any(command.endswith(" -c requirements.lock -e '.[dev]'") for command in commands)
-    every = "none/bin/python -m pytest -n auto --maxprocesses 4 --dist loadfile"
+    every = "none/bin/python -m pytest -n auto --maxprocesses 4 --dist worksteal"
     assert commands[-1] == f'{every} -m "not slow"'
     assert dry("test-all")[-1] == every  # nothing left out
     configuration = (ROOT / "pyproject.toml").read_text()

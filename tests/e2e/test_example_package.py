@@ -48,6 +48,7 @@ def place(site: Path, tmp_path: Path) -> Place:
     return made
 
 
+@pytest.mark.slow
 def test_the_readme(place: Place) -> None:
     commands = commands_in(README)
     assert len(commands) == README.count("$ harness ") == 4
@@ -68,6 +69,7 @@ def test_the_readme_shows_the_files(site: Path) -> None:
     assert [path for path in linked if not (site / path).is_file()] == []
 
 
+@pytest.mark.slow
 def test_what_it_adds_is_listed_without_importing_it(place: Place, site: Path, tmp_path: Path) -> None:
     broken = shutil.copytree(site, tmp_path / "broken")
     for path in (broken / "mathir_example").glob("*.py"):
@@ -79,6 +81,7 @@ def test_what_it_adds_is_listed_without_importing_it(place: Place, site: Path, t
     assert ["symbols", "Added by mathir-example 0.1."] in table(place.run("--help", environment=environment).out)
 
 
+@pytest.mark.slow
 def test_its_numbers(place: Place) -> None:
     """The measure, from the run file and the file of judgments by hand."""
     place.good(*RUN, "system=example-tfidf")
@@ -103,6 +106,7 @@ def test_its_numbers(place: Place) -> None:
     assert len(values) == 4
 
 
+@pytest.mark.slow
 def test_the_system_ranks_a_pool(place: Place) -> None:
     place.good(*RUN, "system=example-tfidf", "rerank=true")
     run = place.here / "runs" / "example-identities" / "example-tfidf.run"

@@ -30,6 +30,7 @@ def faults(place: Place, **changes: Any) -> list[str]:  # noqa: ANN401
     return [line for line in done.err.splitlines() if line.startswith("harness: ")]
 
 
+@pytest.mark.slow
 def test_what_a_system_would_refuse(place: Place) -> None:
     """Hours later, when its turn came: a value, a key below another one, a corpus, judgments, posts it trained on."""
     place.write(
@@ -101,6 +102,7 @@ def test_the_report_of_a_paper_shows_what_experiments_made(place: Place) -> None
     assert "mathamr-formulas, here" not in (place.here / "reports/mathamr-plus/report.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_name_that_is_read_as_a_number_must_be_quoted(place: Place) -> None:
     text = (Path(__file__).parents[2] / "conf/experiment/mini.yaml").read_text(encoding="utf-8")
     for name in ("nan", "17"):
@@ -111,6 +113,7 @@ def test_a_name_that_is_read_as_a_number_must_be_quoted(place: Place) -> None:
         assert place.good("run", f'experiment="{name}"', "--dry-run").startswith(f"experiment {name}, scale full: ")
 
 
+@pytest.mark.slow
 def test_names_that_hydra_reads_in_quotes_only(place: Place) -> None:
     text = (Path(__file__).parents[2] / "conf/experiment/mini.yaml").read_text(encoding="utf-8")
     for name in ("été", "a#b", "a=b", "a,b"):
@@ -120,6 +123,7 @@ def test_names_that_hydra_reads_in_quotes_only(place: Place) -> None:
         assert place.good("run", f"experiment='{name}'", "--dry-run").startswith(f"experiment {name}, scale full: ")
 
 
+@pytest.mark.slow
 def test_what_was_missing_is_not_shown_any_more(place: Place) -> None:
     """A table of a report before would stand beside those of this one, with numbers of its own."""
     place.write("conf/system/late.yaml", "title: L\nstate: needs a book\n")

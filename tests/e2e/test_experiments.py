@@ -130,6 +130,7 @@ def test_the_embedded_experiment(place: Place) -> None:
     assert made.replace("\ttfidf-ltn\n", "\ttfidf-ltn-rerank=true\n") == (place.here / row["run"]).read_text()
 
 
+@pytest.mark.slow
 def test_what_is_finished_is_not_run_again(place: Place) -> None:
     first = place.run(*MINI)
     again = place.run(*MINI)
@@ -139,6 +140,7 @@ def test_what_is_finished_is_not_run_again(place: Place) -> None:
     assert place.run(*MINI, "reuse=false").err.count("running ") == 9
 
 
+@pytest.mark.slow
 def test_an_experiment_that_was_killed_ends_with_the_same_tables(tmp_path: Path) -> None:
     """Ten times, at random moments of all that it does: the same bytes of every table, and no finished run twice."""
     calm, killed = Place(tmp_path / "calm"), Place(tmp_path / "killed")
@@ -173,6 +175,7 @@ def test_an_experiment_that_was_killed_ends_with_the_same_tables(tmp_path: Path)
     assert killed.files("reports") == calm.files("reports")
 
 
+@pytest.mark.slow
 def test_what_would_be_run(place: Place) -> None:
     """`--dry-run` runs nothing, and says what is finished and how long the rest may take."""
     place.write("conf/system/lacking.yaml", "title: L\n_target_: x.y\nneeds: no_such_module\nextra: what\n")
@@ -205,6 +208,7 @@ def test_what_would_be_run(place: Place) -> None:
     assert place.good("run", "experiment=mine", "--dry-run", "reuse=false").splitlines()[1] == before[1]
 
 
+@pytest.mark.slow
 def test_a_scale_has_runs_and_a_report_of_its_own(place: Place) -> None:
     """What one scale has made is never taken for the other, and nothing is smaller than was asked for."""
     halves(place)
@@ -248,6 +252,7 @@ def test_a_scale_has_runs_and_a_report_of_its_own(place: Place) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_pages_of_topics(place: Place) -> None:
     from harness.collections.load import load_collection
 
@@ -261,6 +266,7 @@ def test_pages_of_topics(place: Place) -> None:
     assert "Topic by topic" in (report / "index.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_part_of_it(place: Place) -> None:
     """The baseline comes along, the family stays that of the whole, and the report has a place of its own."""
     place.good(*MINI)
@@ -281,6 +287,7 @@ def test_a_part_of_it(place: Place) -> None:
     assert {name: content for name, content in place.files("reports").items() if name in whole} == whole
 
 
+@pytest.mark.slow
 def test_sets_of_topics_are_pooled(place: Place) -> None:
     """Two halves of a collection have, together, the numbers of the whole."""
     halves(place)
@@ -306,6 +313,7 @@ def test_sets_of_topics_are_pooled(place: Place) -> None:
     assert of == pytest.approx(whole.mean("nDCG"))
 
 
+@pytest.mark.slow
 def test_cells_that_cannot_be_run(place: Place) -> None:
     """Those that need something are told, with code 0; those that fail are told with code 2; the others go on."""
     place.write(
@@ -357,6 +365,7 @@ def test_cells_that_cannot_be_run(place: Place) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_sections_of_somebody_else(place: Place) -> None:
     place.write(
         "more.py",
@@ -452,6 +461,7 @@ def test_faults_of_the_command_line(place: Place, name: str) -> None:
     assert not (place.here / "runs").exists()
 
 
+@pytest.mark.slow
 def test_faults_of_cells_are_told_before_any_is_run(place: Place) -> None:
     halves(place)
     conditions = {
@@ -479,6 +489,7 @@ def test_faults_of_cells_are_told_before_any_is_run(place: Place) -> None:
     assert not (place.here / "runs").exists()
 
 
+@pytest.mark.slow
 def test_the_command_line_has_its_say(place: Place) -> None:
     """What no axis varies can be given there; the report is then another one."""
     halves(place)
@@ -492,6 +503,7 @@ def test_the_command_line_has_its_say(place: Place) -> None:
     assert not (place.here / "runs").exists()
 
 
+@pytest.mark.slow
 def test_what_there_is(place: Place) -> None:
     listed = place.good("list").splitlines()
     row = next(line for line in listed[listed.index("experiments") :] if line.startswith("  mini "))

@@ -119,6 +119,7 @@ def place(tmp_path: Path) -> Place:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("--help",), SCORE, RUN], ids=lambda arguments: arguments[0])
 def test_at_any_moment(place: Place, arguments: Sequence[str]) -> None:
     place.good(*arguments)  # so that modules are compiled, and the same happens each time
@@ -196,6 +197,7 @@ def test_a_second_interrupt_ends_what_swallows_the_first(place: Place) -> None:
     assert (process.returncode, faults(said)) == (130, LINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["forking", "spawning", "joblib"])
 def test_workers_end_without_a_word(place: Place, kind: str) -> None:
     """A terminal interrupts all processes of its group at once."""

@@ -55,6 +55,7 @@ def test_a_folder_of_runs(place: Place) -> None:
         assert "overlap" in (folder / file).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_same_in_any_order_and_as_json(place: Place) -> None:
     options = ("-c", "mini-task1", "--json", "--quiet", "--resamples", "50")
     files = [f"runs/{name}.run" for name in NAMES]
@@ -145,6 +146,7 @@ def test_a_lab(place: Place) -> None:
     assert (done.code, done.err) == (2, "harness: --alpha: lab/lab.yaml says this for the lab's runs; leave it out\n")
 
 
+@pytest.mark.slow
 def test_labs_with_other_protocols_have_tables_of_their_own(place: Place) -> None:
     for lab, protocol in (("one", "arqmath-task1"), ("two", "trec_eval")):
         place.good("lab", "new", lab, "-c", "mini-task1", "--protocol", protocol)

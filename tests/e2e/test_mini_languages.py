@@ -67,6 +67,7 @@ def test_apertium_translates_the_spanish_mini_topics(place: Place) -> None:
     assert "1 run on mini-task1-spa (edition official, n = 12): nDCG′ " in printed
 
 
+@pytest.mark.slow
 def test_the_corpus_of_the_collection_is_as_if_it_were_named(place: Place) -> None:
     done = place.run("run", "collection=mini-task1", "system=bm25", QUIET)
     assert done.code == 0
@@ -83,6 +84,7 @@ def test_the_corpus_of_the_collection_is_as_if_it_were_named(place: Place) -> No
     assert "bm25-k1=1.2" in compared
 
 
+@pytest.mark.slow
 def test_which_runs_have_no_corpus_of_their_own(place: Place) -> None:
     """A run file is read without one; collections that name none, or different ones, need the word."""
     place.good("run", "collection=mini-task1", "system=shuffle", QUIET)
@@ -105,6 +107,7 @@ def test_which_runs_have_no_corpus_of_their_own(place: Place) -> None:
     assert "harness: system shuffle: needs a corpus; name one with corpus=NAME (known: arqmath-posts, " in done.err
 
 
+@pytest.mark.slow
 def test_keys_that_the_file_does_not_list(place: Place) -> None:
     """Given, swept on the command line and by a file, and in an experiment: always without `+`."""
     given = ("run", "collection=mini-task1", "system=overlap", QUIET)

@@ -105,6 +105,7 @@ def test_an_analysis(place: Place) -> None:
     assert "no pool bias without --depth, the depth of the judged pool\n" in done.err
 
 
+@pytest.mark.slow
 def test_correlations_of_measures_and_of_editions(place: Place) -> None:
     document = place.good("score", *RUNS.values(), *MINI, "--json", "-q")
     place.write("one.json", document)
@@ -142,6 +143,7 @@ def test_kappa_of_two_files(place: Place) -> None:
     assert "Judged by both: 4; by a only: 1; by b only: 1." in report
 
 
+@pytest.mark.slow
 def test_a_reproduction(place: Place) -> None:
     pair = ("compare", "--reproduction", RUNS["overlap"], RUNS["overlap-title"])
     bases = ("--baseline-original", RUNS["shuffle"], "--baseline-new", f"floor={RUNS['shuffle']}")
@@ -180,6 +182,7 @@ def test_a_reproduction(place: Place) -> None:
         assert (done.code, done.out, done.err) == (2, "", f"harness: {said}\n")
 
 
+@pytest.mark.slow
 def test_a_lab_has_teams_and_primary_runs(place: Place) -> None:
     place.good("lab", "new", "lab", *MINI, "--private", "--cap", "9")
     for team, name, *more in (

@@ -74,6 +74,7 @@ def test_what_reads_imports_them(place: Place) -> None:
     assert "root of two" in (place.here / "out" / "index.html").read_text()
 
 
+@pytest.mark.slow
 def test_what_looks_does_not(place: Place) -> None:
     for command in (("list",), ("doctor",), ("fetch", "--probe", "theirs"), ("--help",)):
         place.good(*command)
@@ -90,6 +91,7 @@ def test_other_modules_of_the_folder_stay_out_of_what_needs_none(place: Place) -
     place.good("score", "mini.run", "--collection", "mini-task1", "-o", "out")
 
 
+@pytest.mark.slow
 def test_a_run_is_made_again_when_its_reader_changed(place: Place) -> None:
     said = [place.run(*RUN).err, place.run(*RUN).err]
     place.write("own_readers.py", READERS.replace("yield Document", "yield  Document"))

@@ -85,6 +85,7 @@ def test_a_paper_of_the_current_folder_runs_nothing(place: Place) -> None:
     assert not (place.here / "touched").exists()
 
 
+@pytest.mark.slow
 def test_in_the_processes_of_a_launcher(place: Place) -> None:
     if importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher") is None:
         pytest.skip("hydra-joblib-launcher is not installed: pip install 'mathir-harness[joblib]'")
@@ -167,6 +168,7 @@ LOOKING = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [False, True], ids=["script", "python -m"])
 def test_commands_that_look_run_nothing(place: Place, module: bool) -> None:
     """Whatever a `conf/` names, and whatever lies in the current folder under the names of libraries."""

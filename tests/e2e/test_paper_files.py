@@ -76,6 +76,7 @@ def read(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream, strict=True))
 
 
+@pytest.mark.slow
 def test_the_records_hold_every_run_topic_and_measure(demonstration: Path) -> None:
     for folder in sorted(demonstration.iterdir()):
         scores, tests = read(folder / "scores.csv"), read(folder / "comparison.csv")
@@ -101,6 +102,7 @@ def test_the_records_hold_every_run_topic_and_measure(demonstration: Path) -> No
     assert all(float(row["95% low"]) <= float(row["difference"]) <= float(row["95% high"]) for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_the_records_of_crossmath_hold_all_its_runs(crossmath: Path) -> None:
     scores, claims = read(crossmath / "crossmath" / "scores.csv"), read(crossmath / "crossmath" / "comparison.csv")

@@ -14,6 +14,7 @@ COPIED = {"Linked_MSE.tsv", "prim_Approach0.tsv", "psu-task1-auto-both-A.tsv"}
 MISSING = "harness: apertium is not installed: apt install apertium apertium-eng-spa"
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_the_commands_of_the_readme(tmp_path: Path, mirror: Path) -> None:
     place = Place(tmp_path)

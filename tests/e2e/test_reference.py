@@ -31,6 +31,7 @@ def test_the_demonstration(tmp_path: Path) -> None:
         compare(path)
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_crossmath(tmp_path: Path, mirror: Path) -> None:
     place = Place(tmp_path)

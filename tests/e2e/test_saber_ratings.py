@@ -88,6 +88,7 @@ def test_the_report_holds_every_analysis(tmp_path: Path) -> None:
     assert not (place.here / "no").exists()
 
 
+@pytest.mark.slow
 def test_people_compare(tmp_path: Path) -> None:
     place = Place(tmp_path)
     command = [sys.executable, "-m", "harness", "build", "compare", "me", "--config", "saber-mini", "--pairs", "3"]

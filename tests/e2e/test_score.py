@@ -59,6 +59,7 @@ def document(text: str) -> dict[str, Any]:
 # Judgments of topics that are not there
 
 
+@pytest.mark.slow
 def test_score_compare_and_run_refuse_the_same(place: Place) -> None:
     """A judged topic that is no topic counts 0 in every mean: half of these topics would halve it."""
     place.write("conf/collection/q.txt", QRELS.read_text() + "Z.1 0 a1007 3\nZ.2 0 a1007 3\n")
@@ -97,6 +98,7 @@ def test_results_without_a_key_are_told_by_score_and_run(place: Place) -> None:
 # Without a collection
 
 
+@pytest.mark.slow
 def test_judgments_in_a_file_score_as_the_collection_does(place: Place) -> None:
     options = ("--protocol", "arqmath-task1", "--per-topic")
     assert place.good("score", "a.run", *GIVEN, *options) == place.good("score", "a.run", *MINI, "--per-topic")

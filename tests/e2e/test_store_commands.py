@@ -45,6 +45,7 @@ def test_the_store_is_listed_and_emptied(place: Place) -> None:
     assert place.run("store", "gc", "--days", "-1").code == 2
 
 
+@pytest.mark.slow
 def test_a_file_brought_by_hand(place: Place) -> None:
     place.write("posts.xml", POSTS)
     path = place.good("fetch", "arqmath-posts", "--from", "posts.xml").strip()
@@ -107,6 +108,7 @@ def part(place: Place, documents: int) -> list[str]:
     return [document.id for document in found]
 
 
+@pytest.mark.slow
 def test_judgments_are_cut_to_the_corpus_and_the_report_says_so_first(place: Place) -> None:
     ids = set(part(place, 60))
     from harness.collections.load import load_collection

@@ -133,6 +133,7 @@ def test_a_sweep_goes_on_after_points_that_fail(place: Place) -> None:
     assert sum("1 more points" in line for line in errors) == 1
 
 
+@pytest.mark.slow
 def test_a_sweep_that_was_killed_ends_with_the_same_bytes(tmp_path: Path) -> None:
     """Sixty points, killed five times at random moments."""
     calm, killed = Place(tmp_path / "calm"), Place(tmp_path / "killed")
@@ -177,6 +178,7 @@ def test_points_that_were_computed_are_not_computed_again(place: Place) -> None:
     assert fresh.err.count("running") == 2
 
 
+@pytest.mark.slow
 def test_points_of_other_data_are_not_counted(place: Place) -> None:
     from harness.collections.corpora import load_corpus
 
@@ -207,6 +209,7 @@ def test_points_of_other_data_are_not_counted(place: Place) -> None:
     assert "judged and present" in report.partition("|")[0]
 
 
+@pytest.mark.slow
 def test_points_of_another_protocol_are_not_counted(place: Place) -> None:
     """Nor those of other values of keys that do not vary; what varies tells points apart, whatever refers to it."""
     place.write("conf/protocol/mine.yaml", "name: mine\nmeasures: [P@10]\n")
@@ -228,6 +231,7 @@ def test_points_of_another_protocol_are_not_counted(place: Place) -> None:
         assert best.startswith(f"{count} configurations of m on mini-task1: best P@5 ")
 
 
+@pytest.mark.slow
 def test_points_learn_what_varies_from_their_configuration(place: Place) -> None:
     """Not from what the process that launches them knows: they may be on another machine."""
     place.write("conf/sweep/both.yaml", "# @package _global_\nhydra: {sweeper: {params: {rerank: 'true,false'}}}\n")
@@ -252,6 +256,7 @@ def test_points_that_differ_in_a_switch_are_kept_apart(place: Place) -> None:
             assert sha256_file(place.here / name) == checksum
 
 
+@pytest.mark.slow
 def test_tuning_and_reporting_use_different_topics(place: Place) -> None:
     other_collection(place)
     arguments = ("run", "-m", *MINI, "tune=[other]", "system=bm25", "system.k1=0.1,1.2,8", "formats=[json,md]")
@@ -280,6 +285,7 @@ def test_tuning_on_the_reported_topics_is_refused(place: Place) -> None:
     assert done.err == "harness: run: key 'tune' is for sweeps; add -m and several values of a key, or sweep=NAME\n"
 
 
+@pytest.mark.slow
 def test_training_judgments_come_from_the_command_line(place: Place) -> None:
     other_collection(place)
     for name in ("overlap", "shuffle"):
@@ -296,6 +302,7 @@ def test_training_judgments_come_from_the_command_line(place: Place) -> None:
     assert "training: the judgments hold topic 'M.1', which is to be ranked" in place.run(*own).err
 
 
+@pytest.mark.slow
 def test_a_shipped_sweep(place: Place) -> None:
     shown = place.good("run", "sweep=bm25-k1-b", *MINI, "system=bm25", "formats=[json]").splitlines()
     assert shown[-2].startswith("40 configurations of bm25 on mini-task1: best nDCG′ 0.")
@@ -303,6 +310,7 @@ def test_a_shipped_sweep(place: Place) -> None:
     assert "runs/mini-task1/bm25-k1=0.3-b=0.run" in runs(place)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("joblib") is None, reason="joblib is not installed")
 def test_points_in_parallel(place: Place, tmp_path: Path) -> None:
     arguments = (*MINI, "system=bm25", "system.k1=0.5,1,1.5,2", "formats=[json]")
@@ -313,6 +321,7 @@ def test_points_in_parallel(place: Place, tmp_path: Path) -> None:
     assert len(points(place)) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("optuna") is None, reason="optuna is not installed")
 def test_optuna_searches(place: Place) -> None:
     printed = place.good(

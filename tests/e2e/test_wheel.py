@@ -83,6 +83,7 @@ def test_what_the_wheel_holds(clone: Path, wheel: Path) -> None:
     assert [line for line in required if line.startswith(heavy)] == []
 
 
+@pytest.mark.slow
 def test_the_installed_program(installed: Path, tmp_path: Path) -> None:
     place = Place(tmp_path, installed)
     assert place.good("--version") == f"mathir-harness {__version__}\n"
@@ -109,6 +110,7 @@ def test_the_installed_program(installed: Path, tmp_path: Path) -> None:
     assert value == f"{float(scored[1][1]):.3f}"
 
 
+@pytest.mark.slow
 def test_the_installed_program_makes_the_runs_of_this_one(installed: Path, tmp_path: Path) -> None:
     arguments = ("run", "collection=mini-theorems", "corpus=mini-theorems", "system=overlap", "formats=[csv]")
     there, here = Place(tmp_path / "there", installed), Place(tmp_path / "here")

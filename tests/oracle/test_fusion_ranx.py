@@ -55,6 +55,7 @@ def random_runs(seed: int) -> Sequence[Scores]:
     return runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_scores_agree(ranx: ModuleType, name: str) -> None:
     function, how = METHODS[name]

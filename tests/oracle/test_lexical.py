@@ -95,6 +95,7 @@ def test_tfidf_finds_the_document_itself(tmp_path: Path) -> None:
         assert docs[doc] == pytest.approx(best, abs=1e-9), (doc, bag)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["bm25", "bm25-plus", "bm25-l", "bm25-atire", "bm25-robertson", "tfidf-lnc", "tfidf-ltn"]
 )

@@ -107,6 +107,7 @@ def test_bm25l_is_rank_bm25s_without_its_slip(tmp_path: Path, seed: int) -> None
         np.testing.assert_allclose(scores[there], peer.get_scores([word])[there] / tf[there], rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tfidf_is_gensims_for_all_letters(tmp_path: Path, seed: int) -> None:
     """Products of the vectors of queries and documents; each pair of notations once, by turns."""

@@ -105,6 +105,7 @@ def lines_of(run: Run) -> list[Line]:
     return [(run.topics[topic], doc.decode(), value) for topic, doc, value in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize(
     ("collection", "corpus", "moves"),

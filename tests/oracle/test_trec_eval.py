@@ -310,6 +310,7 @@ def test_the_comparison_notices_another_order_of_ties(monkeypatch: pytest.Monkey
     assert notices() >= {"nDCG", "AP", "P", "R", "RR", "Bpref", "Judged"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "noticed"),
     [

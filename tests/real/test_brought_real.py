@@ -34,6 +34,7 @@ def made_up(path: Path, collection: str, seed: int, most: int = 15) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_archived_runs_under_other_names_and_one_that_was_altered(tmp_path: Path) -> None:
     paper = load_paper("crossmath")
     chosen = {run.collection: run for run in paper.runs if run.name == "spa-NLLB-bi"}

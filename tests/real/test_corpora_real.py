@@ -43,6 +43,7 @@ def coverage(corpus: str, collection: str, edition: str) -> tuple[Qrels, Coverag
 # --- Math Stack Exchange pages ---
 
 
+@pytest.mark.slow
 def test_pages_of_math_stack_exchange() -> None:
     pages = load_corpus("mse-pages")
     remarks: Counter[str] = Counter()
@@ -72,6 +73,7 @@ def test_pages_of_math_stack_exchange() -> None:
     assert not any("% " in formula.latex.replace("\\%", "") for formula in formulas if formula.visual_id)
 
 
+@pytest.mark.slow
 def test_a_page_as_a_document() -> None:
     by_id = {document.id: document for document in load_corpus("mse-pages")}
     page = by_id["1907686"]
@@ -85,6 +87,7 @@ def test_a_page_as_a_document() -> None:
     assert "similar questions on MSE" not in " ".join((page.title, page.body, page.columns["question"]))
 
 
+@pytest.mark.slow
 def test_the_html_of_answers() -> None:
     pages = replace(load_corpus("mse-pages"), keep=("html",))
     count = 0
@@ -123,6 +126,7 @@ def test_latex_of_titles_is_what_people_typed() -> None:
     assert sum(words(original) == words(as_typed(latex)) for original, latex in formulas) == 1556
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("collection", "edition", "present", "pairs", "graded", "binary"),
     [
@@ -149,6 +153,7 @@ def test_judged_answers_among_the_pages(
 # --- formulas ---
 
 
+@pytest.mark.slow
 def test_formulas_of_the_pages() -> None:
     corpus = load_corpus("mse-formulas")
     assert corpus.remarks() == {
@@ -169,6 +174,7 @@ def test_formulas_of_the_pages() -> None:
     assert not any("&lt;" in d.formulas[0].latex for d in documents)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("collection", "present", "topics", "graded", "binary"),
     [
@@ -212,6 +218,7 @@ def test_judged_formulas_of_the_first_year() -> None:
 # --- Mathlib ---
 
 
+@pytest.mark.slow
 def test_declarations_of_mathlib() -> None:
     corpus = load_corpus("mathlib-decls")
     (first,) = islice(corpus, 1)

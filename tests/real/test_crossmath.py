@@ -138,6 +138,7 @@ def test_claims_are_tested_both_ways(claims: tuple[Claim, ...]) -> None:
     assert {test.row.n for test in pooled} == {244}
 
 
+@pytest.mark.slow
 def test_the_report_says_it_all(markdown: str) -> None:
     for words in (
         "**crossmath: 108 of 108 table cells exact, 2 of 2 values of its text exact**",

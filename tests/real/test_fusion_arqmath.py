@@ -133,6 +133,7 @@ def of_topics(table: Run, topics: Sequence[str]) -> Run:
     return Run.from_dict(table.name, {topic: docs for topic, docs in table.to_dict().items() if topic in topics})
 
 
+@pytest.mark.slow
 def test_what_is_learned_on_one_half_of_the_topics_ranks_the_other(
     runs: Sequence[Run], scorer: Scorer, tmp_path: Path
 ) -> None:
@@ -164,6 +165,7 @@ def test_what_is_learned_on_one_half_of_the_topics_ranks_the_other(
     }
 
 
+@pytest.mark.slow
 def test_line_order_of_the_files_does_not_matter(runs: Sequence[Run]) -> None:
     turned = []
     for run in runs:

@@ -97,6 +97,7 @@ def test_eight_teams_and_the_baseline(files: dict[str, Path], tmp_path: Path) ->
     assert harness("lab", "check", lab)[0] == 0
 
 
+@pytest.mark.slow
 def test_private_judgments_are_in_nothing_that_participants_get(
     files: dict[str, Path], tmp_path: Path, conf: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

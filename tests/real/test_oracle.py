@@ -111,6 +111,7 @@ def archived(collection: str, name: str) -> Path:
     return local(next(run.file for run in runs if (run.collection, run.name) == (collection, name)))
 
 
+@pytest.mark.slow
 def test_there_are_sixty_and_nine_runs() -> None:
     assert len(ARCHIVED) == 60
     assert len(SUBMITTED) == 9

@@ -20,6 +20,7 @@ from harness.systems.structural.tree import Query, Structural, index_of
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.slow
 def test_judged_formulas_are_found_better_than_by_the_text_of_their_paths(mirror: Path, tmp_path: Path) -> None:
     """BM25 over the paths of the same trees has .76 nDCG'."""
     corpus, collection = load_corpus("arqmath1-formulas"), load_collection("arqmath-1-task2")
@@ -44,6 +45,7 @@ def test_real_formulas_find_themselves_first(mirror: Path) -> None:
         assert {canonical(known.trees[other]) for other in best} == {canonical(tree)}
 
 
+@pytest.mark.slow
 def test_posts_are_found_by_the_formulas_of_a_question(mirror: Path, tmp_path: Path) -> None:
     corpus = load_corpus("mse-pages")
     known = formulas.read(corpus, "opt")

@@ -22,6 +22,7 @@ def judged(mirror: Path) -> Task:
     return task("arqmath-1-task2", "arqmath1-formulas")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "least"), [("tangent", (0.80, 0.54, 0.47)), ("l2l", (0.80, 0.55, 0.50))])
 def test_a_run_is_better_than_bm25_over_paths_or_pairs(
     judged: Task, tmp_path: Path, name: str, least: tuple[float, ...]
@@ -34,6 +35,7 @@ def test_a_run_is_better_than_bm25_over_paths_or_pairs(
     assert [mean >= bound for mean, bound in zip(means, least, strict=True)] == [True] * 3, means
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", formulas.KINDS)
 def test_formulas_find_themselves_first(judged: Task, kind: str) -> None:
     assert judged.corpus is not None

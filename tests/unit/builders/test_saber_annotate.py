@@ -145,6 +145,7 @@ def test_no_idea_is_none(server: Server) -> None:
     assert not bad
 
 
+@pytest.mark.slow
 def test_a_dry_run_after_a_pilot_tells_the_cost_within_five_percent(server: Server) -> None:
     every, endpoint = problems(160), server.endpoint(timeout=60.0)
     before = model.plan(every, TREE, Client(endpoint, "dry"), 0.85)
@@ -165,6 +166,7 @@ def test_a_dry_run_after_a_pilot_tells_the_cost_within_five_percent(server: Serv
     assert model.plan(every, TREE, Client(endpoint, "dry"), 0.85).cost == 0.0
 
 
+@pytest.mark.slow
 def test_what_is_half_done_is_not_counted_twice(server: Server) -> None:
     every, endpoint = problems(30), server.endpoint(timeout=60.0)
     annotated(every[:25], Client(endpoint))

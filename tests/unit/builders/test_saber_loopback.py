@@ -66,6 +66,7 @@ def test_an_answer_that_stays_bad_is_no_decision(server: Server, tmp_path: Path)
     assert len(server.bodies) == 8  # each asked for twice
 
 
+@pytest.mark.slow
 def test_a_dry_run_after_a_pilot_tells_the_cost_within_five_percent(
     server: Server, tmp_path: Path, conf: Callable[[str, str, str], Path]
 ) -> None:
@@ -155,6 +156,7 @@ write_games(Path(sys.argv[3]), [tournament("t", NAMES, LanguageModel(client, PRO
 """
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_nothing_is_paid_twice(server: Server, tmp_path: Path) -> None:
     server.answer = smaller
     killed: list[subprocess.Popen[bytes]] = []

@@ -122,6 +122,7 @@ def test_ir_measures_takes_runs_and_judgments_as_they_are() -> None:
     assert again.to_dict() == task.scorer.qrels.to_dict()
 
 
+@pytest.mark.slow
 def test_ranx() -> None:
     pytest.importorskip("ranx", reason="in the extra 'ranx'")
     run, qrels = h.Run.from_dict("r", {"1": {"a": 2.0, "b": 1.0}}), h.Qrels.from_dict("e", {"1": {"a": 1, "b": 0}})

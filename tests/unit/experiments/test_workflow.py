@@ -209,6 +209,7 @@ def test_a_machine_without_anything_is_told_what_to_do(monkeypatch: pytest.Monke
     assert rows["configuration"] == (str(config.folders()[0]), "")
 
 
+@pytest.mark.slow
 def test_a_mirror_is_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
     monkeypatch.setenv("HARNESS_MIRROR", str(tmp_path))

@@ -104,6 +104,7 @@ def taken(read: Callable[[Path], object], path: Path) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", PACKED)
 @pytest.mark.parametrize(
     ("kind", "masks"),

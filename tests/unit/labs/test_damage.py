@@ -56,6 +56,7 @@ def killed_at(step: int, lab: Lab, bench: Task, path: Path) -> None:
     submit(lab, Offer(path, "A", "a"), bench=bench, now=NOW)
 
 
+@pytest.mark.slow
 def test_killed_at_every_step(make: Make, tmp_path: Path) -> None:
     """Whatever the step, the next process finds all of the submission or nothing, and goes on."""
     lab = make(private=True, cap=999)  # of which more files are written
@@ -216,6 +217,7 @@ def work(lab: Lab, bench: Task, folder: Path, teams: list[int]) -> None:
             assert "the same rankings were submitted" in str(error)
 
 
+@pytest.mark.slow
 @KINDS
 def test_many_at_once_and_some_killed(make: Make, tmp_path: Path, settings: dict[str, object]) -> None:
     lab = make(**settings)

@@ -111,6 +111,7 @@ def test_ranks_by_hand() -> None:
     assert (first.low, first.value, first.high, first.n) == (*[pytest.approx(0.2)] * 3, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [60, 61])
 def test_beyond_sixty_runs_the_group_of_the_best(runs: int) -> None:
     entries = random_entries(runs, 5, spread=0.02)

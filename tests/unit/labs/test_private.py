@@ -199,6 +199,7 @@ def test_one_more_relevant_result_does_not_show(conf: Conf, tmp_path: Path) -> N
     assert [row.roles for row in second.rows] == [("best so far", "earlier run")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_json", [False, True])
 def test_redacted_reports(secret: Path, tmp_path: Path, as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [str(part(tmp_path, name, 3, name)) for name in ("overlap", "overlap-title", "shuffle")]

@@ -139,6 +139,7 @@ def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoder, "missing", list)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_models")
 def test_what_of_theirs_runs_here() -> None:
     available = available_of("mirmu-msm")
@@ -251,6 +252,7 @@ def test_one_command_of_theirs_in_full() -> None:
     assert "'system.runs=[msm-sum,runs/arqmath-2-task1/mirmu-minilm-roberta.run]'" in available.full(learned)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_models")
 def test_their_report_tells_it_in_every_format() -> None:
     report = report_of("mirmu-msm")
@@ -449,6 +451,7 @@ def test_it_must_be_keys_and_values(tiny: Tiny) -> None:
 # Values that are printed twice
 
 
+@pytest.mark.slow
 def test_values_that_two_papers_print_for_one_run_stand_side_by_side() -> None:
     for key, first, second in (("mirmu-msm", "0.511", "0.504"), ("mathamr-plus", "0.504", "0.511")):
         rows = grid(table_of(report_of(key), "twice"))[1:]

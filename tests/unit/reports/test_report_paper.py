@@ -271,6 +271,7 @@ def test_where_all_is_well_that_is_told(tiny: Tiny) -> None:
     assert [section for section in titles(report) if "claims" in section or "translated" in section] == []
 
 
+@pytest.mark.slow
 def test_a_paper_of_which_nothing_can_be_recomputed() -> None:
     report = report_of("mirmu-msm")
     assert titles(report) == ["Outcome", "One run, two values", "What runs here", "Provenance"]
@@ -285,6 +286,7 @@ def test_a_paper_of_which_nothing_can_be_recomputed() -> None:
     assert [verdict["printed"] for verdict in verdicts] == published
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["mathamr-plus", "mathlib4", "mirmu-msm", "saber-math"])
 def test_what_blocks_a_paper_is_a_short_list(key: str) -> None:
     table = tables(report_of(key))["not-recomputed"]

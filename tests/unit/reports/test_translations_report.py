@@ -57,6 +57,7 @@ def explorer(section: Section) -> Explorer:
     return found
 
 
+@pytest.mark.slow
 def test_formulas_are_counted_in_all_topics_and_in_those_evaluated(results: Results) -> None:
     (row,) = rows(table(sections(results)["What became of formulas"]))
     assert [cell.text for cell in row.values()][:3] == ["dictionary", "Foreign", "dictionary, formulas masked"]

@@ -118,6 +118,7 @@ def test_an_installed_package_adds_measures(tmp_path: Path, value: str) -> None:
     assert done.stdout.splitlines()[:2] == ["run   Found@5  n  missing", "mine   1.0000  1        0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "value", "what"),
     [

@@ -18,6 +18,7 @@ from harness.scoring import lookup
 from harness.scoring.scorer import Scorer, score
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_definitions_under_any_protocol() -> None:
     rng = random.Random(4)
     for _ in range(400):

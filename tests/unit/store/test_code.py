@@ -148,6 +148,7 @@ def test_a_digest_does_not_depend_on_where_the_code_lies(ours: Path, monkeypatch
     assert code.of(BM25_) == copied
 
 
+@pytest.mark.slow
 def test_a_system_depends_on_what_it_imports_and_on_no_other_system(ours: Path, changes: Callable[..., bool]) -> None:
     l2l = ours / "systems" / "structural" / "l2l.py"
     more = l2l.read_text() + "\nMORE = 1\n"

@@ -70,6 +70,7 @@ def test_the_peak_of_whoever_started_the_process_is_not_its_own() -> None:
     assert MANY < large < 8 * MANY
 
 
+@pytest.mark.slow
 def test_a_process_that_was_started_counts() -> None:
     with measuring() as alone:
         pass

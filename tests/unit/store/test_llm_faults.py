@@ -353,6 +353,7 @@ def test_waiting_for_another_process_can_be_ended(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [4, 17])
 def test_sigkill_loses_and_repeats_no_more_than_was_under_way(at: int, server: Server, tmp_path: Path) -> None:
     killed: list[subprocess.Popen[bytes]] = []

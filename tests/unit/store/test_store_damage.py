@@ -78,6 +78,7 @@ def whole() -> dict[Path, dict[str, bytes]]:
     return {found.path: content(found.path) for found in artefacts.artefacts()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bm25", "l2l", "structural"])
 def test_damage_to_any_file_ends_in_the_same_run_and_one_warning(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -97,6 +98,7 @@ def test_damage_to_any_file_ends_in_the_same_run_and_one_warning(
         assert whole() == before
 
 
+@pytest.mark.slow
 def test_damage_is_found_in_whatever_the_systems_keep(tmp_path: Path) -> None:
     for name in ("bm25", "tree", "tangent", "structural"):
         run(name, tmp_path, reuse=False)
@@ -192,6 +194,7 @@ def test_keys_of_specifications_that_hold_numbers_as_names_are_found_again() -> 
 # ---- runs -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_damage_to_a_run_or_its_side_file_makes_the_run_again(tmp_path: Path) -> None:
     path = run("bm25", tmp_path).path
     side = sidecar.beside(path)
@@ -300,6 +303,7 @@ for name in ("bm25", "tangent"):
 """
 
 
+@pytest.mark.slow
 def test_a_cache_mounted_read_only_works_like_another(sealed: list[str], tmp_path: Path) -> None:
     def done(before: list[str], where: str) -> subprocess.CompletedProcess[str]:
         environment = {**same_paths(), "HARNESS_CACHE": str(tmp_path / "cache")}

@@ -25,6 +25,7 @@ def test_systems_that_tell_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> No
     assert "torch not installed" not in {row[1] for row in doctor.findings()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("base", "said"),
     [

@@ -222,6 +222,7 @@ def test_an_identity_gives_the_text_byte_for_byte(texts: list[str], whole: bool,
         assert (passage.duplicated, passage.moved, passage.altered, passage.appended) == (0, 0, 0, 0)
 
 
+@pytest.mark.slow
 def test_an_identity_on_ten_thousand_texts() -> None:
     draw = random.Random(0)
     texts = ["".join(draw.choices(PIECES, k=draw.randint(0, 30))) for _ in range(10_000)]

@@ -81,6 +81,7 @@ def test_it_is_a_translator(make: Callable[..., Seq2Seq]) -> None:
     assert not translator.whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beams", [1, 4])
 def test_a_translation_is_that_of_the_library_alone(make: Callable[..., Seq2Seq], beams: int) -> None:
     """Text by text, without padding, with the library's own calls."""
@@ -101,6 +102,7 @@ def test_a_translation_is_that_of_the_library_alone(make: Callable[..., Seq2Seq]
     assert len(set(expected)) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beams", [1, 4])
 def test_what_else_is_translated_does_not_matter(
     make: Callable[..., Seq2Seq], beams: int, generated: list[tuple[dict[str, Any], Any]]
@@ -148,6 +150,7 @@ def test_unknown_words_and_broken_characters(make: Callable[..., Seq2Seq]) -> No
     assert len(make().translate(["QZ1", "\ud800 w1", "ن QZ2"], "pes", "eng")) == 3
 
 
+@pytest.mark.slow
 def test_the_same_again_and_in_half_precision(make: Callable[..., Seq2Seq]) -> None:
     first = make().translate(TEXTS, "hrv", "eng")
     half = make(precision="bfloat16").translate(TEXTS, "hrv", "eng")
@@ -159,6 +162,7 @@ def test_the_same_again_and_in_half_precision(make: Callable[..., Seq2Seq]) -> N
 # ---- long texts -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_long_text_is_taken_apart_at_blanks(
     make: Callable[..., Seq2Seq], generated: list[tuple[dict[str, Any], Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -402,6 +406,7 @@ def test_a_damaged_configuration_of_the_search_is_one_line(tmp_path: Path, conte
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [{"max_new_tokens": 2}, {"num_return_sequences": 2, "num_beams": 2}])
 def test_a_model_s_own_file_has_no_say_in_lengths_and_numbers(tmp_path: Path, keys: dict[str, Any]) -> None:
     settings: dict[str, Any] = {"length": LENGTH, "beams": 2, "device": "cpu"}

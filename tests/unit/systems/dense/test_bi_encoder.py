@@ -159,6 +159,7 @@ def test_approximate_search_says_its_recall(tmp_path: Path, folder: Path) -> Non
     assert noted == {"mean": round(np.mean(shares), 4), "least": min(shares), "topics": 3, "first documents": 10}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("how", "module"), [("exact", "numpy"), ("approximate", "faiss"), ("chroma", "chromadb")])
 def test_what_is_excluded_takes_no_place_in_any_search(tmp_path: Path, folder: Path, how: str, module: str) -> None:
     pytest.importorskip(module, reason=f"{module} is not installed")

@@ -347,6 +347,7 @@ def test_labels_and_activations(tmp_path: Path, folder: Path) -> None:
 # ---- what is kept and said --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_pairs_that_were_scored_are_kept(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy = save_model(tmp_path / "copy")
     first = run_file(tmp_path)

@@ -53,6 +53,7 @@ def message(error: pytest.ExceptionInfo[HarnessError]) -> str:
     return line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 @pytest.mark.parametrize("pooling", ["mean", "cls", "last"])
 @pytest.mark.parametrize("normalise", [True, False])
@@ -63,6 +64,7 @@ def test_vectors_are_the_librarys(tmp_path: Path, kind: str, pooling: str, norma
     assert found.dtype == np.float32
 
 
+@pytest.mark.slow
 def test_a_role_has_the_models_prompt(roberta: Path) -> None:
     loaded = encoder.load(str(roberta))
     some = texts(10, 8)
@@ -114,6 +116,7 @@ def token_vectors(folder: Path, text: str, length: int, eos: bool = False) -> np
     return np.asarray(out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pooling", "by_hand"), [("cls", lambda v: v[0]), ("last", lambda v: v[-1]), ("mean", lambda v: v.mean(0))]
 )
@@ -169,6 +172,7 @@ def test_a_decoder_is_pooled_at_the_end_token_that_is_put_behind_each_text(tmp_p
     assert np.abs(without - expected[:3]).max(axis=1).min() > 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batch", "tokens"), [(1, 0), (3, 0), (0, 16), (0, 10_000)])
 def test_company_does_not_matter(bert: Path, batch: int, tokens: int) -> None:
     some = texts(50)
@@ -187,6 +191,7 @@ def test_cut_texts_are_counted(bert: Path) -> None:
     assert encoder.load(str(bert), Settings(length=5)).encoded(some, "query").cut.sum() == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("own", "said"), [(True, None), (False, None), (False, True)])
 def test_a_long_text_is_the_mean_of_its_windows(tmp_path: Path, own: bool, said: bool | None) -> None:
     folder = save(tmp_path / "model", normalise=own)
@@ -309,6 +314,7 @@ def test_halves_of_surrogate_pairs_are_read_as_question_marks(bert: Path) -> Non
 # ---- models of packages -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_minilm_as_its_library_has_it() -> None:
     some = ["A group of prime order is cyclic.", "Let $G$ be a group. " * 60, "", "$\\int_0^1 x^2 dx$"]
     found, cut = encoder.load("all-minilm-l6-v2").encoded(some, "document")

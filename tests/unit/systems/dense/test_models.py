@@ -354,6 +354,7 @@ def asked(name: str, home: Path, hub: str = "http://127.0.0.1:1", **more: str) -
 NEEDS = "needs the model someone/tiny: harness fetch someone/tiny"
 
 
+@pytest.mark.slow
 def test_a_model_of_the_hub_is_downloaded_once(hub: str, tmp_path: Path) -> None:
     snapshot = tmp_path / "hub" / "models--someone--tiny" / "snapshots" / COMMIT
     identity = {"model": "someone/tiny", "revision": COMMIT}

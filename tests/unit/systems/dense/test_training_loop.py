@@ -84,6 +84,7 @@ except HarnessError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line_and_keeps_the_checkpoint_before(tmp_path: Path) -> None:
     path = tmp_path / "x.pt"
     done = subprocess.run(

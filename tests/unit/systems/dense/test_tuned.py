@@ -60,6 +60,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cross", "bi"])
 def test_a_tuned_model_is_a_folder_that_is_found_and_loaded(kind: str, base: Path, tmp_path: Path) -> None:
     folder = make(kind, base, tmp_path)
@@ -144,6 +145,7 @@ make("cross", Path(sys.argv[1]), Path(sys.argv[2]))
 """
 
 
+@pytest.mark.slow
 def test_killed_and_made_again_it_has_the_same_bytes(
     base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,6 +161,7 @@ def test_killed_and_made_again_it_has_the_same_bytes(
     assert "training goes on" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_begins_anew(
     base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

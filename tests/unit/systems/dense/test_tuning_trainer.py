@@ -244,6 +244,7 @@ def stopping(learner: Learner, at: int) -> Callable[[Any], float]:
     return learn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cross", "bi"])
 def test_stopped_at_random_steps_it_ends_with_the_same_weights(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -287,6 +288,7 @@ trainer.train(learner, Path(sys.argv[1]) / "parts", {}, silent)
 """
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_ends_with_the_same_bytes(tmp_path: Path) -> None:
     whole = made(tmp_path)
     log = trainer.train(whole, tmp_path / "whole", {}, silent)

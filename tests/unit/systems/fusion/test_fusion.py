@@ -331,6 +331,7 @@ SYMMETRIC: Mapping[str, candidates.Score] = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(RUNS, st.randoms(use_true_random=False))
 def test_what_must_not_matter_does_not(runs: list[Scores], shuffler: random.Random) -> None:

@@ -89,6 +89,7 @@ def test_failures_are_counted_and_cost_one_post(tmp_path: Path) -> None:
     assert built.table().splitlines()[2].split() == ["no", "text", "2", "8.0%"]
 
 
+@pytest.mark.slow
 def test_workers_give_the_same_bytes_and_outlive_a_crash(tmp_path: Path) -> None:
     posts = [*POSTS[:9], Post("bad", "a crash here"), *POSTS[9:]]
     built = build.build_graphs(posts, Words(), tmp_path / "two", workers=2, batch=4)

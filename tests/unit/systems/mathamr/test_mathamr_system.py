@@ -452,6 +452,7 @@ def test_formulas_of_questions_in_another_column(place: Place, formulas: Corpus)
 # ---- with spaCy -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_dependency_graphs(world: World, tmp_path: Path) -> None:
     pytest.importorskip("spacy", reason="spaCy is not installed (extra graphs)")
     if lines := parsers.missing():

@@ -102,6 +102,7 @@ def test_scores_are_of_the_documents(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert found(Approach0(), topics, corpus, tmp_path) == {"t1": {"d1": 2.0, "d2": 1.0}, "t2": {"d4": 1.0}}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_pool_and_depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
@@ -124,6 +125,7 @@ def test_what_cannot_be_parsed_is_counted(
     assert "3 distinct formulas, 1 topics without any; parsed by Approach0: 1" in said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_document_that_breaks_the_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -146,6 +148,7 @@ def test_topic_that_breaks_the_search(
     assert "broke off at topic t3," in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_index_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
@@ -155,6 +158,7 @@ def test_index_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [artefact.kind for artefact in artefacts.artefacts()] == ["approach0-index"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_posts_are_kept_as_context(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"

@@ -61,6 +61,7 @@ def test_trees_that_say_the_same_are_equal(latex: str, found: tuple[str, object]
     assert show(read(*found).tree) == show(read_latex(latex).tree)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_what_the_engine_cannot_parse_is_a_failure() -> None:
     ((status, node),) = parsed(["x^{"], 1)[1]
     reading = read(status, node)

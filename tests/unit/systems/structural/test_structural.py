@@ -453,6 +453,7 @@ def test_pools_hold_what_is_ranked(tmp_path: Path) -> None:
     assert run.to_dict() == {"T": {"p3": 1.0, "p2": 0.0}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tree", "structural"])
 def test_the_configured_systems_find_the_formulas_of_the_mini_collection(name: str, tmp_path: Path) -> None:
     corpus = load_corpus("mini-formulas")
