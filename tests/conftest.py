@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import os
 import shutil
 import subprocess
@@ -90,14 +91,20 @@ def fetched_model(_shared_cache: Path) -> Callable[[str], str]:
     return lend
 
 
+_numbers = itertools.count()
+
+
 @pytest.fixture(autouse=True)
 def _own_cache(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every other test has a cache of its own, and no configuration of the user's."""
+    """Every other test has a cache of its own, and no configuration of the user's.
+
+    The folder is made by who writes to it first; `mktemp` would look through thousands of others for a free number.
+    """
     monkeypatch.delenv("HARNESS_CONF", raising=False)
     if request.node.get_closest_marker("real") is None:
-        monkeypatch.setenv("HARNESS_CACHE", str(tmp_path_factory.mktemp("cache")))
+        monkeypatch.setenv("HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "caches" / str(next(_numbers))))
 
 
 @pytest.fixture(autouse=True)

@@ -56,7 +56,7 @@ def test_test_installs_and_leaves_out_what_is_slow_and_test_all_runs_all() -> No
     assert any(command.endswith(" -c requirements.lock -e '.[dev]'") for command in commands)
     every = "none/bin/python -m pytest -n auto --maxprocesses 4 --dist worksteal"
     assert commands[-1] == f'{every} -m "not slow"'
-    assert dry("test-all")[-1] == every  # nothing left out
+    assert dry("test-all")[-1] == f"{every} --hypothesis-profile ci"  # nothing left out
     configuration = (ROOT / "pyproject.toml").read_text()
     assert 'testpaths = ["tests"]' in configuration
     assert not re.search(r'addopts = ".*(-m |-k |--ignore|--deselect)', configuration)

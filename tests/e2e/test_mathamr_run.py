@@ -56,6 +56,7 @@ def test_a_run_of_all_documents(place: Place) -> None:
     assert {"post-graphs", "mathamr-model", "mathamr-vectors"} <= kinds
 
 
+@pytest.mark.slow
 def test_the_report_says_what_it_is(place: Place) -> None:
     (report,) = (place.here / "reports" / "mini-task1" / "mathamr-dependency").glob("*.json")
     text = report.read_text(encoding="utf-8")
