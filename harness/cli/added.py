@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -21,6 +21,21 @@ if TYPE_CHECKING:
 _LEFT = (typer.TyperException, typer.Exit, typer.Abort, BrokenPipeError, SystemExit)  # which `main` understands
 
 
+_PANELS = {
+    "Runs and scores": ("run", "score", "compare", "reproduce"),
+    "What there is": ("list", "show", "doctor", "fetch"),
+    "Shared tasks": ("leaderboard", "submit", "withdraw", "lab", "organise"),
+    "Your own": ("new", "build", "store"),
+    "Added by packages": (),  # what is left
+}
+
+
+def _first(command: Any) -> str:  # noqa: ANN401
+    """The first paragraph of a command's help, whole: typer's own cuts it to the width of the terminal."""
+    text = command.short_help or command.help or ""
+    return " ".join(text.partition("\n\n")[0].split())
+
+
 class Commands(TyperGroup):
     """Our commands, then those that others add: these are imported when they are called, or their help is asked."""
 
@@ -31,7 +46,7 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
         """The command of a name; None if there is none."""
         if cmd_name in self.commands:
-            return self.commands[cmd_name]
+            return _plain(self.commands[cmd_name])
         found = _added().get(cmd_name)
         return None if found is None else _Added(cmd_name, found)
 
@@ -40,7 +55,26 @@ class Commands(TyperGroup):
         for name in sorted(_added().keys() & self.commands.keys()):
             for entry in _added()[name]:
                 say(f"{entry.distribution}: command {name!r} is one of the harness's own; the package's is left out")
-        super().format_commands(ctx, formatter)
+        left = self.list_commands(ctx)
+        width = max(map(len, left))
+        for heading, names in _PANELS.items():
+            shown = [name for name in (names or left) if name in left]
+            left = [name for name in left if name not in shown]
+            rows = [(name.ljust(width), _first(self.get_command(ctx, name))) for name in shown]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
+
+def _plain(command: Any) -> Any:  # noqa: ANN401
+    """The command, whose help gives the type of one value where several may be given: `<str>`, not `<list[str]>`."""
+    for parameter in command.params:
+        if parameter.type_descriptor.is_list:
+            (of,) = get_args(parameter.type_descriptor.annotation)
+            parameter.display_type = lambda _, of=of: f"<{of.__name__}>"
+    for inner in getattr(command, "commands", {}).values():
+        _plain(inner)
+    return command
 
 
 class _Added(TyperCommand):

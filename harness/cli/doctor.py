@@ -1,116 +1,55 @@
-"""What a machine lacks, and the command that installs it."""
+"""The command `doctor`: what works on this machine, and the commands that install the rest."""
 
 from __future__ import annotations
 
-import os
-import platform
-from collections.abc import Iterator
-from pathlib import Path
+import json
+from collections.abc import Sequence
+from typing import Annotated
 
-from harness.errors import HarnessError
-from harness.formulas.mathml import latexml
-from harness.io import config
+import typer
+
+from harness.io.console import out, out_left
 from harness.io.files import cache_root
-from harness.sources.network import address, offline, reachable
-from harness.store.llm import load_endpoint
-from harness.systems.dense import models
-from harness.systems.lexical import anserini
-from harness.systems.states import by_hand, by_language, missing_modules, model_lines, needed_models, parts, registered
+
+_FETCH = "harness fetch "
+_SHOWN = 5  # names on a line
 
 
-def findings() -> list[list[str]]:
-    """Rows of (check, state, what to do); what to do is empty where nothing is amiss."""
-    rows = [["Python", platform.python_version(), ""], _cache(), _mirror(), _network(), _conf()]
-    return [*rows, *_anserini(), *_latexml(), *_extras(), *_models(), *_endpoints()]
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False) -> None:
+    """Check this machine: what works, and the commands that install what is missing."""
+    from harness.cli.findings import findings, writable
+
+    works, missing = _split(findings())
+    if as_json:
+        out(json.dumps({"works": works, "missing": missing}, indent=2, ensure_ascii=False))
+    else:
+        out_left([["works", ""], *([f"  {check}", state] for check, state in works.items())])
+        if missing:
+            out("")
+            out("missing, which only matters to the systems that need it")
+        for command, gives in missing.items():
+            out(f"  {command}")
+            out(f"    {_listed(gives)}")
+    if not writable(cache_root()):
+        raise typer.Exit(2)
 
 
-def _cache() -> list[str]:
-    folder = cache_root()
-    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    if os.access(there, os.W_OK):
-        return ["cache", str(folder), ""]
-    return ["cache", f"{folder} cannot be written to", "set HARNESS_CACHE to a folder of yours"]
+def _split(found: Sequence[Sequence[str]]) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """What works, check -> state; and what does not: the command that mends it -> what it gives."""
+    works = {check: state for check, state, remedy in found if not remedy}
+    missing: dict[str, dict[str, None]] = {}
+    for check, state, remedy in found:
+        kind, _, name = check.partition(" ")
+        if kind == "model" and remedy.startswith(_FETCH):
+            missing.setdefault(f"{_FETCH}MODEL", {})[name] = None
+        elif remedy:
+            what = name if kind in ("model", "llm") else state if state.startswith(check) else f"{check}: {state}"
+            missing.setdefault(remedy.removeprefix("no key: "), {})[what] = None
+    return works, {command: list(gives) for command, gives in missing.items()}
 
 
-def _mirror() -> list[str]:
-    named = os.environ.get("HARNESS_MIRROR")
-    if not named:
-        return ["mirror", "none", "set HARNESS_MIRROR to a folder of local copies to work without a network"]
-    if Path(named).is_dir():
-        return ["mirror", named, ""]
-    return ["mirror", f"{named} does not exist", "set HARNESS_MIRROR to an existing folder, or unset it"]
-
-
-def _network() -> list[str]:
-    if reachable():
-        return ["network", "answers", ""]
-    state = "is forbidden by HARNESS_OFFLINE" if offline() else f"{address()} does not answer"
-    return ["network", state, "data must come from HARNESS_MIRROR or the cache"]
-
-
-def _conf() -> list[str]:
-    folders = config.folders()
-    return ["configuration", ", ".join(str(folder) for folder in folders), ""]
-
-
-def _anserini() -> Iterator[list[str]]:
-    """The Java runtime and the jar that Anserini's systems need."""
-    lacking = anserini.missing()
-    if not lacking:
-        _, version = anserini.find_java()
-        yield ["Anserini", f"Java {version}, {anserini.find_jar().name}", ""]
-    for line in lacking:
-        what, _, command = line.partition(": ")
-        yield ["Anserini", what, command]
-
-
-def _latexml() -> Iterator[list[str]]:
-    """Perl and LaTeXML, which read formulas as those of ARQMath were read."""
-    lacking = latexml.missing()
-    if not lacking:
-        yield ["LaTeXML", latexml.version(), ""]
-    for line in lacking:
-        what, _, command = line.partition(": ")
-        yield ["LaTeXML", what, command]
-
-
-def _extras() -> Iterator[list[str]]:
-    """Systems that lack a module or file, a line for each that is lacking; those of Anserini have lines of their own.
-
-    Registered systems are left out.
-    """
-    lack: dict[str, list[str]] = {}
-    for name in config.names("system"):
-        mapping, _ = config.load("system", name)
-        found = list(parts(mapping))
-        skipped = registered(found, f"system {name}") or mapping.get("needs") == anserini.__name__
-        lacking = "" if skipped else missing_modules(found) or "; ".join(filter(None, by_language(found).values()))
-        if lacking:
-            lack.setdefault(lacking, []).append(name)
-    for lacking, (first, *more) in lack.items():
-        what, _, command = lacking.partition(": ")
-        yield [f"system {first}" + f" and {len(more)} more" * bool(more), what, command]
-
-
-def _models() -> Iterator[list[str]]:
-    """Models of systems that are not here, each once."""
-    configurations = [config.load("system", name)[0] for name in config.names("system")]
-    brought = by_hand(configurations)
-    for model in needed_models(configurations):
-        try:
-            missing = model_lines(model, brought) if models.missing(model) else []
-        except HarnessError:  # of the mirror or the cache, which have lines of their own
-            missing = []
-        for line in missing:
-            yield [f"model {model}", "is not here", line.partition(": ")[2]]
-
-
-def _endpoints() -> Iterator[list[str]]:
-    """Language models: what a call would lack; of one on this machine, whether its server answers."""
-    for name in config.names("llm"):
-        endpoint = load_endpoint(name)
-        for line in endpoint.missing():
-            what, _, remedy = line.partition(": ")
-            yield [f"llm {name}", what, remedy]
-        if endpoint.local and not endpoint.answers():
-            yield [f"llm {name}", f"no server at {endpoint.address}", "start one: docs/llm.md"]
+def _listed(names: Sequence[str]) -> str:
+    """A few names, and how many there are."""
+    if len(names) <= _SHOWN:
+        return ", ".join(names)
+    return f"{', '.join(names[:_SHOWN])} and {len(names) - _SHOWN} more (--json lists all)"

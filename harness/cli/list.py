@@ -1,63 +1,77 @@
-"""The commands `list` and `doctor`: what exists, and what is missing."""
+"""The command `list`: what exists."""
 
 from __future__ import annotations
 
-from harness.io.console import out, out_left
+import json
+from typing import Annotated
+
+import typer
+
+from harness.cli import entries
+from harness.cli.complete import groups, papers
+from harness.errors import HarnessError, suggestion
+from harness.io import config
+from harness.io.console import on_terminal, out, out_left
+
+_FIRST = ("name", "state", "title")  # the columns on a terminal, without --wide
 
 
-def list_() -> None:
-    """What exists: collections, corpora, papers, with licence and state, systems by state, and experiments."""
-    from harness.collections.corpora import load_corpus
-    from harness.collections.load import load_collection
-    from harness.experiments.experiment import load_experiment
-    from harness.io import config
-    from harness.papers.paper import load_paper, paper_names
-    from harness.systems.states import KINDS, system_state
-
-    collections = [(name, load_collection(name)) for name in config.names("collection")]
-    corpora = [(name, load_corpus(name)) for name in config.names("corpus")]
-    papers = [(name, load_paper(name)) for name in paper_names()]
-    systems = [(name, config.load("system", name)[0]) for name in config.names("system")]
-    states = {name: system_state(system, name) for name, system in systems}
-    experiments = [(name, load_experiment(name)) for name in config.names("experiment")]
-    sources = [(name, config.load("source", name)[0]) for name in config.names("source")]
-    # Everything is read before anything is printed: half a list looks like a whole one.
-    tables = {
-        "collections": [
-            ["  name", "state", "licence", "editions"],
-            *([f"  {name}", c.state(), c.licence, "/".join(c.editions)] for name, c in collections),
-        ],
-        "corpora": [
-            ["  name", "state", "licence", "title"],
-            *([f"  {name}", c.state(), c.licence, c.title] for name, c in corpora),
-        ],
-        "papers": [
-            ["  name", "state", "licence of its runs", "published", "title"],
-            *([f"  {name}", p.state(), p.licence(), f"{len(p.cells)} cells", p.title] for name, p in papers),
-        ],
-        **{
-            f"systems: {kind}": [
-                ["  name", "title", "state"],
-                *([f"  {n}", str(s.get("title", "")), states[n][1]] for n, s in systems if states[n][0] == kind),
-            ]
-            for kind in KINDS
-        },
-        "experiments": [
-            ["  name", "runs", "tests", "title"],
-            *([f"  {name}", f"{len(e.cells())}", f"{e.tests}", e.title] for name, e in experiments),
-        ],
-        "sources": [
-            ["  name", "licence", "title"],
-            *([f"  {name}", str(s.get("licence", "")), str(s.get("title", ""))] for name, s in sources),
-        ],
-    }
-    for heading, rows in tables.items():
-        out(heading)
-        out_left(rows)
+def list_(
+    group: Annotated[
+        str | None,
+        typer.Argument(metavar="[GROUP]", autocompletion=groups, help="Such as systems or collections; default: all."),
+    ] = None,
+    ready: Annotated[bool, typer.Option("--ready", help="Only what can be used at once.")] = False,
+    paper: Annotated[str, typer.Option(metavar="NAME", autocompletion=papers, help="Only systems of this paper.")] = "",
+    needs: Annotated[
+        str, typer.Option(metavar="WORD", help="Only what lacks something, such as model, corpus or java.")
+    ] = "",
+    wide: Annotated[bool, typer.Option("--wide", help="All columns, not cut to the terminal.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """List what exists: groups with their counts, or the entries of a group."""
+    shown = None if group is None else entries.group_of(group)
+    filters = {"ready": ready, "paper": paper, "needs": needs}
+    if shown is None and any(filters.values()):
+        shown = "systems"
+    if paper:
+        if shown != "systems":
+            raise HarnessError(f"--paper: {shown} are of no paper; only systems are")
+        if paper not in (known := config.names("paper")):
+            raise HarnessError(f"paper {paper!r} is unknown; {suggestion(paper, known)}")
+    if as_json:
+        chosen = [shown] if shown else list(entries.GROUPS)
+        found = {each: entries.chosen(entries.rows(each), ready=ready, paper=paper, needs=needs) for each in chosen}
+        out(json.dumps(found[shown] if shown else found, indent=2, ensure_ascii=False))
+    elif shown is None:
+        _overview()
+    else:
+        _print(entries.chosen(entries.rows(shown), ready=ready, paper=paper, needs=needs), shown, wide)
 
 
-def doctor() -> None:
-    """What is missing on this machine, and the command that installs it."""
-    from harness.cli.doctor import findings
+def _overview() -> None:
+    table = [["group", "count", "most used"]]
+    for name, group in entries.GROUPS.items():
+        known = config.names(group.folder)
+        own = [each for each, path in known.items() if not path.is_relative_to(config.folders()[0])]
+        used = [*own[:3], *(each for each in group.used if each in known)]
+        table.append([name, str(len(known)), ", ".join(used) + (", ..." if len(used) < len(known) else "")])
+    out_left(table, cut=True)
+    out("")
+    for command, says in (
+        ("harness list GROUP", "one line per entry; --ready, --needs WORD, --paper NAME, --wide, --json"),
+        ("harness show NAME", "settings, files, licence, state and an example command of one entry"),
+        ("harness doctor", "what is installed here, and the commands that install the rest"),
+    ):
+        out(f"{command:20}{says}")
 
-    out_left([["check", "state", "what to do"], *findings()])
+
+def _print(found: list[entries.Row], group: str, wide: bool) -> None:
+    if not found:
+        out(f"no {group} match")
+        return
+    columns = list(dict.fromkeys(column for row in found for column in row))
+    if on_terminal() and not wide:
+        columns = [column for column in columns if column in (*_FIRST, "runs", "tests")]
+    cut = on_terminal() and not wide
+    out_left([columns, *([row.get(column, "") for column in columns] for row in found)], cut=cut)

@@ -5,19 +5,23 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from harness.cli.added import Commands
 from harness.cli.build import build_app
+from harness.cli.complete import overrides
+from harness.cli.doctor import doctor
 from harness.cli.fetch import fetch
 from harness.cli.lab import lab_app, submit, withdraw
 from harness.cli.leaderboard import leaderboard
-from harness.cli.list import doctor, list_
+from harness.cli.list import list_
 from harness.cli.new import new_app
 from harness.cli.organise import organise_app
 from harness.cli.score import ScoreCommand, compare, score
+from harness.cli.show import show
 from harness.cli.store import store_app
 from harness.errors import HarnessError, SystemRaisedError
 from harness.io import interrupt
@@ -26,35 +30,51 @@ from harness.version import __version__
 
 app = typer.Typer(
     cls=Commands,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Evaluate mathematical information retrieval: reproduce papers, score and compare runs.",
 )
 HYDRA_COMMANDS = ("reproduce", "run")
+_HYDRA = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+
+def _words(command: str) -> Callable[[typer.Context, list[str], str], list[str]]:
+    """Complete the words of a command by those before, which the context holds."""
+    return lambda ctx, args, incomplete: overrides(command, ctx.params.get("words") or args, incomplete)
+
+
+@app.command(context_settings=_HYDRA)
+def run(
+    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE...", autocompletion=_words("run"))] = None,
+) -> None:
+    """Make a run, score and report it: collection=NAME corpus=NAME system=NAME; or experiment=NAME; -m sweeps."""
+
+
 app.command(cls=ScoreCommand)(score)
 app.command(cls=ScoreCommand)(compare)
-app.command(cls=ScoreCommand)(leaderboard)
-app.command()(fetch)
+
+
+@app.command(context_settings=_HYDRA)
+def reproduce(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE...", autocompletion=_words("reproduce"))
+    ] = None,
+) -> None:
+    """Recompute a paper's tables: paper=NAME, or paper=all; without a paper, the embedded demonstration."""
+
+
 app.command(name="list")(list_)
-app.add_typer(new_app, name="new", rich_help_panel=None)
-app.add_typer(store_app, name="store", rich_help_panel=None)
-app.add_typer(lab_app, name="lab", rich_help_panel=None)
+app.command()(show)
+app.command()(doctor)
+app.command()(fetch)
+app.add_typer(new_app, name="new")
+app.add_typer(store_app, name="store")
+app.command(cls=ScoreCommand)(leaderboard)
 app.command()(submit)
 app.command()(withdraw)
-app.command()(doctor)
-app.add_typer(organise_app, name="organise", rich_help_panel=None)
-app.add_typer(build_app, name="build", rich_help_panel=None)
-
-
-@app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []})
-def reproduce() -> None:
-    """Recompute a paper's tables: paper=crossmath, or paper=all; without a paper, the embedded demonstration."""
-
-
-@app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []})
-def run() -> None:
-    """Produce, score and report one run: collection=... corpus=... system=...; -m sweeps."""
+app.add_typer(lab_app, name="lab")
+app.add_typer(organise_app, name="organise")
+app.add_typer(build_app, name="build")
 
 
 @app.callback(invoke_without_command=True)

@@ -69,6 +69,12 @@ def _folders() -> list[tuple[Path, str]]:
     user = Path(named) if named else here / "conf"
     found = [(data_root() / "conf", "the harness"), *([(user, "")] if user.is_dir() else [])]
     found += [(extensions.folder(entry), entry.distribution) for entry in extensions.extensions("conf")]
+    return _distinct(tuple(found))
+
+
+@cache
+def _distinct(found: tuple[tuple[Path, str], ...]) -> list[tuple[Path, str]]:
+    """The folders without those that are another one by another path."""
     distinct: dict[Path, tuple[Path, str]] = {}
     for path, owner in found:
         distinct.setdefault(path.resolve(), (path, owner))
@@ -89,13 +95,26 @@ def names(group: str) -> dict[str, Path]:
     >>> [name for name in names("collection") if name.startswith("mini-")][:2]
     ['mini-task1-ces', 'mini-task1-hrv']
     """
+    if not (data_root() / "conf" / group).is_dir():
+        known = [path.name for path in (data_root() / "conf").iterdir() if path.is_dir()]
+        raise HarnessError(f"configuration group {group!r} is unknown; {suggestion(group, known)}")
+    return dict(_names(group, tuple((*place, _files(place[0] / group)) for place in _folders())))
+
+
+def _files(folder: Path) -> tuple[str, ...]:
+    try:
+        with os.scandir(folder) as found:
+            return tuple(sorted(each.name for each in found if each.name.endswith(".yaml") and each.name[0] != "."))
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+
+
+@cache  # by what the folders hold: a list asks for the names a thousand times
+def _names(group: str, places: tuple[tuple[Path, str, tuple[str, ...]], ...]) -> dict[str, Path]:
     out: dict[str, Path] = {}
     owners: dict[str, str] = {}
-    known = [path.name for path in (data_root() / "conf").iterdir() if path.is_dir()]
-    if group not in known:
-        raise HarnessError(f"configuration group {group!r} is unknown; {suggestion(group, known)}")
-    for folder, owner in _folders():
-        for path in sorted((folder / group).glob("*.yaml"), key=str):
+    for folder, owner, files in places:
+        for path in (folder / group / file for file in files):
             name = path.stem
             if name in out and owner and owners[name]:
                 both = f"{owners[name]} has a {group} of this name already; uninstall one of the two"

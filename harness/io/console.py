@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager, suppress
 from functools import cache
 from threading import RLock, Thread
-from typing import NoReturn, TextIO, TypeVar
+from typing import Literal, NoReturn, TextIO, TypeVar
 
 from harness.errors import HarnessError, one_line
 
@@ -214,19 +214,61 @@ def _clear() -> None:
         sys.stderr.flush()
 
 
-def out_left(rows: Sequence[Sequence[str]]) -> None:
-    """Columns side by side, all to the left."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        out("  ".join(field.ljust(width) for field, width in zip(row, widths, strict=True)).rstrip())
+def on_terminal() -> bool:
+    """Whether results go to a person's terminal: there tables have bold headings and may be cut to its width."""
+    return sys.stdout.isatty()
+
+
+def out_left(rows: Sequence[Sequence[str]], *, cut: bool = False) -> None:
+    """Columns side by side, all to the left, the first row a heading; on a terminal `cut` to its width."""
+    _table(rows, right=False, cut=cut)
 
 
 def out_table(rows: Sequence[Sequence[str]]) -> None:
-    """Columns side by side: the first to the left, the others to the right."""
+    """Columns side by side, the first row a heading: the first column to the left, the others to the right.
+
+    Nothing is cut: half a number would be another one.
+    """
+    _table(rows, right=True, cut=False)
+
+
+def _table(rows: Sequence[Sequence[str]], *, right: bool, cut: bool) -> None:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        first, *rest = (
-            field.ljust(width) if i == 0 else field.rjust(width)
-            for i, (field, width) in enumerate(zip(row, widths, strict=True))
-        )
-        out("  ".join((first, *rest)).rstrip())
+    if not on_terminal():
+        for row in rows:
+            fields = zip(row, widths, strict=True)
+            out("  ".join(f.rjust(w) if right and i else f.ljust(w) for i, (f, w) in enumerate(fields)).rstrip())
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    widths = fitted(widths, console.width) if cut else widths
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for i, (heading, width) in enumerate(zip(rows[0], widths, strict=True)):
+        side: Literal["left", "right"] = "right" if right and i else "left"
+        table.add_column(heading, width=width, justify=side, no_wrap=True, overflow="ellipsis")
+    for row in rows[1:]:
+        table.add_row(*row)
+    console.width = sum(widths) + 2 * len(widths)  # what is wider than the terminal is folded by it
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        out(line.rstrip())
+
+
+def fitted(widths: Sequence[int], whole: int, gap: int = 2) -> list[int]:
+    """Widths of columns that fit into a line: the widest of all but the first are made smaller.
+
+    Examples
+    --------
+    >>> fitted([10, 5, 40], 40)
+    [10, 5, 21]
+    """
+    made = list(widths)
+    while len(made) > 1 and sum(made) + gap * (len(made) - 1) > whole:
+        widest = max(range(1, len(made)), key=lambda column: made[column])
+        if made[widest] <= 8:
+            break
+        made[widest] -= 1
+    return made

@@ -1,0 +1,73 @@
+"""Completions for the shell: groups, names of configurations, overrides of `run` and `reproduce`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from harness.errors import HarnessError
+from harness.io import config
+
+_KEYS = {
+    "run": ("collection", "corpus", "system", "experiment", "sweep", "protocol"),
+    "reproduce": ("paper",),
+}
+_SWITCHES = {
+    "run": ("edition=", "rerank=true", "training=", "tune=", "scale=here", "only=", "reuse=false", "runs=", "output="),
+    "reproduce": ("brought=", "rerun=true", "runs=", "output="),
+}
+
+
+def groups(incomplete: str) -> list[str]:
+    """The groups of `harness list` that begin with a text."""
+    from harness.cli.entries import GROUPS
+
+    return [name for name in GROUPS if name.startswith(incomplete)]
+
+
+def papers(incomplete: str) -> list[str]:
+    """The papers that begin with a text."""
+    return _names("paper", incomplete)
+
+
+def of(group: str) -> Callable[[str], list[str]]:
+    """A function that completes names of a group of configurations."""
+    return lambda incomplete: _names(group, incomplete)
+
+
+def anything(incomplete: str) -> list[str]:
+    """The groups and names that `harness show` takes."""
+    from harness.cli.entries import GROUPS
+
+    folders = [group.folder for group in GROUPS.values()]
+    known = {name for folder in folders for name in _names(folder, incomplete)}
+    return [*(folder for folder in folders if folder.startswith(incomplete)), *sorted(known)]
+
+
+def overrides(command: str, words: Sequence[str], incomplete: str) -> list[str]:
+    """The words of `run` or `reproduce` that begin with a text: keys, or `KEY=NAME` once a key of a group is there.
+
+    bash takes `=` for the end of a word: then only the value is completed, and `words` ends with the key and `=`.
+
+    Examples
+    --------
+    >>> overrides("run", [], "sys"), overrides("run", [], "system=bm25-p")
+    (['system='], ['system=bm25-phrases', 'system=bm25-plus'])
+    >>> overrides("run", ["system", "="], "bm25-p")
+    ['bm25-phrases', 'bm25-plus']
+    """
+    keys = _KEYS[command]
+    if incomplete == "=" and words and words[-1] in keys:
+        return [f"={name}" for name in _names(words[-1], "")]
+    if len(words) > 1 and words[-1] == "=" and words[-2] in keys:
+        return _names(words[-2], incomplete)
+    key, equals, begun = incomplete.partition("=")
+    if equals:
+        return [f"{key}={name}" for name in _names(key, begun)] if key in keys else []
+    return [word for word in (*(f"{key}=" for key in keys), *_SWITCHES[command]) if word.startswith(incomplete)]
+
+
+def _names(group: str, incomplete: str) -> list[str]:
+    try:
+        return [name for name in config.names(group) if name.startswith(incomplete)]
+    except HarnessError:  # a shell is no place to say so
+        return []

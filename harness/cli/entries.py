@@ -1,0 +1,235 @@
+"""What there is by name: the groups of configurations, and a row of facts for each name, for `list` and `show`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.errors import HarnessError, suggestion
+from harness.io import config
+
+Row = Mapping[str, str]  # column -> text; `name` is one of them
+AVAILABLE = ("ready", "here")  # states of what can be used at once
+_SHORT = ("fetchable", "here", "ready", "not implemented", "blocked", "manual download")
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of configurations.
+
+    Attributes
+    ----------
+    folder : below `conf/`, which is also its name in `harness run`.
+    says : what one of its configurations is.
+    used : the names most people begin with, most used first.
+    row : the facts about a name, in the order of the columns. `state` is one of few words, `missing` the whole of it.
+    """
+
+    folder: str
+    says: str
+    used: tuple[str, ...]
+    row: Callable[[str], Row]
+
+
+def _kind(state: str) -> str:
+    return next((word for word in _SHORT if state.startswith(word)), "needs")
+
+
+def _system(name: str) -> Row:
+    from harness.systems.states import system_state
+
+    mapping, _ = config.load("system", name)
+    kind, state = system_state(mapping, name)
+    return {
+        "name": name,
+        "state": kind,
+        "title": str(mapping.get("title", "")),
+        "paper": str(mapping.get("paper", "")),
+        "missing": "" if state == "ready" else state,
+    }
+
+
+def _collection(name: str) -> Row:
+    from harness.collections.load import load_collection
+
+    found = load_collection(name)
+    state = found.state()
+    return {
+        "name": name,
+        "state": _kind(state),
+        "title": found.title,
+        "editions": "/".join(found.editions),
+        "licence": found.licence,
+        "missing": "" if state == "here" else state,
+    }
+
+
+def _corpus(name: str) -> Row:
+    from harness.collections.corpora import load_corpus
+
+    found = load_corpus(name)
+    state = found.state()
+    missing = "" if state == "here" else state
+    return {"name": name, "state": _kind(state), "title": found.title, "licence": found.licence, "missing": missing}
+
+
+def _paper(name: str) -> Row:
+    from harness.papers.paper import load_paper, paper_names
+
+    if name not in paper_names():  # `all` and `demo`, which `reproduce` takes
+        return {"name": name, "state": "here", "title": str(config.load("paper", name)[0].get("title", ""))}
+    found = load_paper(name)
+    state = found.state()
+    return {
+        "name": name,
+        "state": _kind(state),
+        "title": found.title,
+        "published": f"{len(found.cells)} cells",
+        "licence": found.licence(),
+        "missing": "" if state == "here" else state,
+    }
+
+
+def _experiment(name: str) -> Row:
+    from harness.experiments.experiment import load_experiment
+
+    found = load_experiment(name)
+    return {"name": name, "runs": f"{len(found.cells())}", "tests": f"{found.tests}", "title": found.title}
+
+
+def _source(name: str) -> Row:
+    mapping, _ = config.load("source", name)
+    return {"name": name, "title": str(mapping.get("title", "")), "licence": str(mapping.get("licence", ""))}
+
+
+def _titled(group: str) -> Callable[[str], Row]:
+    def row(name: str) -> Row:
+        mapping, _ = config.load(group, name)
+        return {"name": name, "title": str(mapping.get("title", ""))}
+
+    return row
+
+
+def _endpoint(name: str) -> Row:
+    from harness.store.llm import load_endpoint
+
+    missing = "; ".join(load_endpoint(name).missing())
+    return {"name": name, "state": "needs" if missing else "ready", "missing": missing}
+
+
+GROUPS = {
+    "systems": Group(
+        "system",
+        "what ranks documents for topics",
+        ("bm25", "tree", "fusion-rrf", "bi-encoder-minilm", "cross-encoder", "cross-lingual-nllb", "mathamr-plus"),
+        _system,
+    ),
+    "collections": Group(
+        "collection",
+        "topics, judgments and the protocol that runs are scored by",
+        ("mini-task1", "arqmath-3-task1", "arqmath-3-task2", "crossmath-spa", "mathlib-qr", "stacks-proofs"),
+        _collection,
+    ),
+    "corpora": Group(
+        "corpus",
+        "documents that systems search",
+        ("mini-answers", "mse-pages", "arqmath-posts", "mse-formulas", "mathlib-decls", "stacks"),
+        _corpus,
+    ),
+    "protocols": Group(
+        "protocol",
+        "measures, and how a ranking is prepared for them",
+        ("trec_eval", "arqmath-task1", "arqmath-task2", "crossmath", "mathlib"),
+        _titled("protocol"),
+    ),
+    "papers": Group(
+        "paper",
+        "a paper's runs, tables and published numbers",
+        ("crossmath", "mathamr-plus", "mirmu-msm", "mathlib4", "saber-math"),
+        _paper,
+    ),
+    "experiments": Group(
+        "experiment",
+        "conditions, axes and seeds that are run and tested together",
+        ("mini", "answers", "formula-search", "crossmath", "mirmu", "mathlib4"),
+        _experiment,
+    ),
+    "sweeps": Group("sweep", "parameters to vary", ("bm25-k1-b", "bm25-grid", "rrf-k"), _titled("sweep")),
+    "sources": Group(
+        "source",
+        "public files and models, with size, SHA-256 and licence",
+        ("pya0", "crossmath-2024-04-25", "all-minilm-l6-v2", "stacks-project"),
+        _source,
+    ),
+    "builders": Group(
+        "builder", "how a collection is made from problems with solutions", ("saber-mini", "saber"), _titled("builder")
+    ),
+    "llms": Group("llm", "language models behind an address", ("local", "openai-gpt-4"), _endpoint),
+}
+
+
+def group_of(word: str) -> str:
+    """The group that a word names: its name, or that of its folder.
+
+    Raises
+    ------
+    HarnessError
+        There is no such group.
+
+    Examples
+    --------
+    >>> group_of("system"), group_of("corpora")
+    ('systems', 'corpora')
+    """
+    for name, group in GROUPS.items():
+        if word in (name, group.folder):
+            return name
+    raise HarnessError(f"group {word!r} is unknown; {suggestion(word, GROUPS)}")
+
+
+def find(name: str, group: str | None = None) -> tuple[str, str]:
+    """The group and the name of a configuration; `group` is needed where several have one of this name.
+
+    Raises
+    ------
+    HarnessError
+        There is no such name, or several groups have one.
+
+    Examples
+    --------
+    >>> find("bm25"), find("crossmath", "paper")
+    (('systems', 'bm25'), ('papers', 'crossmath'))
+    """
+    searched = [group_of(group)] if group else list(GROUPS)
+    found = [each for each in searched if name in config.names(GROUPS[each].folder)]
+    if not found:
+        known = [each for place in searched for each in config.names(GROUPS[place].folder)]
+        what = GROUPS[searched[0]].folder if group else "name"
+        raise HarnessError(f"{what} {name!r} is unknown; {suggestion(name, known)}")
+    if len(found) > 1:
+        commands = " or ".join(f"harness show {GROUPS[each].folder} {name}" for each in found)
+        raise HarnessError(f"{name!r} names {len(found)} things: {commands}")
+    return found[0], name
+
+
+def rows(group: str) -> list[Row]:
+    """The facts about every configuration of a group, in the order of their names."""
+    return [GROUPS[group].row(name) for name in sorted(config.names(GROUPS[group].folder))]
+
+
+def chosen(found: Sequence[Row], *, ready: bool = False, paper: str = "", needs: str = "") -> list[Row]:
+    """The rows that can be used at once, that are of a paper, and that lack something whose text has a word.
+
+    Examples
+    --------
+    >>> table = [{"name": "a", "missing": ""}, {"name": "b", "missing": "the model m"}]
+    >>> [row["name"] for row in chosen(table, needs="Model")]
+    ['b']
+    """
+    return [
+        row
+        for row in found
+        if (not ready or row.get("state") in AVAILABLE)
+        and (not paper or row.get("paper") == paper)
+        and (not needs or needs.casefold() in row.get("missing", "").casefold())
+    ]

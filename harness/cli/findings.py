@@ -1,0 +1,124 @@
+"""What a machine lacks, and the commands that install it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.errors import HarnessError
+from harness.formulas.mathml import latexml
+from harness.io import config
+from harness.io.files import cache_root
+from harness.sources.catalogue import model_names
+from harness.sources.network import address, offline, reachable
+from harness.store.llm import load_endpoint
+from harness.systems.dense import models
+from harness.systems.lexical import anserini
+from harness.systems.states import by_hand, by_language, missing_modules, model_lines, needed_models, parts, registered
+
+
+def findings() -> list[list[str]]:
+    """Rows of (check, state, what to do); what to do is empty where nothing is amiss."""
+    rows = [["Python", platform.python_version(), ""], _cache(), _mirror(), _network(), _conf()]
+    return [*rows, *_anserini(), *_latexml(), *_extras(), *_models(), *_endpoints()]
+
+
+def writable(folder: Path) -> bool:
+    """Whether the folder, or the nearest one above it that exists, can be written to."""
+    return os.access(next(parent for parent in (folder, *folder.parents) if parent.exists()), os.W_OK)
+
+
+def _cache() -> list[str]:
+    folder = cache_root()
+    if writable(folder):
+        return ["cache", str(folder), ""]
+    return ["cache", f"{folder} cannot be written to", "set HARNESS_CACHE to a folder of yours"]
+
+
+def _mirror() -> list[str]:
+    named = os.environ.get("HARNESS_MIRROR")
+    if not named:
+        return ["mirror", "none", "set HARNESS_MIRROR to a folder of local copies to work without a network"]
+    if Path(named).is_dir():
+        return ["mirror", named, ""]
+    return ["mirror", f"{named} does not exist", "set HARNESS_MIRROR to an existing folder, or unset it"]
+
+
+def _network() -> list[str]:
+    if reachable():
+        return ["network", "answers", ""]
+    state = "is forbidden by HARNESS_OFFLINE" if offline() else f"{address()} does not answer"
+    return ["network", state, "data must come from HARNESS_MIRROR or the cache"]
+
+
+def _conf() -> list[str]:
+    folders = config.folders()
+    return ["configuration", ", ".join(str(folder) for folder in folders), ""]
+
+
+def _anserini() -> Iterator[list[str]]:
+    """The Java runtime and the jar that Anserini's systems need."""
+    lacking = anserini.missing()
+    if not lacking:
+        _, version = anserini.find_java()
+        yield ["Anserini", f"Java {version}, {anserini.find_jar().name}", ""]
+    for line in lacking:
+        what, _, command = line.partition(": ")
+        yield ["Anserini", what, command]
+
+
+def _latexml() -> Iterator[list[str]]:
+    """Perl and LaTeXML, which read formulas as those of ARQMath were read."""
+    lacking = latexml.missing()
+    if not lacking:
+        yield ["LaTeXML", latexml.version(), ""]
+    for line in lacking:
+        what, _, command = line.partition(": ")
+        yield ["LaTeXML", what, command]
+
+
+def _extras() -> Iterator[list[str]]:
+    """Systems that lack a module or file, a line for each that is lacking; those of Anserini have lines of their own.
+
+    Registered systems are left out.
+    """
+    lack: dict[str, list[str]] = {}
+    for name in config.names("system"):
+        mapping, _ = config.load("system", name)
+        found = list(parts(mapping))
+        skipped = registered(found, f"system {name}") or mapping.get("needs") == anserini.__name__
+        lacking = "" if skipped else missing_modules(found) or "; ".join(filter(None, by_language(found).values()))
+        if lacking:
+            lack.setdefault(lacking, []).append(name)
+    for lacking, (first, *more) in lack.items():
+        what, _, command = lacking.partition(": ")
+        yield [f"system {first}" + f" and {len(more)} more" * bool(more), what, command]
+
+
+def _models() -> Iterator[list[str]]:
+    """The models that systems name, each once, and those among the sources that are here."""
+    here = [name for name in model_names() if not models.missing(name)]
+    if here:
+        yield ["models", ", ".join(here), ""]
+    configurations = [config.load("system", name)[0] for name in config.names("system")]
+    brought = by_hand(configurations)
+    for model in needed_models(configurations):
+        try:
+            missing = model_lines(model, brought) if models.missing(model) else []
+        except HarnessError:  # of the mirror or the cache, which have lines of their own
+            missing = []
+        for line in missing:
+            yield [f"model {model}", "is not here", line.partition(": ")[2]]
+
+
+def _endpoints() -> Iterator[list[str]]:
+    """Language models: what a call would lack; of one on this machine, whether its server answers."""
+    for name in config.names("llm"):
+        endpoint = load_endpoint(name)
+        for line in endpoint.missing():
+            what, _, remedy = line.partition(": ")
+            yield [f"llm {name}", what, remedy]
+        if endpoint.local and not endpoint.answers():
+            yield [f"llm {name}", f"no server at {endpoint.address}", "start one: docs/llm.md"]

@@ -1,0 +1,113 @@
+"""What keys mean: the comments of a YAML file, and the documented parameters of a class, read without importing it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+import harness
+
+_PACKAGE = Path(harness.__file__).parents[1]
+_SECTION = re.compile(r"^(Attributes|Parameters)\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(r"^(\w+(?:, \w+)*) : (.*(?:\n[ \t]+.*)*)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A parameter of a class: its default as written in the code, and what the documentation says of it."""
+
+    default: str = ""
+    says: str = ""
+
+
+def comments(path: Path) -> dict[str, str]:
+    """The comments behind the keys at the top of a YAML file.
+
+    Examples
+    --------
+    >>> from harness.io import config
+    >>> comments(config.names("system")["bm25"])["max_share"]
+    'words in a larger share of the documents are left out'
+    """
+    text = path.read_text(encoding="utf-8")
+    node, lines = yaml.compose(text, yaml.CSafeLoader), text.splitlines()
+    found = {}
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        last = value if value.end_mark.line == key.start_mark.line else key
+        behind = lines[key.start_mark.line][last.end_mark.column :].lstrip(" :")
+        if behind.startswith("#"):
+            found[str(key.value)] = behind.lstrip("# ")
+    return found
+
+
+def settings_of(target: str) -> dict[str, Setting]:
+    """The parameters of a class or function of the harness, those of its bases first; empty for one of another package.
+
+    The code is parsed, not imported: torch alone would take seconds.
+
+    Examples
+    --------
+    >>> settings_of("harness.systems.baselines.Shuffle")["depth"].default
+    '1000'
+    """
+    module, _, name = target.rpartition(".")
+    tree = _tree(module)
+    node = None if tree is None else next((each for each in tree.body if getattr(each, "name", "") == name), None)
+    if isinstance(node, ast.FunctionDef):
+        return _documented(_arguments(node.args), node)
+    if not isinstance(node, ast.ClassDef) or tree is None:
+        return {}
+    found: dict[str, Setting] = {}
+    for base in node.bases:
+        found |= settings_of(_full_name(base, tree, module))
+    maker = next((each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None)
+    if maker is not None:
+        return _documented(_arguments(maker.args), node, maker)
+    own = {
+        each.target.id: ast.unparse(each.value) if each.value else ""
+        for each in node.body
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+        if not each.target.id.startswith("_") and "ClassVar" not in ast.unparse(each.annotation)
+    }
+    return found | _documented(own, node)
+
+
+def _tree(module: str) -> ast.Module | None:
+    if not module.startswith("harness."):
+        return None
+    path = _PACKAGE / Path(*module.split("."))
+    files = [path.with_suffix(".py"), path / "__init__.py"]
+    file = next((each for each in files if each.is_file()), None)
+    return None if file is None else ast.parse(file.read_bytes())
+
+
+def _full_name(base: ast.expr, tree: ast.Module, module: str) -> str:
+    """Where a base class comes from: a module of the harness that the file imports it from, or the file itself."""
+    name = ast.unparse(base).partition("[")[0]
+    first, _, rest = name.partition(".")
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                if first == (alias.asname or alias.name):
+                    return ".".join(filter(None, (node.module, alias.name, rest)))
+    return f"{module}.{name}"
+
+
+def _arguments(arguments: ast.arguments) -> dict[str, str]:
+    plain = [*arguments.posonlyargs, *arguments.args]
+    defaults = [None] * (len(plain) - len(arguments.defaults)) + list(arguments.defaults)
+    pairs = [*zip(plain, defaults, strict=True), *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
+    return {each.arg: ast.unparse(value) if value else "" for each, value in pairs if each.arg != "self"}
+
+
+def _documented(parameters: dict[str, str], *nodes: ast.ClassDef | ast.FunctionDef) -> dict[str, Setting]:
+    says: dict[str, str] = {}
+    for node in nodes:
+        for section in _SECTION.finditer(ast.get_docstring(node) or ""):
+            for names, text in _ENTRY.findall(section[2]):
+                says |= dict.fromkeys(names.split(", "), " ".join(text.split()))
+    return {name: Setting(default, says.get(name, "")) for name, default in parameters.items()}
