@@ -24,7 +24,7 @@ settings.load_profile("dev")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints one line for each missing resource, with the number of tests that need it, instead of one for each test."""
+    """Prints one line for each missing resource, with the number of tests that need it."""
     skipped: dict[str, list[str]] = {}
     for report in terminalreporter.stats.get("skipped", []):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)

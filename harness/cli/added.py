@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -36,8 +36,28 @@ def _first(command: Any) -> str:  # noqa: ANN401
     return " ".join(text.partition("\n\n")[0].split())
 
 
-class Commands(TyperGroup):
+class Group(TyperGroup):
+    """Commands whose descriptions the help gives as a whole."""
+
+    panels: ClassVar[dict[str, tuple[str, ...]]] = {"Commands": ()}  # heading -> commands; without any: what is left
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
+        """The list of commands in the help, under their headings."""
+        left = self.list_commands(ctx)
+        width = max(map(len, left))
+        for heading, names in self.panels.items():
+            shown = [name for name in (names or left) if name in left]
+            left = [name for name in left if name not in shown]
+            rows = [(name.ljust(width), _first(self.get_command(ctx, name))) for name in shown]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
+
+class Commands(Group):
     """Our commands, then those that others add: these are imported when they are called, or their help is asked."""
+
+    panels = _PANELS
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401  (its type is private to typer)
         """The names of all commands, ours first."""
@@ -55,15 +75,7 @@ class Commands(TyperGroup):
         for name in sorted(_added().keys() & self.commands.keys()):
             for entry in _added()[name]:
                 say(f"{entry.distribution}: command {name!r} is one of the harness's own; the package's is left out")
-        left = self.list_commands(ctx)
-        width = max(map(len, left))
-        for heading, names in _PANELS.items():
-            shown = [name for name in (names or left) if name in left]
-            left = [name for name in left if name not in shown]
-            rows = [(name.ljust(width), _first(self.get_command(ctx, name))) for name in shown]
-            if rows:
-                with formatter.section(heading):
-                    formatter.write_dl(rows)
+        super().format_commands(ctx, formatter)
 
 
 def _plain(command: Any) -> Any:  # noqa: ANN401

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.added import Group
 from harness.errors import HarnessError
 from harness.io.console import out, out_table, say
 
 if TYPE_CHECKING:
     from harness.builders.saber.steps import Planned, Step
 
-build_app = typer.Typer(help="Collections made from data.")
+build_app = typer.Typer(cls=Group, help="Collections made from data.")
 STEPS = "databank, annotate, ontology, pairs, select, judge, rate, collection"
 
 

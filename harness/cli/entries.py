@@ -205,7 +205,15 @@ def find(name: str, group: str | None = None) -> tuple[str, str]:
     if not found:
         known = [each for place in searched for each in config.names(GROUPS[place].folder)]
         what = GROUPS[searched[0]].folder if group else "name"
-        raise HarnessError(f"{what} {name!r} is unknown; {suggestion(name, known)}")
+        near = suggestion(name, known)
+        remedy = (
+            near
+            if near.startswith("did you mean")
+            else f"see: harness list {searched[0]}"
+            if group
+            else "see: harness list"
+        )
+        raise HarnessError(f"{what} {name!r} is unknown; {remedy}")
     if len(found) > 1:
         commands = " or ".join(f"harness show {GROUPS[each].folder} {name}" for each in found)
         raise HarnessError(f"{name!r} names {len(found)} things: {commands}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.complete import anything
 from harness.errors import HarnessError, suggestion
 from harness.io.console import out, out_left, say
 
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 def fetch(
     names: Annotated[
-        list[str], typer.Argument(help="Collections, corpora, papers, sources; 'models'; see 'harness list'.")
+        list[str],
+        typer.Argument(
+            metavar="NAME...", autocompletion=anything, help="Collections, corpora, papers, sources; or 'models'."
+        ),
     ],
     probe: Annotated[bool, typer.Option("--probe", help="Only say whether the files can be had.")] = False,
     brought: Annotated[

@@ -27,7 +27,8 @@ def findings() -> list[list[str]]:
 
 def writable(folder: Path) -> bool:
     """Whether the folder, or the nearest one above it that exists, can be written to."""
-    return os.access(next(parent for parent in (folder, *folder.parents) if parent.exists()), os.W_OK)
+    standing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    return standing.is_dir() and os.access(standing, os.W_OK)
 
 
 def _cache() -> list[str]:
@@ -99,7 +100,10 @@ def _extras() -> Iterator[list[str]]:
 
 def _models() -> Iterator[list[str]]:
     """The models that systems name, each once, and those among the sources that are here."""
-    here = [name for name in model_names() if not models.missing(name)]
+    try:
+        here = [name for name in model_names() if not models.missing(name)]
+    except HarnessError:  # of the mirror, which has a line of its own
+        here = []
     if here:
         yield ["models", ", ".join(here), ""]
     configurations = [config.load("system", name)[0] for name in config.names("system")]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.added import Group
+from harness.cli.complete import of
 from harness.cli.score import _path, find_readers
 from harness.errors import HarnessError
 from harness.io.console import out, out_left, out_table, say
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from harness.labs.submissions import Submission
 
 lab_app = typer.Typer(
+    cls=Group,
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -34,7 +37,12 @@ Label = Annotated[str, typer.Option(help="Which run of the team.")]
 @lab_app.command()
 def new(
     folder: Annotated[Path, typer.Argument(parser=_path, metavar="NAME", help="The folder to make.")],
-    collection: Annotated[str, typer.Option("--collection", "-c", help="Collection; see 'harness list'.")],
+    collection: Annotated[
+        str,
+        typer.Option(
+            "--collection", "-c", autocompletion=of("collection"), help="Collection; see 'harness list collections'."
+        ),
+    ],
     title: Annotated[str | None, typer.Option(help="Default: the collection's.")] = None,
     edition: Annotated[str | None, typer.Option(help="Of the judgments; default: the collection's.")] = None,
     corpus: Annotated[str | None, typer.Option(help="Cut the judgments to the documents of this corpus.")] = None,

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import yaml
 
-import harness
-
-_PACKAGE = Path(harness.__file__).parents[1]
+_ABOVE = Path(__file__).parents[2]  # the folder of the package
 _SECTION = re.compile(r"^(Attributes|Parameters)\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", re.MULTILINE | re.DOTALL)
 _ENTRY = re.compile(r"^(\w+(?:, \w+)*) : (.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 
@@ -79,7 +77,7 @@ def settings_of(target: str) -> dict[str, Setting]:
 def _tree(module: str) -> ast.Module | None:
     if not module.startswith("harness."):
         return None
-    path = _PACKAGE / Path(*module.split("."))
+    path = _ABOVE / Path(*module.split("."))
     files = [path.with_suffix(".py"), path / "__init__.py"]
     file = next((each for each in files if each.is_file()), None)
     return None if file is None else ast.parse(file.read_bytes())

@@ -14,10 +14,12 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.added import Group
 from harness.errors import HarnessError, refuse
 from harness.io.console import out
 
 new_app = typer.Typer(
+    cls=Group,
     help="Write a commented starting point for something of your own: a collection, a system, a protocol.",
     rich_markup_mode=None,
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.added import Group
 from harness.cli.leaderboard import LAB
 from harness.cli.score import (
     CollectionName,
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
     from harness.render.write import Report
     from harness.scoring.scores import Scores
 
-organise_app = typer.Typer(help="For organisers: pools, difficulty of topics, pool bias, agreement of assessors.")
+organise_app = typer.Typer(
+    cls=Group, help="For organisers: pools, difficulty of topics, pool bias, agreement of assessors."
+)
 LISTED = 10  # topics printed
 
 Runs = Annotated[

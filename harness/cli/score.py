@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from harness.cli.complete import of
 from harness.cli.tables import print_table
 from harness.errors import HarnessError
 from harness.io.console import hide_progress, out, out_table, say
@@ -40,7 +41,12 @@ Runs = Annotated[
         metavar="[NAME=]FILE",
     ),
 ]
-CollectionName = Annotated[str | None, typer.Option("--collection", "-c", help="Collection; see 'harness list'.")]
+CollectionName = Annotated[
+    str | None,
+    typer.Option(
+        "--collection", "-c", autocompletion=of("collection"), help="Collection; see 'harness list collections'."
+    ),
+]
 Judgments = Annotated[
     Path | None,
     typer.Option("--qrels", parser=_path, metavar="FILE", help="Judgments (TREC) in place of a collection."),
@@ -53,7 +59,10 @@ TopicFile = Annotated[
 ]
 Edition = Annotated[str | None, typer.Option(help="Edition of the judgments; default: the collection's.")]
 ProtocolName = Annotated[
-    str | None, typer.Option("--protocol", help="Protocol; default: the collection's, with --qrels trec_eval.")
+    str | None,
+    typer.Option(
+        "--protocol", autocompletion=of("protocol"), help="Protocol; default: the collection's, with --qrels trec_eval."
+    ),
 ]
 Format = Annotated[str | None, typer.Option(help="Layout of the run files: trec, arqmath-task1, arqmath-task2.")]
 Measures = Annotated[str | None, typer.Option(help="Measures instead of the protocol's, such as nDCG@10,AP.")]
@@ -64,7 +73,8 @@ Keys = Annotated[
     ),
 ]
 CorpusName = Annotated[
-    str | None, typer.Option("--corpus", help="Cut the judgments to the documents of this corpus; see 'harness list'.")
+    str | None,
+    typer.Option("--corpus", autocompletion=of("corpus"), help="Cut the judgments to the documents of this corpus."),
 ]
 Output = Annotated[
     Path | None,

@@ -64,10 +64,13 @@ def _print(facts: Facts, settings: Sequence[Facts], files: Sequence[Facts], exam
         out(f"  {key:{width}}  {value}")
     if settings:
         out("")
-        out_left([["setting", "value", "meaning"], *([each["key"], each["value"], each["says"]] for each in settings)])
+        rows = [[each["key"], each["value"], each["says"]] for each in settings]
+        out_left([["setting", "value", "meaning"], *rows], fold=True)
     if files:
         out("")
-        out_left([["file", "size", "state"], *([each["name"], each["size"], each["state"]] for each in files)])
+        out_left(
+            [["file", "size", "state"], *([each["name"], each["size"], each["state"]] for each in files)], fold=True
+        )
     if example:
         out("")
         out(f"example: {example}")

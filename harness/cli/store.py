@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.added import Group
 from harness.io.console import out, out_left
 
-store_app = typer.Typer(help="What is kept so that it need not be computed again: indexes and the like.")
+store_app = typer.Typer(cls=Group, help="What is kept so that it need not be computed again: indexes and the like.")
 
 
 @store_app.command(name="ls")

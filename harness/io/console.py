@@ -219,9 +219,12 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def out_left(rows: Sequence[Sequence[str]], *, cut: bool = False) -> None:
-    """Columns side by side, all to the left, the first row a heading; on a terminal `cut` to its width."""
-    _table(rows, right=False, cut=cut)
+def out_left(rows: Sequence[Sequence[str]], *, cut: bool = False, fold: bool = False) -> None:
+    """Columns side by side, all to the left, the first row a heading.
+
+    On a terminal they are `cut` to its width, or the last column is folded (`fold`).
+    """
+    _table(rows, right=False, cut=cut, fold=fold)
 
 
 def out_table(rows: Sequence[Sequence[str]]) -> None:
@@ -229,10 +232,10 @@ def out_table(rows: Sequence[Sequence[str]]) -> None:
 
     Nothing is cut: half a number would be another one.
     """
-    _table(rows, right=True, cut=False)
+    _table(rows, right=True)
 
 
-def _table(rows: Sequence[Sequence[str]], *, right: bool, cut: bool) -> None:
+def _table(rows: Sequence[Sequence[str]], *, right: bool, cut: bool = False, fold: bool = False) -> None:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     if not on_terminal():
         for row in rows:
@@ -243,11 +246,14 @@ def _table(rows: Sequence[Sequence[str]], *, right: bool, cut: bool) -> None:
     from rich.table import Table
 
     console = Console(highlight=False, markup=False, emoji=False)
-    widths = fitted(widths, console.width) if cut else widths
+    widths = fitted(widths, console.width) if cut or fold else widths
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for i, (heading, width) in enumerate(zip(rows[0], widths, strict=True)):
         side: Literal["left", "right"] = "right" if right and i else "left"
-        table.add_column(heading, width=width, justify=side, no_wrap=True, overflow="ellipsis")
+        folded = fold and i == len(widths) - 1
+        table.add_column(
+            heading, width=width, justify=side, no_wrap=not folded, overflow="fold" if folded else "ellipsis"
+        )
     for row in rows[1:]:
         table.add_row(*row)
     console.width = sum(widths) + 2 * len(widths)  # what is wider than the terminal is folded by it

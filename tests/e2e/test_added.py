@@ -80,7 +80,7 @@ def place(tmp_path: Path) -> Place:
 def test_commands_that_only_look_import_nothing(place: Place, tmp_path: Path) -> None:
     for name in ("__init__", "commands", "broken"):
         (tmp_path / "site" / "theirs" / f"{name}.py").write_text(TRAP)
-    assert ["theirs", "Theirs", "ready"] in table(place.good("list"))
+    assert ["theirs", "ready", "Theirs"] in table(place.good("list", "systems"))
     assert str(tmp_path / "site" / "theirs" / "conf") in place.good("doctor")
     assert "theirs" in place.good("--help")
     assert place.good("--version") == f"mathir-harness {__version__}\n"
@@ -153,7 +153,7 @@ def test_a_command_of_ours_stays(place: Place) -> None:
 def test_a_package_whose_configurations_are_gone_is_one_line(place: Place, tmp_path: Path) -> None:
     (tmp_path / "site" / "theirs" / "conf").rename(tmp_path / "gone")
     fault = "theirs 0.1: entry point mathir_harness.conf: theirs: 'theirs:conf' is no folder of an installed package"
-    for command in (("list",), ("run", "collection=mini-task1", "system=bm25", "corpus=mini-answers")):
+    for command in (("list", "systems"), ("run", "collection=mini-task1", "system=bm25", "corpus=mini-answers")):
         done = place.run(*command)
         assert (done.code, done.err) == (2, f"harness: {fault}; install it again\n")
     assert "theirs" in place.good("--help")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 
@@ -358,7 +359,7 @@ NESTED = {
 def test_nesting_without_end(place: Place, kind: str) -> None:
     text, line, fault = NESTED[kind]
     place.write("conf/system/ours.yaml", text)
-    for arguments in (("list",), (*RUN[:3], "system=ours")):
+    for arguments in (("list", "systems"), ("show", "ours"), (*RUN[:3], "system=ours")):
         refused(place, arguments, f"{{here}}/conf/system/ours.yaml:{line}: {fault}")
 
 
@@ -382,7 +383,7 @@ def test_a_configuration_without_its_name(place: Place, group: str) -> None:
 def test_needs_that_name_nothing(place: Place, needs: str) -> None:
     place.write("conf/system/ours.yaml", f"{SYSTEM}needs: {needs}\n")
     expected = "the name of a module, or a file's path (with a /), or a list of such; functions are not called"
-    for command in (("list",), ("doctor",), (*RUN[:3], "system=ours")):
+    for command in (("list", "systems"), ("doctor",), (*RUN[:3], "system=ours")):
         done = place.run(*command)
         assert re.fullmatch(
             rf"harness: {re.escape(str(place.here))}/conf/system/ours.yaml: key 'needs' is .*, expected "
@@ -402,7 +403,8 @@ def test_needs_are_looked_for(place: Place) -> None:
         f"{name}: no such file" if "/" in name else f"{name} is not installed"
         for name in ("json.nosuch", "nosuch", "data/gone.bin", "harness.nosuch", "json.decoder.x")
     )
-    assert re.search(rf"^  ours +Ours +{re.escape(lacking)}$", place.good("list"), re.MULTILINE)
+    (row,) = json.loads(place.good("list", "systems", "--needs", "nosuch", "--json"))
+    assert (row["name"], row["state"], row["missing"]) == ("ours", "needs", lacking)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_without_a_network(place: Place) -> None:
 def test_a_mirror_that_is_not_there(place: Place) -> None:
     fetched(place, repository="owner/name", commit=COMMIT)
     refused(place, SCORE, "HARNESS_MIRROR: no such folder: nowhere", {"HARNESS_MIRROR": "nowhere"})
-    refused(place, ("list",), "HARNESS_MIRROR: no such folder: nowhere", {"HARNESS_MIRROR": "nowhere"})
+    refused(place, ("list", "collections"), "HARNESS_MIRROR: no such folder: nowhere", {"HARNESS_MIRROR": "nowhere"})
 
 
 def test_a_damaged_archive(place: Place) -> None:

@@ -217,8 +217,8 @@ NAMES: dict[str, tuple[tuple[str, ...], str]] = {
         "No such option: --colection (Possible options: --collection, --edition)",
     ),
     "unknown command": (("scoer", "good.run"), "No such command 'scoer'. Did you mean 'score', 'store'?"),
-    "one argument too many": (("list", "collections"), "Got unexpected extra argument(s) (collections)"),
-    "fetch nothing": (("fetch",), "Missing argument 'names'."),
+    "one argument too many": (("list", "collections", "x"), "Got unexpected extra argument(s) (x)"),
+    "fetch nothing": (("fetch",), "Missing argument 'NAME...'."),
     "fetch what is unknown": (
         ("fetch", "mini-task1", "crosmath"),
         "fetch 'crosmath': neither a collection nor a corpus nor a paper nor a source; did you mean 'crossmath'?",

@@ -7,12 +7,11 @@ import json
 import math
 import re
 import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from tools import CONF, Place, table
+from tools import Place, table
 
 from harness import __version__
 from harness.io.files import data_root
@@ -206,56 +205,6 @@ def test_compare_all_pairs_and_identical_runs(place: Place) -> None:
     assert same[4:] == ["+0.0000", "[+0.0000, +0.0000]", "0.00", "1.0000", "1.0000", "1.0000", "1.0000"]
 
 
-def test_list(place: Place) -> None:
-    printed = place.good("list")
-    for group, heading in (("collection", "collections"), ("system", "systems")):
-        for path in (CONF / group).glob("*.yaml"):
-            assert re.search(rf"^  {re.escape(path.stem)} ", printed, re.MULTILINE), heading
-    # A paper and an experiment may have one name; papers come first.
-    rows = {row[0]: row[1:] for row in reversed(table(printed)) if len(row) > 1}
-    assert rows["mini-task1"] == ["here", "CC0", "official"]
-    assert rows["arqmath-2-task1"][0] == "fetchable"
-    assert rows["arqmath-2-task1"][2] == "official/all"
-    assert rows["crossmath"][:3] == ["fetchable", "none stated", "110 cells"]
-    assert rows["pya0"][0].startswith("MIT; ")
-    assert rows["mirmu-msm"][0].startswith("needs the submitted runs ")
-    groups = re.findall(r"^systems: (.*)\n((?:  .*\n)+)", printed, re.MULTILINE)
-    assert [kind for kind, _ in groups] == ["ready", "needs", "not implemented", "blocked"]
-    systems = {kind: {row[0]: row[2] for row in table(text)[1:]} for kind, text in groups}
-    assert systems["ready"]["overlap"] == "ready"
-    assert re.search(
-        r"needs the model sentence-transformers/all-MiniLM-L12-v2 \(hub\) and corpus arqmath-posts: "
-        r"harness run collection=arqmath-3-task1 corpus=arqmath-posts system=mirmu-minilm$",
-        systems["needs"]["mirmu-minilm"],
-    )
-    assert systems["not implemented"]["amador-rgcn"].startswith("not implemented: an R-GCN ")
-    assert systems["blocked"]["moogle"].startswith("blocked: ")
-
-
-def test_list_shows_a_persons_own_configuration(place: Place) -> None:
-    mini = (CONF / "collection" / "mini-task1.yaml").read_text()
-    place.write("mine/collection/ours.yaml", mini.replace("name: mini-task1", "name: ours"))
-    place.write(
-        "mine/system/last.yaml", "title: The last\nextra: dense\n_target_: nosuchmodule.Last\nneeds: nosuchmodule\n"
-    )
-    rows = {row[0]: row[1:] for row in table(place.good("list", environment={"HARNESS_CONF": "../here/mine"}))}
-    assert rows["ours"] == ["here", "CC0", "official"]
-    assert rows["last"] == ["The last", "nosuchmodule is not installed: pip install 'mathir-harness[dense]'"]
-    assert "ours" not in {row[0] for row in table(place.good("list"))}
-
-
-@pytest.mark.slow
-def test_doctor(place: Place) -> None:
-    rows = {row[0]: row[1:] for row in table(place.good("doctor"))}
-    assert rows["Python"] == [sys.version.split()[0]]
-    assert rows["cache"] == [str(place.cache)]
-    assert rows["mirror"][0] == "none"
-    assert rows["network"] == ["is forbidden by HARNESS_OFFLINE", "data must come from HARNESS_MIRROR or the cache"]
-    assert rows["configuration"] == [str(CONF)]
-    rows = {row[0]: row[1:] for row in table(place.good("doctor", environment={"HARNESS_MIRROR": "nowhere"}))}
-    assert rows["mirror"][0] == "nowhere does not exist"
-
-
 def test_fetch(place: Place) -> None:
     """Embedded collections need no files, so that they can always be had."""
     assert place.good("fetch", "--probe", "mini-task1") == "mini-task1: here or reachable\n"
@@ -268,7 +217,7 @@ def test_version_and_help(place: Place) -> None:
     assert place.good("--version") == f"mathir-harness {__version__}\n"
     text = place.good("--help")
     assert place.good() == text
-    for command in ("score", "compare", "fetch", "list", "doctor", "reproduce", "run"):
+    for command in ("score", "compare", "fetch", "list", "show", "doctor", "reproduce", "run"):
         assert re.search(rf"^  {command} +[A-Z]", text, re.MULTILINE)
     for command, option in (("score", "--per-topic"), ("compare", "--family"), ("fetch", "--probe")):
         assert option in place.good(command, "--help")
@@ -277,7 +226,7 @@ def test_version_and_help(place: Place) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "arguments", [("score", "first.run", "-c", "mini-task1", "--per-topic"), ("list",), ("reproduce",)]
+    "arguments", [("score", "first.run", "-c", "mini-task1", "--per-topic"), ("list", "systems"), ("reproduce",)]
 )
 def test_a_reader_that_goes_away_is_no_fault(place: Place, arguments: tuple[str, ...]) -> None:
     process = place.start(*arguments)

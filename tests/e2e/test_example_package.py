@@ -75,9 +75,12 @@ def test_what_it_adds_is_listed_without_importing_it(place: Place, site: Path, t
     for path in (broken / "mathir_example").glob("*.py"):
         path.write_text("raise RuntimeError\n")
     environment = {"PYTHONPATH": place.environment["PYTHONPATH"].replace(str(site), str(broken))}
-    rows = table(place.run("list", environment=environment).out)
-    assert ["example-identities", "here", "CC0", "official"] in rows
-    assert ["example-tfidf", "TF-IDF and cosine, by scikit-learn", "ready"] in rows
+    listed = json.loads(place.run("list", "--json", environment=environment).out)
+    collections = {row["name"]: row for row in listed["collections"]}
+    systems = {row["name"]: row for row in listed["systems"]}
+    assert (collections["example-identities"]["state"], collections["example-identities"]["licence"]) == ("here", "CC0")
+    assert systems["example-tfidf"]["title"] == "TF-IDF and cosine, by scikit-learn"
+    assert systems["example-tfidf"]["state"] == "ready"
     assert ["symbols", "Added by mathir-example 0.1."] in table(place.run("--help", environment=environment).out)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from tools import Place
+from tools import table as printed_table
 
 from harness.experiments.evaluate import compare, evaluate
 from harness.experiments.task import task
@@ -505,8 +506,7 @@ def test_the_command_line_has_its_say(place: Place) -> None:
 
 @pytest.mark.slow
 def test_what_there_is(place: Place) -> None:
-    listed = place.good("list").splitlines()
-    row = next(line for line in listed[listed.index("experiments") :] if line.startswith("  mini "))
-    assert row.split()[:3] == ["mini", "9", "10"]
+    rows = {row[0]: row[1:] for row in printed_table(place.good("list", "experiments"))}
+    assert rows["mini"][:2] == ["9", "10"]
     shown = place.good("run", "experiment=mini", "--cfg", "job")
     assert yaml.safe_load(shown)["experiment"]["baseline"] == {"condition": "bm25"}

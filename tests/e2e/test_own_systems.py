@@ -155,7 +155,8 @@ def test_a_sweep_goes_on_after_a_system_that_raises(place: Place) -> None:
 
 TRAP = 'open("{here}/sprung", "a").write(__name__ + "\\n")\nraise SystemExit("sprung")\n'
 LOOKING = (
-    "list",
+    "list systems",
+    "show s0",
     "doctor",
     "score good.run -c mini-task1",
     "compare good.run other.run -c mini-task1",
@@ -202,8 +203,8 @@ def test_commands_that_look_run_nothing(place: Place, module: bool) -> None:
             check=False,
         )
         assert (done.returncode, (place.here / "sprung").exists()) == (0, False), (command, done.stderr)
-        if command == "list":
-            assert len(re.findall(r"^  s\d +x +ready$", done.stdout, re.MULTILINE)) == 4
+        if command == "list systems":
+            assert len(re.findall(r"^s\d +ready +x$", done.stdout, re.MULTILINE)) == 4
     # The trap works: what is run is another matter.
     assert place.run(*RUN, "system=s0").code == 2
     assert (place.here / "sprung").exists()

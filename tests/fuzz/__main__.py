@@ -35,7 +35,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "tree": ("run", "collection=mine", "corpus=mine", "system=tree", *MAKE),
     "theirs": ("run", "collection=theirs", "corpus=theirs", "system=mine", *MAKE),
     "reuse": ("run", "collection=mine", "corpus=mine", "system=mine", "formats=[json]"),
-    "list": ("list",),
+    "list": ("list", "--json"),
     "store": ("store", "ls"),
 }
 # Kind of damage -> the world it is done to, and which files it befalls, by the command that reads them.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import __version__
-from harness.cli import doctor
+from harness.cli import findings
 from harness.collections.load import load_collection
 from harness.data.trec import Run
 from harness.errors import FormatError, HarnessError
@@ -194,7 +194,7 @@ def test_provenance_says_how_to_make_it_again(monkeypatch: pytest.MonkeyPatch) -
 
 
 def rows_of() -> dict[str, tuple[str, str]]:
-    return {check: (state, advice) for check, state, advice in doctor.findings()}
+    return {check: (state, advice) for check, state, advice in findings.findings()}
 
 
 def test_a_machine_without_anything_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

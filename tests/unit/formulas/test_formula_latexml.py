@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import doctor
+from harness.cli import findings
 from harness.errors import HarnessError
 from harness.formulas.mathml import latexml
 from harness.formulas.mathml.latexml import Markup, convert, missing, read, reader
@@ -233,14 +233,14 @@ def test_perl_without_latexml(fake: Make) -> None:
 
 def test_doctor_without_latexml(fake: Make) -> None:
     fake(lacks=2, version="")
-    rows = [row for row in doctor.findings() if row[0] == "LaTeXML"]
+    rows = [row for row in findings.findings() if row[0] == "LaTeXML"]
     assert rows == [["LaTeXML", "LaTeXML is not installed", "apt-get install latexml"]]
 
 
 def test_doctor_with_latexml(fake: Make) -> None:
     fake(version="0.9.9")
     assert missing() == []
-    assert ["LaTeXML", "0.9.9", ""] in doctor.findings()
+    assert ["LaTeXML", "0.9.9", ""] in findings.findings()
 
 
 def test_reader_converts_once(fake: Make) -> None:

@@ -269,7 +269,7 @@ def test_fetch_tells_of_packages(index: Path, tmp_path: Path) -> None:
     code, said, _ = harness("fetch", "stand-in")
     paths = sorted(f"{os.environ['HARNESS_CACHE']}/pypi/stand-in-model/1.0/{each.path}" for each in WANTED)
     assert (code, said.splitlines()) == (0, [*paths, "2 files, checksums right"])
-    assert "stand-in" in harness("list")[1]
+    assert "stand-in" in harness("list", "sources")[1]
     shutil.rmtree(os.environ["HARNESS_CACHE"])
     (index / WHEEL).unlink()
     code, said, error = harness("fetch", "--probe", "stand-in")

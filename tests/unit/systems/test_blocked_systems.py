@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import doctor
+from harness.cli import findings
 from harness.cli.run import check_brought
 from harness.cli.settings import RunSettings
 from harness.errors import HarnessError
@@ -193,10 +193,10 @@ def test_faults(mapping: Mapping[str, object], fault: str) -> None:
 
 
 def test_the_doctor_has_no_cure_for_it(conf: Conf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "reachable", lambda: True)
+    monkeypatch.setattr(findings, "reachable", lambda: True)
     conf("system", "ours-blocked", "title: T\nstate: needs something\nneeds: no_such_module\nextra: dense\n")
     conf("system", "ours-absent", "title: T\n_target_: nowhere.System\nneeds: no_such_module\nextra: dense\n")
-    named = [row[0] for row in doctor.findings() if row[0].startswith("system ")]
+    named = [row[0] for row in findings.findings() if row[0].startswith("system ")]
     assert "system ours-absent" in named
     assert not {f"system {name}" for name in [*REGISTERED, "ours-blocked"]} & set(named)
 
@@ -218,8 +218,8 @@ def test_a_model_that_a_person_brings_is_told_wherever_it_lacks(
     )
     plain = {key: value for key, value in mapping.items() if key != "recipe"}
     assert system_state(plain, "compubert") == ("needs", f"needs the model compubert: {how}")
-    monkeypatch.setattr(doctor, "reachable", lambda: True)
-    assert ["model compubert", "is not here", how] in doctor.findings()
+    monkeypatch.setattr(findings, "reachable", lambda: True)
+    assert ["model compubert", "is not here", how] in findings.findings()
     line = f"run: system: needs the model compubert: {how}"
     for system in (mapping, {"_target_": "harness.systems.fusion.system.Fusion", "runs": ["bm25", "compubert"]}):
         settings = RunSettings(formats=("html",), collection={"name": "mini-task1"}, system=system)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.doctor import findings
+from harness.cli.findings import findings
 from harness.errors import HarnessError
 from harness.formulas.text.masking import mask, unmask
 from harness.io import config

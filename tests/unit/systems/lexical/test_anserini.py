@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from lexical_tools import PLAIN, corpus_of, found, message, topics_of
 
-from harness.cli import doctor
+from harness.cli import findings
 from harness.data.topics import Topic, Topics
 from harness.io.console import Progress, progress
 from harness.store import artefacts
@@ -150,7 +150,7 @@ def test_what_is_missing_is_named_with_its_remedy(fake: Make, tmp_path: Path) ->
     java, jar = anserini.missing()
     assert java == f"no Java runtime is found, Anserini needs Java 21 or newer: {GET_JAVA}"
     assert jar == f"Anserini's jar is not installed: {GET_JAR}"
-    rows = [row[1:] for row in doctor.findings() if row[0] == "Anserini"]
+    rows = [row[1:] for row in findings.findings() if row[0] == "Anserini"]
     assert rows == [java.split(": "), jar.split(": ")]
     engine, corpus = fake(), corpus_of(tmp_path, {"d1": "a"})
     assert message(lambda: found(Anserini(), topics_of(T="a"), corpus, tmp_path)) == java
@@ -168,7 +168,7 @@ def test_the_jar_of_an_installed_pyserini(monkeypatch: pytest.MonkeyPatch, tmp_p
     (jars / "anserini-9.9-fatjar.jar").write_bytes(b"")
     assert anserini.find_jar() == jars / "anserini-9.9-fatjar.jar"
     monkeypatch.setattr(anserini, "find_java", lambda: (Path("java"), "21.0.2"))
-    rows = [row for row in doctor.findings() if row[0] == "Anserini"]
+    rows = [row for row in findings.findings() if row[0] == "Anserini"]
     assert rows == [["Anserini", "Java 21.0.2, anserini-9.9-fatjar.jar", ""]]
 
 

@@ -1,0 +1,260 @@
+"""The commands that say what there is: `list`, `show`, `doctor`; completion in the shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tools import CONF, Place, table
+
+from harness.cli.entries import GROUPS
+from harness.io import config
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return Place(tmp_path_factory.mktemp("looking"))
+
+
+@pytest.fixture(scope="module")
+def everything(place: Place) -> dict[str, list[dict[str, str]]]:
+    found: dict[str, list[dict[str, str]]] = json.loads(place.good("list", "--json"))
+    return found
+
+
+def rows(everything: dict[str, list[dict[str, str]]], group: str) -> dict[str, dict[str, str]]:
+    return {row["name"]: row for row in everything[group]}
+
+
+def on_terminal(place: Place, width: int, *arguments: str, **environment: str) -> str:
+    """What a command shows on a terminal of a width."""
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(place.here)
+        settings = {**place.environment, "COLUMNS": str(width), "TERM": "xterm", **environment}
+        os.execve(place.program, [str(place.program), *arguments], settings)  # noqa: S606
+    shown = b""
+    while True:
+        try:
+            part = os.read(terminal, 1 << 16)
+        except OSError:  # the terminal is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.waitpid(process, 0)
+    os.close(terminal)
+    return shown.decode().replace("\r\n", "\n")
+
+
+def test_every_configuration_is_in_a_list(everything: dict[str, list[dict[str, str]]]) -> None:
+    assert {group.folder for group in GROUPS.values()} == {path.name for path in CONF.iterdir() if path.is_dir()}
+    for name, group in GROUPS.items():
+        assert [row["name"] for row in everything[name]] == sorted(p.stem for p in (CONF / group.folder).glob("*.yaml"))
+
+
+def test_the_overview_fits_a_screen(place: Place) -> None:
+    lines = place.good("list").splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 120
+    counts = {row[0]: row[1] for row in table("\n".join(lines)) if row and row[0] in GROUPS}
+    assert counts == {name: str(len(config.names(group.folder))) for name, group in GROUPS.items()}
+    for group in GROUPS.values():
+        assert set(group.used) <= config.names(group.folder).keys()
+
+
+def test_states(everything: dict[str, list[dict[str, str]]]) -> None:
+    collections, systems, papers = (rows(everything, group) for group in ("collections", "systems", "papers"))
+    assert collections["mini-task1"]["state"] == "here"
+    assert (collections["arqmath-2-task1"]["state"], collections["arqmath-2-task1"]["editions"]) == (
+        "fetchable",
+        "official/all",
+    )
+    assert (papers["crossmath"]["published"], papers["crossmath"]["licence"]) == ("110 cells", "none stated")
+    assert papers["mirmu-msm"]["missing"].startswith("needs the submitted runs ")
+    assert rows(everything, "sources")["pya0"]["licence"].startswith("MIT; ")
+    assert systems["overlap"]["state"] == "ready"
+    assert re.search(
+        r"needs the model sentence-transformers/all-MiniLM-L12-v2 \(hub\) and corpus arqmath-posts: "
+        r"harness run collection=arqmath-3-task1 corpus=arqmath-posts system=mirmu-minilm$",
+        systems["mirmu-minilm"]["missing"],
+    )
+    assert systems["amador-rgcn"]["missing"].startswith("not implemented: an R-GCN ")
+    assert (systems["amador-rgcn"]["state"], systems["moogle"]["state"]) == ("not implemented", "blocked")
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        (("--ready",), lambda row: row["state"] == "ready"),
+        (("--paper", "saber-math"), lambda row: row["paper"] == "saber-math"),
+        (("--needs", "MODEL"), lambda row: "model" in row["missing"]),
+    ],
+)
+def test_filters(
+    place: Place,
+    everything: dict[str, list[dict[str, str]]],
+    options: tuple[str, ...],
+    kept: Callable[[dict[str, str]], bool],
+) -> None:
+    names = [row["name"] for row in everything["systems"] if kept(row)]
+    assert 5 < len(names) < len(everything["systems"])
+    assert [row[0] for row in table(place.good("list", "system", *options))[1:]] == names
+
+
+def test_a_list_on_a_terminal_has_a_line_for_each_entry(
+    place: Place, everything: dict[str, list[dict[str, str]]]
+) -> None:
+    heading, *lines = on_terminal(place, 80, "list", "systems", NO_COLOR="1").splitlines()
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in [heading, *lines]]
+    assert plain[0].split() == ["name", "state", "title"]
+    assert [line.split()[0] for line in plain[1:]] == [row["name"] for row in everything["systems"]]
+    assert max(map(len, plain)) <= 80
+    assert any(line.endswith("…") for line in plain)
+    assert not re.search(r"\x1b\[3\d", heading)  # no colour
+    assert "…" not in on_terminal(place, 80, "list", "systems", "--wide")
+
+
+def test_a_persons_own_configuration(place: Place) -> None:
+    mini = (CONF / "collection" / "mini-task1.yaml").read_text()
+    place.write("mine/collection/ours.yaml", mini.replace("name: mini-task1", "name: ours"))
+    place.write(
+        "mine/system/last.yaml",
+        "title: The last\nextra: dense\n_target_: nosuchmodule.Last\nneeds: nosuchmodule\ndepth: 3  # how many\n",
+    )
+    environment = {"HARNESS_CONF": "../here/mine"}
+    lacking = "nosuchmodule is not installed: pip install 'mathir-harness[dense]'"
+    assert "ours, " in place.good("list", environment=environment)
+    (row,) = json.loads(place.good("list", "systems", "--needs", "nosuchmodule", "--json", environment=environment))
+    assert row == {"name": "last", "state": "needs", "title": "The last", "paper": "", "missing": lacking}
+    shown = place.good("show", "last", environment=environment)
+    assert re.search(r"^depth +3 +how many$", shown, re.MULTILINE)
+    assert lacking in shown
+    assert place.run("show", "last").code == 2
+
+
+def test_every_name_can_be_shown(place: Place) -> None:
+    """One command a group; the facts of all names are made from the same parts, in `tests/unit/cli`."""
+    for name, group in GROUPS.items():
+        document = json.loads(place.good("show", group.folder, group.used[0], "--json"))
+        assert document["facts"]["name"] == group.used[0]
+        assert document["facts"]["group"] == group.folder
+        assert document["configuration"] == config.load(group.folder, group.used[0])[0], name
+
+
+def test_a_system_is_shown(place: Place) -> None:
+    shown = place.good("show", "bm25")
+    assert shown.startswith("bm25: BM25, Lucene's variant\n")
+    assert re.search(r"^k1 +1\.2$", shown, re.MULTILINE)
+    assert re.search(r"^delta +1\.0 +of bm25l and bm25\+$", shown, re.MULTILINE)
+    example = re.search(r"^example: harness (run .*)$", shown, re.MULTILINE)
+    assert example
+    assert "runs/mini-task1/bm25.run" in place.good(*example[1].split(), "formats=[json]")
+    assert "runs here  runs/mini-task1/bm25.run" in place.good("show", "bm25")
+
+
+def test_files_of_a_collection_are_shown(place: Place) -> None:
+    document = json.loads(place.good("show", "arqmath-3-task1", "--json"))
+    assert {"648 kB", "186 kB", "4 kB"} == {file["size"] for file in document["files"]}
+    assert document["facts"]["edition official"] == "the organisers' 78 topics; 78 topics, 34847 judgments"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (("show", "bm2"), "name 'bm2' is unknown; did you mean 'bm25'?"),
+        (("show", "system", "mini"), "system 'mini' is unknown; see: harness list systems"),
+        (("show", "sytem", "mini"), "group 'sytem' is unknown; did you mean 'systems'?"),
+        (("show", "crossmath"), "'crossmath' names 3 things: harness show protocol crossmath or harness show paper "),
+        (("show", "a", "b", "c"), "Invalid value: expected [GROUP] NAME"),
+        (("list", "sytems"), "group 'sytems' is unknown; did you mean 'systems'?"),
+        (("list", "corpora", "--paper", "mirmu-msm"), "--paper: corpora are of no paper; only systems are"),
+        (("list", "--paper", "mirmu"), "paper 'mirmu' is unknown; did you mean 'mirmu-msm'?"),
+        (("run", "-c", "mini-task1"), "run: give the collection as collection=NAME "),
+    ],
+)
+def test_what_is_wrong_is_one_line(place: Place, arguments: tuple[str, ...], fault: str) -> None:
+    done = place.run(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"harness: {fault}")
+    assert done.err.count("\n") == 1
+
+
+def test_doctor(place: Place) -> None:
+    found = json.loads(place.good("doctor", "--json"))
+    assert found["works"]["Python"] == sys.version.split()[0]
+    assert found["works"]["cache"] == str(place.cache)
+    assert found["works"]["configuration"] == str(CONF)
+    assert found["missing"]["data must come from HARNESS_MIRROR or the cache"] == [
+        "network: is forbidden by HARNESS_OFFLINE"
+    ]
+    models = found["missing"]["harness fetch MODEL"]
+    assert "witiko/mathberta" in models
+    assert len(set(models)) == len(models) > 10
+    printed = place.good("doctor").splitlines()
+    assert printed[0] == "works"
+    assert sum("harness fetch MODEL" in line for line in printed) == 1
+    assert len(printed) < 40
+    said = place.good("doctor", environment={"HARNESS_MIRROR": "nowhere"})
+    assert "mirror: nowhere does not exist" in said
+
+
+def test_a_cache_that_cannot_be_written_to_is_a_fault(place: Place) -> None:
+    place.write("file", "")
+    done = place.run("doctor", environment={"HARNESS_CACHE": "file/cache"})
+    assert done.code == 2
+    assert "set HARNESS_CACHE to a folder of yours" in done.out
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("run system=bm25-p", ["system=bm25-phrases", "system=bm25-plus"]),
+        ("run collection = mini-task1 system = bm25-p", ["bm25-phrases", "bm25-plus"]),  # as bash splits it
+        ("reproduce paper=mi", ["paper=mirmu-msm"]),
+        ("run reu", ["reuse=false"]),
+        ("show bm25-p", ["bm25-phrases", "bm25-plus"]),
+        ("list exp", ["experiments"]),
+        ("score --collection mini-task1-", [f"mini-task1-{language}" for language in ("ces", "hrv", "pes", "spa")]),
+        ("fetch --fr", ["--from"]),
+        ("docto", ["doctor"]),
+    ],
+)
+@pytest.mark.parametrize("shell", ["bash", "fish"])
+def test_completion(place: Place, line: str, offered: list[str], shell: str) -> None:
+    words = line.split()
+    if shell == "fish" and "=" in words:
+        pytest.skip("fish does not split words at =")
+    typed = {
+        "bash": {"COMP_WORDS": f"harness {line}", "COMP_CWORD": str(len(words))},
+        "fish": {"_TYPER_COMPLETE_ARGS": f"harness {line}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+    }[shell]
+    printed = place.run(environment={"_HARNESS_COMPLETE": f"complete_{shell}", **typed}).out
+    assert [line.split("\t")[0] for line in printed.splitlines()] == offered
+
+
+def test_help_of_commands_is_whole(place: Place) -> None:
+    for command in ((), ("score",), ("fetch",), ("lab",), ("lab", "new"), ("organise", "pool"), ("build", "saber")):
+        text = place.good(*command, "--help")
+        assert "…" not in text
+        assert "list[" not in text
+        assert not re.search(r"[a-z,]\.\.\.$", text, re.MULTILINE), command
+    main = place.good("--help")
+    assert main.index("Runs and scores:") < main.index("What there is:") < main.index("Shared tasks:")
+
+
+@pytest.mark.parametrize("command", ["run", "reproduce"])
+def test_help_of_run_explains_every_key(place: Place, command: str) -> None:
+    text = place.good(command, "--help")
+    keys = re.findall(r"^(?:  - )?(\w+): (?!$)", (CONF / f"{command}.yaml").read_text().partition("\nhydra:")[0], re.M)
+    assert len(keys) > 8
+    for key in keys:
+        assert re.search(rf"\b{key}=", text), key
+    assert len(text.splitlines()) < 50
+    assert Path(CONF / "system" / "amador-rgcn.yaml").stem not in text  # no list of all names
