@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from harness.errors import HarnessError
-from harness.io import config
 
 _KEYS = {
     "run": ("collection", "corpus", "system", "experiment", "sweep", "protocol"),
@@ -67,6 +66,8 @@ def overrides(command: str, words: Sequence[str], incomplete: str) -> list[str]:
 
 
 def _names(group: str, incomplete: str) -> list[str]:
+    from harness.io import config
+
     try:
         return [name for name in config.names(group) if name.startswith(incomplete)]
     except HarnessError:  # a shell is no place to say so

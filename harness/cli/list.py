@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli import entries
 from harness.cli.complete import groups, papers
 from harness.errors import HarnessError, suggestion
-from harness.io import config
 from harness.io.console import on_terminal, out, out_left
+
+if TYPE_CHECKING:
+    from harness.cli.entries import Row
 
 _FIRST = ("name", "state", "title")  # the columns on a terminal, without --wide
 
@@ -30,6 +32,9 @@ def list_(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
     """List what exists: groups with their counts, or the entries of a group."""
+    from harness.cli import entries
+    from harness.io import config
+
     shown = None if group is None else entries.group_of(group)
     filters = {"ready": ready, "paper": paper, "needs": needs}
     if shown is None and any(filters.values()):
@@ -50,6 +55,9 @@ def list_(
 
 
 def _overview() -> None:
+    from harness.cli import entries
+    from harness.io import config
+
     table = [["group", "count", "most used"]]
     for name, group in entries.GROUPS.items():
         known = config.names(group.folder)
@@ -66,7 +74,7 @@ def _overview() -> None:
         out(f"{command:20}{says}")
 
 
-def _print(found: list[entries.Row], group: str, wide: bool) -> None:
+def _print(found: Sequence[Row], group: str, wide: bool) -> None:
     if not found:
         out(f"no {group} match")
         return

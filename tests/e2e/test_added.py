@@ -101,7 +101,7 @@ def test_a_configuration_of_a_package_is_run(place: Place) -> None:
 
 def test_the_help_lists_commands_of_packages(place: Place) -> None:
     done = place.run("--help")
-    rows = [line.split(maxsplit=1) for line in done.out.partition("Commands:\n")[2].splitlines()]
+    rows = [line.split(maxsplit=1) for line in done.out.partition("Added by packages:\n")[2].splitlines()]
     added = {name: said for name, said in rows if said.startswith("Added by")}
     alone = dict.fromkeys(("alone", "broken", "hello", "lacking", "number", "two"), "Added by theirs 0.1.")
     assert added == alone | {"both": "Added by others 0.1 and by theirs 0.1."}

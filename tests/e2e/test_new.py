@@ -190,7 +190,7 @@ def test_missing_files_of_a_collection_come_together(tmp_path: Path) -> None:
 
 def test_the_list_of_commands_names_it(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    assert ["new", "Write a commented starting point for something of your..."] in table(place.good("--help"))
+    assert "new" in {row[0] for row in table(place.good("--help")) if row}
     assert {row[0] for row in table(place.good("new", "--help")) if row} >= {"collection", "system", "protocol"}
 
 

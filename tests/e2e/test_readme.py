@@ -1,46 +1,87 @@
-"""The commands of the README print what it shows, on the real data that it names."""
+"""The commands of the README and of the pages that use real data print what is shown."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from tools import Place, commands_in
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
 COPIED = {"Linked_MSE.tsv", "prim_Approach0.tsv", "psu-task1-auto-both-A.tsv"}
-
 MISSING = "harness: apertium is not installed: apt install apertium apertium-eng-spa"
+LONG = "sweep="  # minutes of CPU time; what it reaches stands in docs/results.md
+REAL = ("scoring", "runs", "experiments", "neural", "theorems", "crosslingual", "sweeps")
+
+
+def check(place: Place, command: list[str], shown: str) -> None:
+    """Run a command; each line that is shown is printed, and if none is left out (`...`), the other way round too."""
+    process = place.start(*command)
+    out, said = process.communicate(timeout=900)
+    if process.returncode == 2 and "system=cross-lingual-apertium" in command and shutil.which("apertium") is None:
+        assert said.splitlines()[-1] == MISSING  # the page names what that command needs
+        return
+    assert process.returncode == 0, said
+    lines = [line for line in shown.splitlines() if line and line != "..."]
+    printed = [line for line in out.splitlines() if line]
+    assert [line for line in lines if line not in (*printed, *said.splitlines())] == []
+    if shown and "..." not in shown.splitlines():
+        assert [line for line in printed if line not in lines] == []
+
+
+def test_the_commands_of_the_readme(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    made, *commands = commands_in((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert made[0] == ["make", "demo"]
+    assert len(commands) > 8
+    for command, shown in commands:
+        if command[0] != "make":
+            check(place, command, shown)
+
+
+def test_the_readme_is_short_and_names_every_page() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} - set(re.findall(r"\]\((\S+\.md)\)", index)) == {
+        "README.md"
+    }
+
+
+def test_links_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), ROOT / "tests" / "README.md"]
+    for page in pages:
+        for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{page.relative_to(ROOT)}: {link}"
 
 
 @pytest.mark.slow
 @pytest.mark.real
-def test_the_commands_of_the_readme(tmp_path: Path, mirror: Path) -> None:
+@pytest.mark.parametrize("name", REAL)
+def test_the_commands_of_a_page(tmp_path: Path, mirror: Path, name: str) -> None:
     place = Place(tmp_path)
     place.environment["HARNESS_MIRROR"] = str(mirror)
-    for path in place.good("fetch", "arqmath-psu").splitlines():
-        if Path(path).name in COPIED:
-            shutil.copy(path, place.here)
-    shown = [
-        (command, text) for command, text in commands_in(README.read_text(encoding="utf-8")) if command[0] != "make"
-    ]
-    assert len(shown) > 4
-    for command, text in shown:
-        if any(argument.startswith("sweep=") for argument in command):
-            continue  # two minutes of CPU time; what it reaches stands in docs/results.md
-        if any("a.run" in argument for argument in command):
-            place.good("run", "collection=arqmath-3-task1", "corpus=mse-pages", "system=tfidf-ltn")
-            for name, system in (("a.run", "bm25"), ("b.run", "tfidf-ltn")):
-                shutil.copy(place.here / "runs" / "arqmath-3-task1" / f"{system}.run", place.here / name)
-        process = place.start(*command)
-        out, said = process.communicate(timeout=900)
-        if process.returncode == 2 and "system=cross-lingual-apertium" in command and shutil.which("apertium") is None:
-            assert said.splitlines()[-1] == MISSING  # the README names what that command needs
+    if name == "scoring":
+        for path in place.good("fetch", "arqmath-psu").splitlines():
+            if Path(path).name in COPIED:
+                shutil.copy(path, place.here)
+    commands = commands_in((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"))
+    assert commands
+    for command, shown in commands:
+        if any(argument.startswith(LONG) for argument in command):
             continue
-        assert process.returncode == 0, said
-        lines = [line for line in text.splitlines() if line and line != "..."]
-        printed = [line for line in out.splitlines() if line]
-        assert [line for line in lines if line not in (*printed, *said.splitlines())] == []
-        if text and "..." not in text.splitlines():
-            assert [line for line in printed if line not in lines] == []
+        if any("a.run" in argument for argument in command):
+            for file, system in (("a.run", "bm25"), ("b.run", "tfidf-ltn")):
+                place.good("run", "collection=arqmath-3-task1", "corpus=mse-pages", f"system={system}")
+                shutil.copy(place.here / "runs" / "arqmath-3-task1" / f"{system}.run", place.here / file)
+        check(place, command, shown)
+
+
+def test_a_task_of_your_own(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    commands = commands_in((ROOT / "docs" / "own-task.md").read_text(encoding="utf-8"))
+    assert len(commands) == 10
+    for command, shown in commands:
+        check(place, command, shown)

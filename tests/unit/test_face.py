@@ -26,8 +26,8 @@ STUB = ast.parse((ROOT / "harness" / "__init__.pyi").read_text(encoding="utf-8")
 
 
 def test_the_names_are_those_of_the_readme_and_of_the_stub() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    listed = re.findall(r"`h\.(\w+)", readme.split("## From Python")[1].split("\n## ")[0])
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    listed = re.findall(r"`h\.(\w+)", page)
     assert sorted(set(listed)) == h.__all__
     for node in STUB.body:
         if isinstance(node, ast.ImportFrom):

@@ -173,7 +173,7 @@ def test_downloads(server: Server, steps: list[Step], ranges: list[int | None], 
         *((answer(code), f"HTTP status {code} from {{}}", 1) for code in (400, 401, 403, 404, 410, 416, 204, 304)),
         (answer(500), "HTTP status 500 (4 tries of {})", 4),
         (hang_up, "Remote end closed connection without response (4 tries of {})", 4),
-        (lambda r: r.server.over.wait(5), "nothing came for 0.1 s (4 tries of {})", 4),
+        (lambda r: r.server.over.wait(5), "nothing came for 0.4 s (4 tries of {})", 4),
         (answer(302, "Location: /again"), "more than 5 redirects from {}", 6),
         (answer(302, "Location: http://[x/"), "Invalid IPv6 URL (4 tries of {})", 4),
         *(
