@@ -135,6 +135,7 @@ def test_configurations_that_never_end(good: Place, group: str, what: str) -> No
     assert said.endswith("expected a file" if what != "pipe" else "nobody wrote to it for 0.2 s")
 
 
+@pytest.mark.slow
 def test_a_pipe_of_the_shell_is_read(good: Place) -> None:
     packed = gzip.compress((good.here / "mine.run").read_bytes())
     good.write("mine.run.gz", packed)

@@ -126,6 +126,7 @@ def test_runs_below_a_file(place: Place) -> None:
     assert place.files() == before
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_before_the_run_is_written(place: Place) -> None:
     before = place.files()
     done = place.run(*RUN, largest=4096)
@@ -175,6 +176,7 @@ def test_standard_output_that_is_full(place: Place) -> None:
     assert (done.code, done.err) == (2, "harness: the output cannot be written: No space left on device\n")
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_leaves_the_whole_earlier_report(place: Place) -> None:
     place.write("reports/tables/means.csv", "earlier means")
     before = place.files()

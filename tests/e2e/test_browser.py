@@ -69,6 +69,7 @@ def test_slices_are_shown_by_attribute_and_filter_the_topics(mini: Path, visit: 
     assert page.locator(".list tbody tr").count() == 42
 
 
+@pytest.mark.slow
 def test_the_chosen_runs_and_measure_are_part_of_the_address(mini: Path, visit: Open) -> None:
     page = visit(mini, "#explore=")
     before = page.locator(".status").inner_text()
@@ -130,6 +131,7 @@ def test_documents_are_read_on_demand(mini: Path, visit: Open) -> None:
     assert text.count() == 0
 
 
+@pytest.mark.slow
 def test_one_goes_from_topic_to_topic_and_back_without_a_mouse(mini: Path, visit: Open) -> None:
     page = visit(mini, "#explore=")
     links = page.locator(".list tbody a")

@@ -80,6 +80,7 @@ def test_tables_and_the_command_are_copied(tmp_path: Path, visit: Open, clipboar
     assert not page.locator(".copy").first.is_visible()
 
 
+@pytest.mark.slow
 def test_only_the_rows_that_are_shown_are_copied(tmp_path: Path, visit: Open) -> None:
     rows = tuple((Cell(f"run {index}"), Cell(str(index), index)) for index in range(20))
     table = Table("t", "Means", (Column("run"), Column("v", kind="number")), rows)

@@ -81,6 +81,7 @@ def test_hidden_labels_do_not_escape_a_region_that_scrolls(tmp_path: Path, visit
     assert_no_longer_than_its_content(page)
 
 
+@pytest.mark.slow
 def test_tables_that_scroll_sideways_say_so(tmp_path: Path, visit: Open) -> None:
     path = marked(tmp_path / "index.html", 3)
 
@@ -124,6 +125,7 @@ def test_long_names_stay_within_their_drawings(tmp_path: Path, visit: Open) -> N
     assert visit(path, width=1280).evaluate(CUT) == []
 
 
+@pytest.mark.slow
 def test_the_result_stands_on_the_first_screen(mini: Path, visit: Open) -> None:
     for width in (1280, 1440):
         page = visit(mini, width=width)

@@ -93,6 +93,7 @@ def test_persian_stands_on_the_right_and_its_formulas_and_english_read_from_the_
     ]
 
 
+@pytest.mark.slow
 def test_unmasked_formulas_are_written_from_the_left_as_they_are(page_of_topics: Path, visit: Open) -> None:
     page = topic(visit, page_of_topics, "bare, Foreign")
     marks = step(page, 1).locator("bdi.kept")

@@ -75,6 +75,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_dry_run_then_every_step_then_nothing(place: Place) -> None:
     rows = table(place.good(*MINI, "--dry-run"))
     assert rows[0] == ["step", "state", "calls", "tokens in", "tokens out", "cost"]

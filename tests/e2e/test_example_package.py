@@ -120,6 +120,7 @@ def test_the_system_ranks_a_pool(place: Place) -> None:
     assert pairs <= pool
 
 
+@pytest.mark.slow
 def test_its_faults_are_one_line(place: Place) -> None:
     done = place.run(*RUN, "system=example-tfidf", "system.ngrams=0")
     assert (done.code, done.err) == (2, "harness: run: system: key 'ngrams' is 0, expected a whole number from 1\n")

@@ -59,6 +59,7 @@ def test_what_a_system_would_refuse(place: Place) -> None:
     assert len(said) == 5
 
 
+@pytest.mark.slow
 def test_seeds_that_are_no_numbers(place: Place) -> None:
     seeds = {"key": "system.seed", "values": [1, "x", 1.5]}
     shared = [*SHARED, "rerank=true"]

@@ -122,6 +122,7 @@ def marked(scores: dict[str, Any], baseline: str) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_run_writes_below_the_current_folder_only(place: Place) -> None:
     printed = place.good(*RUN).splitlines()
     assert printed[1:] == ["run: runs/mini-task1/overlap.run", "report: reports/mini-task1/overlap/index.html"]
@@ -150,6 +151,7 @@ def test_the_same_configuration_gives_the_same_bytes(place: Place) -> None:
             assert comparable(elsewhere) == comparable(content), name
 
 
+@pytest.mark.slow
 def test_an_external_run(place: Place) -> None:
     place.write("theirs.run", run_text("theirs"))
     arguments = ("run", "collection=mini-task1", "system=external", "system.path=theirs.run", "formats=[json]")
@@ -182,6 +184,7 @@ def test_another_protocol(place: Place) -> None:
     assert (scores["protocol"]["name"], scores["protocol"]["prime"]) == ("trec_eval", False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [False, True])
 def test_a_persons_own_configuration(place: Place, named: bool) -> None:
     folder = "elsewhere" if named else "conf"

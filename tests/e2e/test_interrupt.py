@@ -147,6 +147,7 @@ def test_from_outside(place: Place) -> None:
         assert (process.returncode, faults(said)) in ends, delay
 
 
+@pytest.mark.slow
 def test_what_was_written_is_whole(place: Place) -> None:
     process = place.start("reproduce")
     assert process.stderr
@@ -187,6 +188,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_ends_what_swallows_the_first(place: Place) -> None:
     process = start(place, -1, *RUN[:3], "system=deaf")
     ready(place, process, 1)

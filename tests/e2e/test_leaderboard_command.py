@@ -72,6 +72,7 @@ def test_the_same_in_any_order_and_as_json(place: Place) -> None:
     }
 
 
+@pytest.mark.slow
 def test_redacted(place: Place) -> None:
     printed = place.good("leaderboard", "runs", "-c", "mini-task1", "--redact")
     assert printed.splitlines()[1].split() == ["overlap", "1", "a", "0.83", "0.68", "0.30", "0.59"]

@@ -89,6 +89,7 @@ def test_states(everything: dict[str, list[dict[str, str]]]) -> None:
     assert (systems["amador-rgcn"]["state"], systems["moogle"]["state"]) == ("not implemented", "blocked")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "kept"),
     [
@@ -249,6 +250,7 @@ def test_help_of_commands_is_whole(place: Place) -> None:
     assert main.index("Runs and scores:") < main.index("What there is:") < main.index("Shared tasks:")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "reproduce"])
 def test_help_of_run_explains_every_key(place: Place, command: str) -> None:
     text = place.good(command, "--help")

@@ -61,6 +61,7 @@ def test_a_cross_lingual_pipeline_offline(place: Place) -> None:
     assert len({path.read_bytes() for path in human}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(apertium.by_language()["spa"]), reason="Apertium's Spanish is not installed")
 def test_apertium_translates_the_spanish_mini_topics(place: Place) -> None:
     printed = place.good("run", "collection=mini-task1-spa", "system=cross-lingual-apertium", QUIET)
@@ -144,6 +145,7 @@ def test_keys_that_the_file_does_not_list(place: Place) -> None:
     assert done.err.splitlines().count(SAID.format("mini-task1")) == 1
 
 
+@pytest.mark.slow
 def test_an_inner_key_of_a_default_is_no_part_of_names(place: Place) -> None:
     """`query` is not in the file: one weight is swept, the others stay, and only the swept one is in the names."""
     bare = "title: Bare\n_target_: harness.systems.lexical.system.BM25\nname: bare\n"

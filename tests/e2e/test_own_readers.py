@@ -62,6 +62,7 @@ def imported(place: Place) -> bool:
     return found
 
 
+@pytest.mark.slow
 def test_what_reads_imports_them(place: Place) -> None:
     assert "overlap" in place.good(*RUN)
     assert imported(place)
@@ -99,6 +100,7 @@ def test_a_run_is_made_again_when_its_reader_changed(place: Place) -> None:
     assert ["made before" in text for text in said] == [False, True, False]
 
 
+@pytest.mark.slow
 def test_faults_are_one_line(place: Place) -> None:
     place.good(*RUN)
     run = "runs/theirs/overlap.run"

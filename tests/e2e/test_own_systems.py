@@ -56,6 +56,7 @@ def rows(place: Place, name: str) -> list[list[str]]:
     return [line.split()[:5] for line in (place.here / f"runs/mini-task1/{name}.run").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_a_module_of_the_current_folder(place: Place) -> None:
     place.good(*RUN, "system=mine", "+system.name=mine")
     place.good(*RUN, "system=overlap", "system.depth=5")

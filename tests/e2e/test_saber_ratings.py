@@ -16,6 +16,7 @@ from harness.builders.saber.select import read_targets
 from harness.data.trec import read_qrels
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     place = Place(tmp_path)
     printed = place.good("build", "saber", "--config", "saber-mini", "--output", "out")

@@ -153,6 +153,7 @@ def test_keys_and_corpus_without_a_collection(place: Place) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_report_without_a_collection(place: Place) -> None:
     place.good("compare", "x=a.run", "b.run", *GIVEN, "--topics", str(TOPICS), "-o", "out")
     page = place.files("out")["out/report.md"].decode()
@@ -197,6 +198,7 @@ def test_faults_of_options(place: Place, arguments: tuple[str, ...], fault: str)
 # Labels
 
 
+@pytest.mark.slow
 def test_labels_name_runs(place: Place) -> None:
     rows = table(place.good("score", "x=a.run", "b.run", "y=b.run", *MINI, "--measures", "AP"))
     assert sorted(row[0] for row in rows[1:-1]) == ["two", "x", "y"]
@@ -291,6 +293,7 @@ def test_a_fault_prints_no_json(place: Place) -> None:
 # Quiet
 
 
+@pytest.mark.slow
 def test_quiet_says_nothing_but_errors(place: Place) -> None:
     loud = place.run("score", "rising.run", *MINI, "--measures", "RR")
     quiet = place.run("score", "rising.run", *MINI, "--measures", "RR", "--quiet")

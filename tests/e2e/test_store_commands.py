@@ -172,6 +172,7 @@ def test_posts_in_an_encoding_that_is_not_known(place: Place, encoding: str) -> 
     assert done.err.startswith("harness: posts.xml:1: ")
 
 
+@pytest.mark.slow
 def test_a_damaged_artefact_can_be_listed_and_deleted(place: Place) -> None:
     place.good("run", *MINI, "system=bm25", "formats=[json]")
     (spec,) = place.cache.rglob("spec.json")

@@ -102,6 +102,7 @@ def test_a_sweep(place: Place) -> None:
     assert float(scored[1]) == pytest.approx(value["overlap"], abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_points_of_a_sweep_are_kept_apart(place: Place) -> None:
     arguments = ("-m", *MINI, "system=shuffle", "system.seed=1,2", "formats=[json]")
     place.good("run", *arguments)
@@ -120,6 +121,7 @@ def test_values_that_fit_no_file_name_are_told_apart_too(place: Place) -> None:
     assert all(re.fullmatch(r"fusion-rrf-runs=[0-9a-f]{8}-k=(1|60)\.run", name) for name in names)
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_after_points_that_fail(place: Place) -> None:
     done = place.run("run", "-m", *MINI, "system=external,shuffle", "edition=official,all", "formats=[json]")
     assert done.code == 2
@@ -246,6 +248,7 @@ def test_points_learn_what_varies_from_their_configuration(place: Place) -> None
         assert made == {"overlap-rerank=True.run", "overlap-rerank=False.run"}
 
 
+@pytest.mark.slow
 def test_points_that_differ_in_a_switch_are_kept_apart(place: Place) -> None:
     place.good("run", "-m", *MINI, "system=overlap", "rerank=true,false", "formats=[json]")
     assert {Path(name).name for name in runs(place)} == {"overlap-rerank=True.run", "overlap-rerank=False.run"}
@@ -276,6 +279,7 @@ def test_tuning_and_reporting_use_different_topics(place: Place) -> None:
     assert re.search(rf"system\\?\.k1=0?\\?\.?{re.escape(best)[-1]}.* was best there", report)
 
 
+@pytest.mark.slow
 def test_tuning_on_the_reported_topics_is_refused(place: Place) -> None:
     done = place.run("run", "-m", *MINI, "tune=[mini-task1]", "system=bm25", "system.k1=1,2")
     assert done.code == 2

@@ -75,6 +75,7 @@ def difference(lines: list[Line], visual: dict[str, str], judged: dict[str, dict
     return greatest(ours, organisers(lines, visual, judged, how.depth or len(lines)))
 
 
+@pytest.mark.slow
 @given(lines=RUNS, visual=VISUAL, first=JUDGED, second=JUDGED, depth=st.sampled_from((1, 3, 5, 1000)))
 @settings(max_examples=250, deadline=None)
 def test_scores_are_those_of_the_organisers(

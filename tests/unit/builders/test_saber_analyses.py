@@ -103,6 +103,7 @@ def test_preference_for_formulas_or_words() -> None:
         analyses.preference(Run.from_dict("f", {"q": {"a": 1.0}}), Run.from_dict("w", {"q": {"b": 1.0}}), {})
 
 
+@pytest.mark.slow
 def test_two_leaderboards() -> None:
     luck = np.random.default_rng(0)
     truth = {f"s{n:02d}": float(n) for n in range(20)}

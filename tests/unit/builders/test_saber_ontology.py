@@ -36,6 +36,7 @@ def slow_lin(corpus: list[list[str]], one: str, other: str) -> float:
     return 2 * max(map(content, shared)) / both if both else 0.0
 
 
+@pytest.mark.slow
 @given(TAGS)
 @settings(max_examples=60, deadline=None)
 def test_lin_is_a_likeness_and_equals_its_definition(corpus: list[list[str]]) -> None:

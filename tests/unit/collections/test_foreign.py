@@ -163,6 +163,7 @@ def test_nothing_is_imported_before_something_is_read(theirs: Callable[..., Coll
         next(iter(corpus))
 
 
+@pytest.mark.slow
 def test_the_digest_of_a_corpus_is_of_its_readers_code_too(theirs: Callable[..., Collection]) -> None:
     """As processes of their own compute it: one goes on with the code that it has read."""
 

@@ -178,6 +178,7 @@ def test_the_side_file_says_what_was_made_and_what_it_cost(tmp_path: Path, mini:
     assert yaml.safe_load(beside(again("shuffle", tmp_path).path).read_text())["harness"]["seeds"] == {"seed": 0}
 
 
+@pytest.mark.slow
 def test_what_differs_between_makings_is_in_the_side_file_alone(tmp_path: Path) -> None:
     first, second = again("bm25", tmp_path / "a"), again("bm25", tmp_path / "b")
     assert first.path.read_bytes() == second.path.read_bytes()

@@ -294,6 +294,7 @@ def test_large_input_is_read(piece: str) -> None:
         assert len(tree) <= 3 * len(text) + 1
 
 
+@pytest.mark.slow
 def test_a_long_formula_is_read_whole() -> None:
     assert len(read_latex("x" * 100_000).tree) == 100_000
     assert read_latex("{" * 1_000_000).reason == "deeper than 200 levels"

@@ -247,6 +247,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     check(read_content(text).tree)
 
 
+@pytest.mark.slow
 def test_large_input_is_read() -> None:
     big = f"<math><mrow>{X * 50_000}</mrow></math>"
     assert len(read_presentation(big).tree) == 50_000

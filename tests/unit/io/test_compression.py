@@ -130,6 +130,7 @@ def test_every_truncation_and_flip_is_judged_as_the_tool_judges_it(
     assert not stricter or (tool == "zstd" and zstd.zstd_version not in version(tool) and stricter < len(cases) // 100)
 
 
+@pytest.mark.slow
 def test_a_frame_without_a_checksum_reads_as_the_tool_reads_it(tmp_path: Path) -> None:
     """Damage can then change the content, and does so in the same way."""
     whole = zstd.compress(bytes(range(64)) * 4 + b"x" * 1000)

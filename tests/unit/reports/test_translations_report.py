@@ -117,6 +117,7 @@ def test_unmasked_formulas_are_found_in_the_translation(tmp_path: Path) -> None:
     assert [row[f"all topics / {name}"].value for name in ("formulas", "kept", "lost", "appended")] == [7, 5, 2, 0]
 
 
+@pytest.mark.slow
 def test_quality_is_sacrebleus_and_formulas_are_counted_by_hand(results: Results) -> None:
     metrics = pytest.importorskip("sacrebleu.metrics")
     found = table(sections(results)["How good the translations are"])

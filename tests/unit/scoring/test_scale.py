@@ -62,6 +62,7 @@ def test_the_ideal_ranking_has_no_room_for_what_is_not_there() -> None:
     assert (np.diff(ideal.gain[ideal.topic == 200]) <= 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("digits", [5, 20])
 def test_reading_a_run_takes_at_most_twice_its_size(tmp_path: Path, digits: int) -> None:
     """Lines of 37 bytes and more, a thousand for each topic."""

@@ -184,7 +184,7 @@ def test_downloads(server: Server, steps: list[Step], ranges: list[int | None], 
 )
 def test_downloads_that_fail(server: Server, step: Step, reason: str, asked: int) -> None:
     server.steps = [step]
-    assert failure(resource(), timeout=0.1 if "0.1 s" in reason else 5) == unavailable(reason.format(server.address))
+    assert failure(resource(), timeout=0.4 if "0.4 s" in reason else 5) == unavailable(reason.format(server.address))
     assert len(server.asked) == asked
     assert kept() == []
 

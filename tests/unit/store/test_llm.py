@@ -324,6 +324,7 @@ def test_a_dry_run_of_an_unknown_model_says_that_it_is_rough(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_repairs_are_in_the_estimate(server: Server, tmp_path: Path) -> None:
     server.answer = lambda body: '{"n": 1}' if len(body["messages"]) > 2 else "one"
     asks = [ask(f"number {i} of the asks", schema=NUMBER) for i in range(100, 200)]

@@ -69,6 +69,7 @@ def message(call: Callable[[], object]) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_systems_of_the_papers_tables_are_registered() -> None:
     known = config.names("system")
     assert {name for name in ROWS.values() if name not in known} == set()
@@ -231,6 +232,7 @@ def test_a_model_that_a_person_brings_is_told_wherever_it_lacks(
     assert message(lambda: config.load("system", "ours")).endswith("key 'by_hand' is ['a'], expected text")
 
 
+@pytest.mark.slow
 def test_running_one_gives_one_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "harness", "run", "collection=mini-task1", "corpus=mini-answers"]
     done = subprocess.run([*command, "system=moogle"], cwd=tmp_path, capture_output=True, text=True, check=False)

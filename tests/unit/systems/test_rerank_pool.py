@@ -37,6 +37,7 @@ def message(call: Callable[[], object]) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 def test_it_is_the_other_system_on_the_pool() -> None:
     collection, corpus = load_collection("mini-task1"), load_corpus("mini-answers")
     topics, judged = collection.topics(), collection.qrels().to_dict()

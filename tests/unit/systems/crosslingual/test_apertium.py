@@ -163,6 +163,7 @@ def test_real_spanish() -> None:
     assert Apertium().translate([there.text for there in masked[::-1]], "spa", "eng") == found[::-1]
 
 
+@pytest.mark.slow
 @real
 def test_real_croatian_of_five_thousand_words() -> None:
     text = "Neka je QZ1 skup prirodnih brojeva. " * 834

@@ -236,6 +236,7 @@ print(len(found))
 """
 
 
+@pytest.mark.slow
 def test_killed_while_translating_no_topic_is_translated_twice(tmp_path: Path) -> None:
     def start(name: str) -> subprocess.Popen[str]:
         environment = same_paths() | {"HARNESS_CACHE": str(tmp_path / f"cache-{name}")}

@@ -117,6 +117,7 @@ def test_what_else_is_translated_does_not_matter(
     assert all(rows == 1 or rows * pieces * beams <= 30 for rows, pieces in sizes[6:])
 
 
+@pytest.mark.slow
 def test_the_first_word_piece_is_the_targets_and_the_source_stands_before_the_text(
     make: Callable[..., Seq2Seq], generated: list[tuple[dict[str, Any], Any]]
 ) -> None:
@@ -336,6 +337,7 @@ def test_identity_is_by_content_and_settings(make: Callable[..., Seq2Seq], tmp_p
     assert make(model=str(again)).identity() == identity
 
 
+@pytest.mark.slow
 def test_a_model_is_read_once(make: Callable[..., Seq2Seq], monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of topics come one after another; each has the language of its own."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -459,6 +461,7 @@ def test_memory_that_is_not_enough(make: Callable[..., Seq2Seq], monkeypatch: py
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_the_search_may_be_the_models_own(
     kind: str, tmp_path: Path, generated: list[tuple[dict[str, Any], Any]]

@@ -196,6 +196,7 @@ def test_topics_without_text_are_named_and_left_out(
     assert message(error) == "system bi: no topic has a text in the fields title, body"
 
 
+@pytest.mark.slow
 def test_cut_texts_are_noted(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     long = {"id": "long", "title": "w1", "body": "w5 " * (LENGTH - 1), "question": "w1"}
     huge = {**long, "id": "huge", "body": "w5 " * 300_000}  # close to a megabyte
@@ -414,6 +415,7 @@ print(made.folder)
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_the_bytes_are_the_same(tmp_path: Path) -> None:
     def start(name: str) -> subprocess.Popen[str]:
         environment = os.environ | {"HARNESS_CACHE": str(tmp_path / f"cache-{name}"), "OMP_NUM_THREADS": "1"}

@@ -201,6 +201,7 @@ def test_ties_of_the_first_ranking_are_as_trec_eval_has_them(tmp_path: Path, fol
 # ---- what is re-ranked ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_pool_is_scored_whole(tmp_path: Path, folder: Path) -> None:
     pool = {"T1": frozenset(BODIES), "T2": frozenset({"d03", "d04"}), "T3": frozenset[str]()}
     run = CrossEncoder("mine", str(folder))(request(tmp_path, pool=pool))

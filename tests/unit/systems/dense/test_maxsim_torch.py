@@ -13,6 +13,7 @@ from harness.systems.dense.maxsim import scores_many
 from harness.systems.dense.search import Hits, search
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(LENGTHS, COUNTS, st.integers(0, 2**32), st.sampled_from([1 << 16, 20, 1]), st.booleans())
 def test_torch_is_numpy(lengths: list[int], counts: list[int], seed: int, group: int, mean: bool) -> None:

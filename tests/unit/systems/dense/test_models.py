@@ -368,6 +368,7 @@ def test_a_model_of_the_hub_is_downloaded_once(hub: str, tmp_path: Path) -> None
     assert asked("someone/tiny", tmp_path, hub) == [[], str(snapshot), "transformers", identity]
 
 
+@pytest.mark.slow
 def test_a_model_that_the_hub_does_not_give(hub: str, tmp_path: Path) -> None:
     advice = f"{NEEDS} where the hub answers, or name a folder that holds its files; here: "
     offline = asked("someone/tiny", tmp_path, hub, HARNESS_OFFLINE="1")

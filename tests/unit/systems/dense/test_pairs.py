@@ -69,6 +69,7 @@ def test_cutting_the_second_text_alone(folder: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_score_does_not_depend_on_its_batch(folder: Path) -> None:
     queries, documents = texts(5, [4] * 60), texts(6, [n % 40 for n in range(60)])
     alone = [scorer(folder).scored([q], [d]).logits[0] for q, d in zip(queries[:9], documents[:9], strict=True)]

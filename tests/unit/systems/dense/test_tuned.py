@@ -311,6 +311,7 @@ def test_folders_that_cannot_take_the_model_are_found_first(
     )
 
 
+@pytest.mark.slow
 def test_checkpoints_stay_if_the_model_cannot_be_read_any_more(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -453,6 +453,7 @@ def test_a_file_that_lacks_a_layer_is_not_filled_up_with_random_numbers(tmp_path
         trainer.cross_encoder(models.find(str(folder)), 1)
 
 
+@pytest.mark.slow
 def test_texts_are_cut_as_the_library_cuts_them() -> None:
     tokenizer, rng = tuning_tokenizer(), np.random.default_rng(4)
     texts = [" ".join(rng.choice(WORDS, int(size)).tolist()) for size in [0, 1, *rng.integers(2, 60, 120)]]

@@ -246,6 +246,7 @@ NASTY = st.sampled_from([0.0, -0.0, 1e-300, 1e-46, 1e-45, 0.1, 0.1 + 1e-12, 0.1 
 ANY = st.floats(-9e37, 9e37)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.lists(NASTY | ANY, min_size=1, max_size=12), min_size=1, max_size=4))
 def test_trec_eval_sees_the_order_that_is_meant(values: list[list[float]]) -> None:

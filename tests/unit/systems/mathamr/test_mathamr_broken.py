@@ -138,6 +138,7 @@ def test_nothing_to_validate_or_train_on_is_one_line(place: Place, share: float,
     assert place.run(training=None).to_dict()
 
 
+@pytest.mark.slow
 def test_long_and_empty_posts_are_left_out_and_the_rest_is_ranked(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,6 +155,7 @@ def test_long_and_empty_posts_are_left_out_and_the_rest_is_ranked(
     assert one_line(said, "1 of 2 topics have no vectors, such as T2")
 
 
+@pytest.mark.slow
 def test_long_and_empty_posts_are_not_trained_on(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     documents = [*rows(), row("long", 1, body="word " * 70_000), row("empty", 2, body="")]
     place.world.corpus("qe", documents)

@@ -42,6 +42,7 @@ def by_hand(
 EDGES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 6), st.integers(0, 5)), max_size=40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunks", [False, True])
 @given(edges=EDGES, with_vectors=st.booleans())
 @settings(max_examples=40, deadline=None)

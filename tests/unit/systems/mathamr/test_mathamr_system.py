@@ -324,6 +324,7 @@ def test_the_type_of_the_device_is_part_of_the_keys(place: Place, monkeypatch: p
     assert json.loads((folder / "spec.json").read_text())["spec"]["arithmetic"] == ["cpu", "float32"]
 
 
+@pytest.mark.slow
 def test_a_training_that_is_killed_goes_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(place.folder / "whole"))
     schedule = SHORT | {"every": 1}

@@ -178,6 +178,7 @@ def test_the_global_random_state_does_not_matter(tmp_path: Path) -> None:
     assert all(torch.equal(first[key], second[key]) for key in first)
 
 
+@pytest.mark.slow
 def test_early_stopping(tmp_path: Path) -> None:
     # A learning rate of zero never lowers the validation loss after the first epoch.
     log = trainer(tmp_path, epochs=9, rate=0.0, least_rate=0.0, patience=2).run(lambda _: None)

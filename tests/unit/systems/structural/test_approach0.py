@@ -95,6 +95,7 @@ def topics_of(**formulas: tuple[str, ...]) -> Topics:
 DOCUMENTS = {"d1": ("a", "b"), "d2": ("b",), "d3": (), "d4": ("c", "bad")}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_scores_are_of_the_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
@@ -112,6 +113,7 @@ def test_pool_and_depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert found(Approach0(depth=1), topics, corpus, tmp_path) == {"t1": {"d1": 2.0}}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_what_cannot_be_parsed_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -138,6 +140,7 @@ def test_document_that_breaks_the_index(
     assert "broke off at document d9," in said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_topic_that_breaks_the_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -172,6 +175,7 @@ def test_posts_are_kept_as_context(tmp_path: Path) -> None:
     assert Approach0()(Request(topics_of(t=("a",)), without, tmp_path)).context is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_marks_of_formulas_in_a_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = corpus_of(monkeypatch, tmp_path, {"d1": ("a[/imath]\n\tb[imath] c\0",)})
@@ -228,6 +232,7 @@ def test_real_engine_finds_each_formula_first(tmp_path: Path, monkeypatch: pytes
     }
 
 
+@pytest.mark.slow
 @needs_pya0
 def test_real_engine_adds_up_formulas_of_a_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     documents = {"both": (r"\sqrt{y^2+1}", "e^{i t}"), "one": ("e^{i t}",), "none": ()}

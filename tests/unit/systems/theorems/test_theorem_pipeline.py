@@ -251,6 +251,7 @@ def test_a_run_live_and_two_replays_are_the_same_bytes(
     assert len(server.bodies) == len(lost)
 
 
+@pytest.mark.slow
 def test_the_answers_in_the_repository_make_the_same_run_without_a_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
