@@ -19,7 +19,6 @@ from harness.cli.score import (
     Judgments,
     Keys,
     Measures,
-    Output,
     ProtocolName,
     Quiet,
     TopicFile,
@@ -27,6 +26,7 @@ from harness.cli.score import (
     _evaluate,
     _measures,
     _note,
+    _path,
     _say_private,
     find_readers,
 )
@@ -74,7 +74,16 @@ def leaderboard(
     alpha: Annotated[float | None, typer.Option(help="Level of significance; default: 0.05.")] = None,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples for the intervals of ranks.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
-    output: Output = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            parser=_path,
+            metavar="FOLDER",
+            help="Folder of the report; default: leaderboard/ of the lab, else reports/leaderboard/.",
+        ),
+    ] = None,
     formats: Annotated[str, typer.Option(help="What is written: some of html, md, tex, json, csv.")] = "",
     as_json: Annotated[
         bool,

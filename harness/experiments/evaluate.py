@@ -229,7 +229,8 @@ def compare(
     found = stats.compare(
         independent(evaluation),
         baseline,
-        measures=several(measures) or without_diagnostics(evaluation.scores[0].measures),
+        measures=[str(measure) for measure in parse_measures(several(measures))]
+        or without_diagnostics(evaluation.scores[0].measures),
         alpha=alpha,
         family=family,
         test=test,

@@ -164,7 +164,9 @@ class Experiment:
     def __post_init__(self) -> None:
         faults: list[str] = []
         with gather(faults):
-            parse_measures(self.measures)
+            for key in ("measures", "tested"):  # in the spelling of scores
+                if given := getattr(self, key):
+                    object.__setattr__(self, key, tuple(map(str, parse_measures(given))))
         faults += [] if self.measures else ["key 'measures' names no measure"]
         if more := self._too_many():
             raise HarnessError(*faults, *more)  # the rest counts them one by one

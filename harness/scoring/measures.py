@@ -181,8 +181,39 @@ def _register_all(entries: tuple[extensions.Extension, ...]) -> None:
                 found()
 
 
+# Names of trec_eval and of printed tables, in small letters -> ours.
+_ALIASES = {
+    "map": "AP",
+    "mrr": "RR",
+    "recip_rank": "RR",
+    "num_rel_ret": "RelRet",
+    "recall": "R",
+    "ndcg_cut": "nDCG",
+    "map_cut": "AP",
+}
+_WITH_CUT = re.compile("([A-Za-z][A-Za-z_]*?)[@._]([0-9]{1,9})")
+
+
+def _our_spelling(text: str) -> str:
+    """The spelling of one of our measures for a name as trec_eval or a table has it; other texts as they are.
+
+    Examples
+    --------
+    >>> [_our_spelling(text) for text in ("ndcg_cut_10", "P.5", "MAP\u2032", "NDCG@10", "recall_100", "ERR@20")]
+    ['nDCG@10', 'P@5', 'AP', 'nDCG@10', 'R@100', 'ERR@20']
+    """
+    plain = text.replace("\u2032", "").replace("'", "") if "(" not in text else text
+    found = _WITH_CUT.fullmatch(plain)
+    name, cut = (found[1], f"@{found[2]}") if found else (plain, "")
+    ours = {known.lower(): known for known in ("nDCG", "AP", "P", "R", "RR", "Bpref", "RelRet", "Judged")} | _ALIASES
+    return f"{ours[name.lower()]}{cut}" if name.lower() in ours else text
+
+
 def parse_measure(text: str) -> Measure:
     """`nDCG@10` -> the measure nDCG with a cut of 10; `RBP(p=0.9)` -> that of ir_measures.
+
+    trec_eval's names and those of printed tables are taken too: `ndcg_cut_10`, `P.5`, `MAP`, `NDCG@10`. A prime is
+    left out: whether unjudged documents count is the protocol's.
 
     Names are first ours, then those of installed packages, then those of ir_measures (see
     `harness.scoring.ir_measures`); names of ours with parameters, such as `AP(rel=2)`, are those of ir_measures too.
@@ -194,6 +225,9 @@ def parse_measure(text: str) -> Measure:
         spelling only), a measure without the cut that it needs, parameters that ir_measures does not take, or one of
         its measures that it cannot compute here.
     """
+    given = text
+    if re.split("[@(]", text)[0] not in MEASURES:
+        text = _our_spelling(text)
     match = re.fullmatch(r"([A-Za-z][A-Za-z0-9_]*)(?:@([0-9]{1,9}))?", text)
     if match is not None and match[1] not in MEASURES:
         _register_all(extensions.extensions("measures"))
@@ -210,8 +244,11 @@ def parse_measure(text: str) -> Measure:
     said = suggestion(stem, {*MEASURES, *library.names()})
     if not said.startswith("did you mean"):  # theirs are too many to list
         said = suggestion(stem, MEASURES)
+    cut = re.search("@[0-9]{1,9}$", text)
+    if cut and said.startswith("did you mean") and said.count("'") == 2:
+        said = said.replace("'?", f"{cut[0]}'?")
     missing = f", and {library.MISSING}" if library.missing() else ""
-    raise HarnessError(f"measure {text!r} is unknown{missing}; {said}")
+    raise HarnessError(f"measure {given!r} is unknown{missing}; {said}")
 
 
 def _with_cut(measure: Measure, text: str, cut: str | None) -> Measure:
@@ -238,8 +275,8 @@ def parse_measures(texts: Iterable[str]) -> tuple[Measure, ...]:
 
 
 def split_measures(text: str) -> tuple[str, ...]:
-    """`nDCG@10, RBP(p=0.8,rel=1)` -> its two names: commas inside parentheses do not separate."""
-    return tuple(part.strip() for part in re.split(r",(?![^()]*\))", text) if part.strip())
+    """`nDCG@10, RBP(p=0.8,rel=1) AP` -> its three names: commas and blanks separate, but not inside parentheses."""
+    return tuple(part for part in re.split(r"[,\s](?![^()]*\))", text) if part)
 
 
 def without_diagnostics(names: Iterable[str]) -> list[str]:

@@ -15,7 +15,7 @@ from harness.errors import HarnessError, SystemRaisedError, refuse, suggestion, 
 from harness.io import config, interrupt
 from harness.io.console import NO_READER
 from harness.systems.base import Request, System
-from harness.systems.states import ABOUT, check_registered
+from harness.systems.states import ABOUT, check_registered, missing_modules
 
 T = TypeVar("T")
 _KINDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", str: "text"}
@@ -132,6 +132,9 @@ def build_system(mapping: Mapping[str, Any], where: str) -> Built:
     """
     check_registered(mapping, where)
     target = str(mapping.get("_target_", ""))
+    # Ours say themselves what they lack, when they are run; others would end in a traceback.
+    if not target.startswith("harness.") and (lacking := missing_modules([mapping])):
+        raise HarnessError(f"{where}: {lacking}")
     factory = _factory(target, mapping, where)
     parameters = {key: value for key, value in mapping.items() if key != "_target_" and key not in ABOUT}
     try:

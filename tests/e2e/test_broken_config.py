@@ -110,7 +110,7 @@ PROTOCOLS: dict[str, tuple[str, str]] = {
     "ties": ("ties: random", "key 'ties' is 'random', expected one of reference, file"),
     "gains": ("gains: {2: high}", "key 'gains' is {2: 'high'}, expected grades and gains such as {2: 1.0, 1: 0.3}"),
     "prime": ("prime: 1", "key 'prime' is 1, expected true or false"),
-    "measure": ("measures: [MAP]", "key 'measures': measure 'MAP' is unknown; did you mean 'AP'?"),
+    "measure": ("measures: [nDGC]", "key 'measures': measure 'nDGC' is unknown; did you mean 'nDCG'?"),
     "measures as text": ("measures: AP", "key 'measures' is 'AP', expected a list such as [nDCG, AP, P@10]"),
     "no measures": ("measures: []", "key 'measures' is missing"),
 }

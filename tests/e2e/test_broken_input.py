@@ -143,8 +143,8 @@ NAMES: dict[str, tuple[tuple[str, ...], str]] = {
         "protocol 'trec-eval' is unknown; did you mean 'trec_eval'?",
     ),
     "measure": (
-        ("score", "good.run", "-c", "mini-task1", "--measures", "nDCG,NDCG@10"),
-        "measure 'NDCG@10' is unknown; did you mean 'nDCG'?",
+        ("score", "good.run", "-c", "mini-task1", "--measures", "nDCG,nDGC@10"),
+        "measure 'nDGC@10' is unknown; did you mean 'nDCG@10'?",
     ),
     "measure without its cut": (
         ("score", "good.run", "-c", "mini-task1", "--measures", "P"),

@@ -237,7 +237,7 @@ SHAPE = "expected parameters as in RBP(p=0.8,rel=2) or AP(rel=2)@10"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("Succes@5", "measure 'Succes@5' is unknown; did you mean 'Success'?"),
+        ("Succes@5", "measure 'Succes@5' is unknown; did you mean 'Success@5'?"),
         ("rprec", "measure 'rprec' is unknown; did you mean 'Rprec'?"),
         ("RPrec", "measure 'RPrec' is unknown; did you mean 'Rprec'?"),
         ("NumRelRet", "measure 'NumRelRet' is unknown; did you mean 'NumRet(rel=1)'?"),
@@ -283,7 +283,7 @@ def test_names_that_are_refused(text: str, message: str) -> None:
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ir_measures", None)
     get = "and ir_measures is not installed (pip install 'mathir-harness[measures]')"
-    for text, near in (("ERR@20", "RR"), ("AP(rel=2)", "AP"), ("nDGC", "nDCG")):
+    for text, near in (("ERR@20", "RR@20"), ("AP(rel=2)", "AP"), ("nDGC", "nDCG")):
         with pytest.raises(HarnessError) as caught:
             parse_measure(text)
         assert str(caught.value) == f"measure {text!r} is unknown, {get}; did you mean {near!r}?"

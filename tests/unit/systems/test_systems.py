@@ -347,3 +347,9 @@ def test_settings_stand_above_the_configuration() -> None:
 )
 def test_faults_of_settings(settings: Mapping[str, object], fault: str) -> None:
     assert message(lambda: load_system("bm25", **settings)).startswith(f"system bm25: {fault}")
+
+
+def test_what_a_system_of_others_needs_is_told_before_it_is_made() -> None:
+    mapping = {"_target_": "json.JSONDecoder", "needs": ["nosuch", "json"], "extra": "dense"}
+    with pytest.raises(HarnessError, match=r"^mine: nosuch is not installed: pip install 'mathir-harness\[dense\]'$"):
+        build_system(mapping, "mine")

@@ -1,0 +1,68 @@
+"""Measures as trec_eval's users and printed tables write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import harness as h
+from harness.errors import HarnessError
+from harness.experiments.experiment import Condition, Experiment
+from harness.scoring.measures import parse_measure, split_measures
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("written", "ours"),
+    [
+        ("MAP", "AP"),
+        ("map", "AP"),
+        ("MAP\u2032", "AP"),
+        ("nDCG'", "nDCG"),
+        ("NDCG@10", "nDCG@10"),
+        ("ndcg_cut_10", "nDCG@10"),
+        ("ndcg_cut.10", "nDCG@10"),
+        ("P.5", "P@5"),
+        ("P_5", "P@5"),
+        ("p\u2032@10", "P@10"),
+        ("recall_1000", "R@1000"),
+        ("recip_rank", "RR"),
+        ("MRR", "RR"),
+        ("MRR@10", "RR@10"),
+        ("bpref", "Bpref"),
+        ("num_rel_ret", "RelRet"),
+        ("map_cut_100", "AP@100"),
+        ("judged@10", "Judged@10"),
+    ],
+)
+def test_other_spellings(written: str, ours: str) -> None:
+    assert str(parse_measure(written)) == ours
+
+
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ("nDGC@10", "measure 'nDGC@10' is unknown.*; did you mean 'nDCG@10'"),
+        ("P.0", "measure 'P@0': the cut must be 1 or more"),
+        ("P_05", "measure 'P@05': the cut begins with 0, expected P@5"),
+    ],
+)
+def test_what_is_no_measure(written: str, fault: str) -> None:
+    with pytest.raises(HarnessError, match=fault):
+        parse_measure(written)
+
+
+def test_commas_and_blanks_separate() -> None:
+    assert split_measures("nDCG@10, AP  P.5,RBP(p=0.8, rel=1)") == ("nDCG@10", "AP", "P.5", "RBP(p=0.8, rel=1)")
+
+
+def test_every_way_in_takes_them() -> None:
+    task = h.task("mini-task1", measures=["MAP", "ndcg_cut_10"])
+    runs = [f"runs/mini/mini-task1/{name}.run" for name in ("overlap", "shuffle")]
+    evaluation = h.evaluate(task, *(ROOT / run for run in runs))
+    assert evaluation.scores[0].measures == ("AP", "nDCG@10")
+    assert set(h.compare(evaluation, "shuffle", measures=["map"]).frame().measure) == {"AP"}
+    found = Experiment("x", {"bm25": Condition(("system=bm25",))}, ("MAP", "P.5"), tested=("P_5",))
+    assert (found.measures, found.tested) == (("AP", "P@5"), ("P@5",))
