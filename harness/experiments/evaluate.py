@@ -17,7 +17,7 @@ from harness.io.display import table_html
 from harness.scoring import compare as stats
 from harness.scoring import reproduction as reproductions
 from harness.scoring.compare import Comparison
-from harness.scoring.measures import distributions, without_diagnostics
+from harness.scoring.measures import distributions, parse_measures, without_diagnostics
 from harness.scoring.reproduction import Reproduction
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance, provenance
@@ -226,11 +226,11 @@ def compare(
     """
     if len(evaluation.scores) < 2:
         raise HarnessError("compare: needs two runs or more")
+    asked = [str(measure) for measure in parse_measures(several(measures))]
     found = stats.compare(
         independent(evaluation),
         baseline,
-        measures=[str(measure) for measure in parse_measures(several(measures))]
-        or without_diagnostics(evaluation.scores[0].measures),
+        measures=asked or without_diagnostics(evaluation.scores[0].measures),
         alpha=alpha,
         family=family,
         test=test,
