@@ -73,12 +73,15 @@ def experiment(cfg: DictConfig) -> None:
     cells = _cells(found, given, scale)
     chosen = found.restricted(cells, settings.only)
     planned = _composed(chosen, _suffixes(cells, scale), settings)
-    if settings.scale is None:
-        _check_full(name, found, planned)
+    missing = [] if settings.scale else _missing_at_full(found, planned)
     if settings.dry:
         for line in forecast_lines(name, found, scale, _forecast(planned, found.measures)):
             out(line)
+        for line in missing[:1]:
+            out(line)
         return
+    if missing:
+        raise HarnessError(f"experiment {name}: {missing[0]}", *missing[1:])
     outcomes = _outcomes(planned, found.measures)
     only = dict(settings.only or {})
     results = Results(name, found, outcomes, only, tuple(given), settings.alpha, settings.seed, scale)
@@ -121,19 +124,20 @@ def _function(named: str) -> Callable[[Results], Sequence[Section]]:
     return sections
 
 
-def _check_full(name: str, found: Experiment, planned: Sequence[_Planned]) -> None:
-    """Raise HarnessError if an experiment that has other scales lacks something at its full one."""
+def _missing_at_full(found: Experiment, planned: Sequence[_Planned]) -> list[str]:
+    """Says what to do if an experiment that has other scales lacks something at its full one, then what it lacks."""
     others = [scale for scale in found.scale if scale != plan.FULL]
     if not others:
-        return
+        return []
     lacking = [(each.cell, why) for each in planned if (why := _missing(each.settings))]
     told = _told([(cell, why) for cell, why in lacking if not why.startswith(_NOWHERE)])
     if "gpu" in found.scale_of(plan.FULL).needs and not hardware.gpu():
         told.insert(0, "needs a GPU that torch finds")
-    if told:
-        ways = "; ".join(f"scale={scale}: {found.scale[scale].says}" for scale in others)
-        what = "scale=full to run what can be, of all that it has"
-        raise HarnessError(f"experiment {name}: not all is here for its full scale; say {what}, or {ways}", *told)
+    if not told:
+        return []
+    ways = "; or ".join(f"scale={scale} for a reduced version: {found.scale[scale].says}" for scale in others)
+    remedy = f"use scale=full to run the available cells, or {ways}"
+    return [f"some resources for the full experiment are missing; {remedy}", *told]
 
 
 def _cells(found: Experiment, given: Sequence[str], scale: str) -> tuple[Cell, ...]:

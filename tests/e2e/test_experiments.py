@@ -242,10 +242,14 @@ def test_a_scale_has_runs_and_a_report_of_its_own(place: Place) -> None:
         done = place.run(*words)
         assert done.code == 2
         assert done.err.splitlines()[-2:] == [
-            "harness: experiment mine: not all is here for its full scale; say scale=full to run what can be, of all "
-            "that it has, or scale=here: ten documents a topic",
+            "harness: experiment mine: some resources for the full experiment are missing; use scale=full to run the "
+            "available cells, or scale=here for a reduced version: ten documents a topic",
             "harness: needs a GPU that torch finds",
         ]
+        # A dry run lists all rows, and ends well.
+        printed = place.good(*words, "--dry-run").splitlines()
+        assert printed[0].startswith("experiment mine, scale full: ")
+        assert printed[-1].startswith("some resources for the full experiment are missing; use scale=full ")
     assert place.run(*words, "scale=full").err.count("running ") == 0
     done = place.run(*words, "scale=hear")
     assert (done.code, done.err) == (
