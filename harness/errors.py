@@ -124,6 +124,10 @@ def refuse(faults: Sequence[str]) -> None:
         raise HarnessError(*dict.fromkeys(faults))
 
 
+class DryRunError(HarnessError):
+    """Ends a dry run that has counted what a system would ask for: no fault, the program ends with exit code 0."""
+
+
 class SystemRaisedError(HarnessError):
     """A system raised something: the message names both.
 

@@ -23,7 +23,7 @@ from harness.cli.organise import organise_app
 from harness.cli.score import ScoreCommand, compare, score
 from harness.cli.show import show
 from harness.cli.store import store_app
-from harness.errors import HarnessError, SystemRaisedError
+from harness.errors import DryRunError, HarnessError, SystemRaisedError
 from harness.io import interrupt
 from harness.io.console import leave_pipe, out, say, tell
 from harness.version import __version__
@@ -114,6 +114,10 @@ def main() -> None:
     except (HarnessError, typer.TyperException) as error:
         if interrupt.stopping():  # only what some library made of it
             interrupt.leave()
+        if isinstance(error, DryRunError):
+            for line in error.lines:
+                out(line)
+            sys.exit(0)
         _tell(error, full)
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):

@@ -155,3 +155,16 @@ def test_an_inner_key_of_a_default_is_no_part_of_names(place: Place) -> None:
     assert files == ["bare-title=1.run", "bare-title=3.run"]
     (method,) = side(place, "runs/mini-task1/bare-title=3")["method"]["retrieval"]  # type: ignore[index]
     assert method["query"] == {"title": 3, "body": 1, "tags": 1}
+
+
+def test_a_dry_run_of_language_models_ends_well(tmp_path: Path) -> None:
+    words = (
+        "run",
+        "collection=mini-theorems",
+        "corpus=mini-theorems",
+        "system=theorem-pipeline-mini",
+        "system.mode=dry",
+    )
+    done = Place(tmp_path).run(*words)
+    assert done.code == 0, done.err
+    assert "dry run, nothing is searched: informal 0 calls" in done.out

@@ -15,7 +15,7 @@ import numpy as np
 from harness.collections.corpus import Corpus, Document
 from harness.data.topics import Topic
 from harness.data.trec import Run
-from harness.errors import HarnessError
+from harness.errors import DryRunError, HarnessError
 from harness.io import checks, config
 from harness.io.console import say
 from harness.store.cost import answered, note, phase, queries
@@ -173,7 +173,7 @@ class BiEncoder:
         corpus = request.corpus_for(self.name)
         ann.check(self.search)  # rather than after the documents have been encoded
         if self._calls.mode == "dry" and (counted := self.dry(request)):
-            raise HarnessError(f"system {self.name}: dry run, nothing is searched: {counted}; run it with mode live")
+            raise DryRunError(f"system {self.name}: dry run, nothing is searched: {counted}; run it with mode live")
         request.workspace.mkdir(parents=True, exist_ok=True)
         on = hardware.device(self.device)
         model = tuned.loaded(

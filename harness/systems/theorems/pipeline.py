@@ -16,7 +16,7 @@ from harness.collections.corpus import Corpus, Document, Documents, Reader, Rema
 from harness.data.topic_files import numbered
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
-from harness.errors import HarnessError, suggestion
+from harness.errors import DryRunError, HarnessError, suggestion
 from harness.io import checks
 from harness.io.console import say
 from harness.io.files import sha256, sha256_file
@@ -166,7 +166,7 @@ class Pipeline:
             unwritten = any(each.asks for estimates in made.values() for each in estimates)
             said.append(f"{vectors}{', more when all texts are written' if unwritten else ''}")
         total = "; ".join(said) or "no model is asked"
-        raise HarnessError(f"system {self.name}: dry run, nothing is searched: {total}; run it with system.mode=live")
+        raise DryRunError(f"system {self.name}: dry run, nothing is searched: {total}; run it with system.mode=live")
 
     def _client(self, endpoint: Endpoint) -> Client:
         fill = "the same command with system.mode=live asks for them"
