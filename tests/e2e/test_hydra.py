@@ -205,12 +205,8 @@ def test_the_configuration_is_shown_not_run(place: Place) -> None:
     shown = yaml.safe_load(place.good(*RUN, "--cfg", "job"))
     assert shown["system"]["_target_"] == "harness.systems.baselines.Overlap"
     assert (shown["collection"]["name"], shown["output"], shown["runs"]) == ("mini-task1", "reports", "runs")
-    text = place.good("run", "--help")
-    assert text.startswith("harness run collection=NAME corpus=NAME system=NAME: ")
-    systems = re.search(r"^system: (.*)$", text, re.MULTILINE)
-    assert systems
-    assert set(systems[1].split(", ")) >= {"external", "overlap", "shuffle"}
-    assert place.good("reproduce", "--help").startswith("harness reproduce [paper=NAME]: ")
+    assert "\n  harness run collection=NAME corpus=NAME system=NAME\n" in place.good("run", "--help")
+    assert "\n  harness reproduce paper=NAME " in place.good("reproduce", "--help")
     assert "--multirun" in place.good("reproduce", "--hydra-help")
     assert place.files() == {}
 

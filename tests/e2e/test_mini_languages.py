@@ -158,13 +158,7 @@ def test_an_inner_key_of_a_default_is_no_part_of_names(place: Place) -> None:
 
 
 def test_a_dry_run_of_language_models_ends_well(tmp_path: Path) -> None:
-    words = (
-        "run",
-        "collection=mini-theorems",
-        "corpus=mini-theorems",
-        "system=theorem-pipeline-mini",
-        "system.mode=dry",
-    )
-    done = Place(tmp_path).run(*words)
+    collection = ("collection=mini-theorems", "corpus=mini-theorems")
+    done = Place(tmp_path).run("run", *collection, "system=theorem-pipeline-mini", "system.mode=dry")
     assert done.code == 0, done.err
     assert "dry run, nothing is searched: informal 0 calls" in done.out

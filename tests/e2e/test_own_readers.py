@@ -77,7 +77,14 @@ def test_what_reads_imports_them(place: Place) -> None:
 
 @pytest.mark.slow
 def test_what_looks_does_not(place: Place) -> None:
-    for command in (("list", "--json"), ("show", "theirs"), ("doctor",), ("fetch", "--probe", "theirs"), ("--help",)):
+    for command in (
+        ("list", "--json"),
+        ("show", "collection", "theirs"),
+        ("show", "corpus", "theirs"),
+        ("doctor",),
+        ("fetch", "--probe", "theirs"),
+        ("--help",),
+    ):
         place.good(*command)
         assert not imported(place)
     place.write("mini.run", run_text())
