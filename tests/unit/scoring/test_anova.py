@@ -93,7 +93,6 @@ TABLES = st.integers(2, 5).flatmap(
 )
 
 
-@pytest.mark.slow
 @given(TABLES, st.randoms(use_true_random=False))
 def test_squares_add_up_and_no_order_matters(rows: list[list[int]], rng: random.Random) -> None:
     values = np.array(rows, dtype=np.float64) / 10

@@ -148,7 +148,6 @@ def test_a_digest_does_not_depend_on_where_the_code_lies(ours: Path, monkeypatch
     assert code.of(BM25_) == copied
 
 
-@pytest.mark.slow
 def test_a_system_depends_on_what_it_imports_and_on_no_other_system(ours: Path, changes: Callable[..., bool]) -> None:
     l2l = ours / "systems" / "structural" / "l2l.py"
     more = l2l.read_text() + "\nMORE = 1\n"
@@ -182,7 +181,6 @@ def test_modules_may_move_into_folders(ours: Path, changes: Callable[..., bool])
     assert not changes(BM25_, ours / "systems" / "words" / "part.py", "X = 2\n")
 
 
-@pytest.mark.slow
 def test_tokens_that_are_kept_depend_on_the_code_that_makes_them(ours: Path) -> None:
     corpus = load_corpus("mini-answers")
 

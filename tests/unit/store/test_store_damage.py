@@ -78,8 +78,9 @@ def whole() -> dict[Path, dict[str, bytes]]:
     return {found.path: content(found.path) for found in artefacts.artefacts()}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["bm25", "l2l", "structural"])
+@pytest.mark.parametrize(
+    "name", ["bm25", *(pytest.param(name, marks=pytest.mark.slow) for name in ("l2l", "structural"))]
+)
 def test_damage_to_any_file_ends_in_the_same_run_and_one_warning(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
