@@ -81,10 +81,10 @@ def leaderboard(
             "-o",
             parser=_path,
             metavar="FOLDER",
-            help="Folder of the report; default: leaderboard/ of the lab, else reports/leaderboard/.",
+            help="Folder for a report; default: leaderboard/ of a lab that is ranked alone, else none is written.",
         ),
     ] = None,
-    formats: Annotated[str, typer.Option(help="What is written: some of html, md, tex, json, csv.")] = "",
+    formats: Annotated[str, typer.Option(help="What a report is written as: some of html, md, tex, json, csv.")] = "",
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print a JSON list of leaderboards (schema mathir-harness/leaderboard) alone."),
@@ -168,13 +168,13 @@ def leaderboard(
         judged = f" (judgments {board.qrels_sha256[:12]})" if board.qrels_sha256 else ""
         for line in (f"{said_of(board)}{judged}", *reading(board), *([PRIVATE] if board.private else [])):
             out(line)
-    if as_json and output is None:
+    alone = labs[0] / "leaderboard" if len(sources) == len(labs) == 1 and not as_json else None
+    if (folder := output or alone) is None:
         return
     title = sources[0].title if len(sources) == 1 else ""
     remarks = tuple(dict.fromkeys(remark for source in sources for remark in source.remarks))
     checksums = {name: digest for source in sources for name, digest in source.files.items()}
     page = leaderboard_report(boards, provenance(checksums), title=title, remarks=remarks)
-    folder = output or (labs[0] / "leaderboard" if len(sources) == len(labs) == 1 else Path("reports/leaderboard"))
     written = page.write(folder, chosen)
     (note if as_json else out)(f"report: {first_page(written)}")
 

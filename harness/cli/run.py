@@ -46,7 +46,7 @@ def run(cfg: DictConfig) -> float | None:
     settings = checked(RunSettings, cfg, "run")
     overrides = swept()
     check(settings, sweeping=bool(overrides))
-    check_brought(settings)
+    check_needs(settings)
     settings = with_corpus(settings)
     if overrides:
         return point(settings, overrides, unvaried(cfg), sweep_folder())
@@ -75,11 +75,20 @@ def check(settings: RunSettings, sweeping: bool) -> None:
                 )
 
 
-def check_brought(settings: RunSettings) -> None:
-    """Raise HarnessError if a model is not here that a person has to bring, with the way to it."""
-    brought = [part for part in states.parts(settings.system or {}) if "by_hand" in part]
-    for model in states.missing_models(brought):
-        raise HarnessError(f"run: system: {states.model_lines(model, states.by_hand(brought))[0]}")
+def check_needs(settings: RunSettings) -> None:
+    """Raise HarnessError if a module that the system needs is missing, or a model that a person has to bring.
+
+    The line names all that is missing, each with the command that installs or fetches it.
+    """
+    parts = list(states.parts(settings.system or {}))
+    if states.registered(parts) is not None:  # which is reported when the system is built
+        return
+    modules, brought = states.missing_modules(parts), states.by_hand(parts)
+    # Without the modules nothing is fetched either; else the other models are, or say themselves what is missing.
+    absent = states.missing_models(parts if modules else [part for part in parts if "by_hand" in part])
+    if modules or absent:
+        lines = [modules, *(line for model in absent for line in states.model_lines(model, brought))]
+        raise HarnessError(f"run: system: {'; '.join(filter(None, lines))}")
 
 
 def with_corpus(settings: RunSettings) -> RunSettings:

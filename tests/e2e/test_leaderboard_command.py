@@ -29,7 +29,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def test_a_folder_of_runs(place: Place) -> None:
-    printed = place.good("leaderboard", "runs", "-c", "mini-task1", "-b", "shuffle")
+    printed = place.good("leaderboard", "runs", "-c", "mini-task1", "-b", "shuffle", "-o", "reports/leaderboard")
     lines = printed.splitlines()
     scores = evaluate(task("mini-task1"), *(MINI / f"{name}.run" for name in NAMES)).scores
     means = {each.run: [f"{each.mean(name):.3f}" for name in ("nDCG", "AP", "P@10", "Bpref")] for each in scores}
@@ -63,6 +63,8 @@ def test_the_same_in_any_order_and_as_json(place: Place) -> None:
     assert place.good("leaderboard", *files[::-1], *options) == whole
     assert [each["resamples"] for each in json.loads(whole)] == [50]
     assert not (place.here / "reports").exists()
+    assert "report:" not in place.good("leaderboard", "runs", "-c", "mini-task1", "--resamples", "50")
+    assert not (place.here / "reports").exists()
     place.good("leaderboard", "runs", *options, "-o", "out", "--formats", "md, csv")
     assert {path.name for path in (place.here / "out").iterdir()} == {
         "report.md",
@@ -74,7 +76,7 @@ def test_the_same_in_any_order_and_as_json(place: Place) -> None:
 
 @pytest.mark.slow
 def test_redacted(place: Place) -> None:
-    printed = place.good("leaderboard", "runs", "-c", "mini-task1", "--redact")
+    printed = place.good("leaderboard", "runs", "-c", "mini-task1", "--redact", "-o", "reports")
     assert printed.splitlines()[1].split() == ["overlap", "1", "a", "0.83", "0.68", "0.30", "0.59"]
     written = b"".join(place.files("reports").values()).decode("utf-8", "replace") + printed
     for scores in evaluate(task("mini-task1"), *(MINI / f"{name}.run" for name in NAMES)).scores:

@@ -378,8 +378,12 @@ def test_letters_use_the_family_and_the_correction_of_the_tests(make: Make, fami
     assert "Bonferroni's correction" in tables(report)["groups"].notes[0]
 
 
-def test_letters_beside_a_baseline_take_its_family_unless_there_are_more_pairs(make: Make) -> None:
+def test_letters_beside_a_baseline_add_the_other_pairs_to_its_family(make: Make) -> None:
     evaluation, _, _ = make(near=NEAR, far=FAR, base=[BAD] * 12)
+    both = compare_runs(evaluation, baseline="base")  # two pairs in two measures, and the third pair is in neither
+    (note,) = tables(report_of(evaluation, both))["groups"].notes
+    assert "a family of 5 tests, 3 of them shown" in note
+    assert note.endswith("The family: the 4 tests of the means and 1 pair beside them.")
     against = compare_runs(evaluation, baseline="base", measures=["RR"])  # two tests, and there are three pairs
     assert "a family of 3 tests" in tables(report_of(evaluation, against))["groups"].notes[0]
     wide = compare_runs(evaluation, baseline="base", family=60, test="randomization", alpha=0.01)

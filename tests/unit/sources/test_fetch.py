@@ -34,7 +34,7 @@ from fetch_tools import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, one_line
 from harness.sources import archives, cache
 from harness.sources import fetch as module
 from harness.sources.fetch import fetch, fetch_one, state
@@ -344,6 +344,18 @@ def test_by_hand_without_a_checksum() -> None:
     assert failure(wanted).endswith(f"with ntcir/pages.zip, or put the file at {path}")
     put(path, b"anything")
     assert fetch_one(wanted) == path
+
+
+def test_a_long_message_is_two_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither is cut where it is printed, so that the path can be copied."""
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / ("y" * 200)))
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    with pytest.raises(HarnessError) as caught:
+        fetch_one(resource())
+    first, second = caught.value.lines
+    assert first.startswith(f"{resource().name}: HARNESS_OFFLINE forbids the network; not in the cache")
+    assert second == f"or put the file (sha256 {resource().sha256}) at {resource().cached}"
+    assert one_line(f"harness: {second}") == f"harness: {second}"
 
 
 def test_states(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import findings
-from harness.cli.run import check_brought
+from harness.cli.run import check_needs
 from harness.cli.settings import RunSettings
 from harness.errors import HarnessError
 from harness.io import checks, config
@@ -224,12 +224,28 @@ def test_a_model_that_a_person_brings_is_told_wherever_it_lacks(
     line = f"run: system: needs the model compubert: {how}"
     for system in (mapping, {"_target_": "harness.systems.fusion.system.Fusion", "runs": ["bm25", "compubert"]}):
         settings = RunSettings(formats=("html",), collection={"name": "mini-task1"}, system=system)
-        assert message(lambda settings=settings: check_brought(settings)) == line  # type: ignore[misc]
+        assert message(lambda settings=settings: check_needs(settings)) == line  # type: ignore[misc]
     (tmp_path / "compubert").mkdir()
-    check_brought(RunSettings(formats=("html",), collection={"name": "mini-task1"}, system=mapping))
+    check_needs(RunSettings(formats=("html",), collection={"name": "mini-task1"}, system=mapping))
     assert "compubert (" not in system_state(mapping, "compubert")[1]
     conf("system", "ours", "title: T\n_target_: nowhere.System\nby_hand: [a]\n")
     assert message(lambda: config.load("system", "ours")).endswith("key 'by_hand' is ['a'], expected text")
+
+
+def test_what_a_run_needs_is_said_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The extra to install and the model to fetch in one line; modules of systems that others wrote, too."""
+    missing = "sentence-transformers is not installed: pip install 'mathir-harness[sentences]'"
+    monkeypatch.setattr("harness.systems.dense.encoder.missing", lambda: [missing])
+    monkeypatch.setattr("harness.systems.dense.models.missing", lambda name: [f"needs the model {name}"])
+    dense = config.load("system", "bi-encoder-minilm")[0]
+    mine = {"_target_": "mine.Trees", "needs": ["no_such_module", "math"]}
+    for system, line in (
+        (dense, f"{missing}; needs the model all-minilm-l6-v2"),
+        (mine, "no_such_module is not installed"),
+    ):
+        settings = RunSettings(formats=("html",), collection={"name": "mini-task1"}, system=system)
+        assert message(lambda settings=settings: check_needs(settings)) == f"run: system: {line}"  # type: ignore[misc]
+    check_needs(RunSettings(formats=("html",), collection={"name": "mini-task1"}, system=mine | {"needs": "math"}))
 
 
 @pytest.mark.slow
