@@ -102,7 +102,7 @@ def leaderboard(
     from harness.labs.board import leaderboard_to_json
     from harness.labs.leaderboard import Settings, leaderboards
     from harness.render.write import FORMATS, first_page
-    from harness.reports.leaderboard import PRIVATE, leaderboard_report, reading, said_of
+    from harness.reports.leaderboard import PRIVATE, incomplete, leaderboard_report, reading, said_of
     from harness.store.provenance import provenance
 
     note = _note(quiet)
@@ -158,6 +158,8 @@ def leaderboard(
         wanted = replace(wanted, private=True, decimals=DECIMALS) if redact else wanted
         sources.append(_of_files(asked, wanted))
     boards = [board for source in sources for board in leaderboards(source.entries, source.settings)]
+    for sentence in dict.fromkeys(sentence for board in boards for sentence in incomplete(board)):
+        note(f"warning: {sentence}")
     if as_json:
         # ASCII alone, so that no terminal's encoding can make the document another one.
         out(json.dumps([leaderboard_to_json(board) for board in boards], allow_nan=False, indent=1))

@@ -113,6 +113,8 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     with lab.guarded():
         scores = bench.scorer(run)
     refuse_if_changed(lab, scores, found)
+    if scores.missing and not lab.private:
+        notes.append(f"answers {len(judged) - len(scores.missing)} of {len(judged)} topics")
     made, note = metadata.beside(offer.run, read)
     notes += [note] if note else []
     files = files_of(lab, said, text, metadata.text(lab, said, run, made), scores)

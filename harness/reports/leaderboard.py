@@ -22,6 +22,7 @@ EXPECTED = (
     "results, as if unjudged results were relevant as often as judged ones. It is an estimate, and rather too high: "
     "pools hold what many systems rank high."
 )
+MOST_INCOMPLETE = 5  # runs of which it is said that they do not answer all topics
 PRIMED = (
     "That is the bias of P@k as it is without removal, with the precision of the first k judged results. Here unjudged "
     "results are removed before scoring: such scores do not lose what was not judged, but tend to favour runs that did "
@@ -106,6 +107,22 @@ def _like_the_best(board: Leaderboard) -> set[str]:
     """The best run and those that do not differ significantly from it: they share any of its letters."""
     letters = set(_letters(board.ranked[0].group))
     return {each.name for each in board.ranked if not letters.isdisjoint(_letters(each.group))}
+
+
+def incomplete(board: Leaderboard) -> tuple[str, ...]:
+    """Ranked runs that do not answer all topics, a sentence each; not told where judgments are private."""
+    found = [each for each in board.ranked if each.missing]
+    if board.protocol.topics == "all":
+        effect = "the others count 0"
+    else:
+        effect = "its means are over these alone, and do not compare with those of runs that answer more"
+    said = [
+        f"{each.name} answers {board.topics - (each.missing or 0)} of {board.topics} topics; {effect}."
+        for each in found[:MOST_INCOMPLETE]
+    ]
+    if more := len(found) - len(said):
+        said.append(f"So do{'es' * (more == 1)} {more} more run{'s' * (more > 1)}: see the topics missing.")
+    return tuple(said)
 
 
 def reading(board: Leaderboard) -> tuple[str, ...]:
@@ -224,7 +241,7 @@ def _span(low: int | None, high: int | None) -> Cell:
 def _standings(board: Leaderboard, end: str, level: int) -> Section:
     label = board.protocol.label(board.main)
     caption = f"Runs ranked by {label}"
-    blocks: list[Block] = [Text((PRIVATE,))] if board.private else []
+    blocks: list[Block] = [Text(said)] if (said := (*([PRIVATE] if board.private else []), *incomplete(board))) else []
     blocks.append(_table(board, board.ranked, f"leaderboard{end}", caption, ranked=True))
     if not board.private:  # without intervals it says no more than the table
         blocks.append(_figure(board, end))

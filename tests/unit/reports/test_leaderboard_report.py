@@ -15,7 +15,7 @@ from harness.labs.board import Leaderboard, leaderboard_from_json
 from harness.labs.leaderboard import Entry, Settings, leaderboards
 from harness.render.model import Figure, Table
 from harness.render.write import FORMATS, Report
-from harness.reports.leaderboard import headline, leaderboard_report, reading
+from harness.reports.leaderboard import headline, incomplete, leaderboard_report, reading
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 from harness.store.provenance import Provenance
@@ -170,3 +170,17 @@ def test_of_private_judgments_nothing_is_told(tmp_path: Path, baseline: str | No
     for word in ("SECRET", "0a0a0a0a", *(repr(value)[:8] for value in exact if value < 1)):
         assert word.encode() not in written
     assert b"The judgments are private" in written
+
+
+def test_runs_that_do_not_answer_all_topics_are_named() -> None:
+    """In the order of their ranks; of a private lab nothing is said, as the counts are not told."""
+    (board,) = leaderboards(entries("e", 1), Settings())
+    said = tuple(f"{name} answers {n} of 10 topics; the others count 0." for name, n in ((NAMES[2], 6), (NAMES[1], 8)))
+    assert incomplete(board) == said
+    assert all(sentence in page((board,)).sections[0].blocks[0].paragraphs for sentence in said)  # type: ignore[union-attr]
+    answered = replace(board, protocol=replace(HOW, topics="answered"))
+    assert "its means are over these alone" in incomplete(answered)[0]
+    many = replace(board, ranked=tuple(replace(board.ranked[0], name=f"r{n}") for n in range(7)))
+    assert incomplete(many)[-1] == "So do 2 more runs: see the topics missing."
+    (hidden,) = leaderboards(entries("e", 1), Settings(private=True, decimals=2))
+    assert incomplete(hidden) == ()
