@@ -176,14 +176,14 @@ def _summarise(arguments: Sequence[str], kept: str) -> None:
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     from harness.cli.run import summarise
-    from harness.render.write import FORMATS
+    from harness.render.write import DEFAULT
 
     import_from_here()
     overrides = OverridesParser.create().parse_overrides([text for text in arguments if OVERRIDE.fullmatch(text)])
     given = {override.key_or_group: override.value() for override in overrides}
     formats = given.get("formats")
     folder = Path(str(given.get("output", "reports"))) / "sweeps" / kept
-    summarise(folder, formats if isinstance(formats, list) else FORMATS)
+    summarise(folder, formats if isinstance(formats, list) else DEFAULT)
 
 
 def _check_flags(command: str, arguments: Sequence[str]) -> None:

@@ -99,7 +99,7 @@ def experiment(cfg: DictConfig) -> None:
     for line in faults:
         say(f"not run: {line}")
     out(page.headline)
-    out(f"report: {first_page(page.write(Path(settings.output) / 'experiments' / folder, settings.formats))}")
+    out(f"report: {first_page(page.write(Path(settings.output) / 'experiments' / folder, settings.formats, say))}")
     if failed := [outcome for outcome in outcomes if outcome.reason and not outcome.lacking]:
         raise HarnessError(f"experiment {name}: {len(failed)} of {len(outcomes)} cells failed; see 'not run' above")
 

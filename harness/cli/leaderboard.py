@@ -31,7 +31,7 @@ from harness.cli.score import (
     find_readers,
 )
 from harness.errors import HarnessError, suggestion
-from harness.io.console import out, out_table
+from harness.io.console import out, out_table, say
 
 if TYPE_CHECKING:
     from harness.labs.board import Leaderboard
@@ -84,7 +84,9 @@ def leaderboard(
             help="Folder for a report; default: leaderboard/ of a lab that is ranked alone, else none is written.",
         ),
     ] = None,
-    formats: Annotated[str, typer.Option(help="What a report is written as: some of html, md, tex, json, csv.")] = "",
+    formats: Annotated[
+        str, typer.Option(help="What a report is written as: some of html, md, tex, json, csv, pdf.")
+    ] = "",
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print a JSON list of leaderboards (schema mathir-harness/leaderboard) alone."),
@@ -101,12 +103,12 @@ def leaderboard(
     from harness.experiments.redacted import DECIMALS
     from harness.labs.board import leaderboard_to_json
     from harness.labs.leaderboard import Settings, leaderboards
-    from harness.render.write import FORMATS, first_page
+    from harness.render.write import DEFAULT, FORMATS, first_page
     from harness.reports.leaderboard import PRIVATE, incomplete, leaderboard_report, reading, said_of
     from harness.store.provenance import provenance
 
     note = _note(quiet)
-    chosen = [name.strip() for name in formats.split(",") if name.strip()] or FORMATS
+    chosen = [name.strip() for name in formats.split(",") if name.strip()] or DEFAULT
     for name in chosen:
         if name not in FORMATS:
             raise HarnessError(f"--formats: {name!r} is unknown; {suggestion(name, FORMATS)}")
@@ -177,7 +179,7 @@ def leaderboard(
     remarks = tuple(dict.fromkeys(remark for source in sources for remark in source.remarks))
     checksums = {name: digest for source in sources for name, digest in source.files.items()}
     page = leaderboard_report(boards, provenance(checksums), title=title, remarks=remarks)
-    written = page.write(folder, chosen)
+    written = page.write(folder, chosen, say)
     (note if as_json else out)(f"report: {first_page(written)}")
 
 

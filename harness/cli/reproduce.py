@@ -51,7 +51,7 @@ def reproduce(cfg: DictConfig) -> None:
         report = paper_report(
             reproduction, made_by, settings.alpha, settings.seed, titles=not settings.reference, beside=beside
         )
-        written = report.write(output / key, settings.formats)
+        written = report.write(output / key, settings.formats, say)
         out(reproduction.line)
         if paper_key != "all":
             out(f"report: {first_page(written)}")
@@ -74,7 +74,7 @@ def _demonstrate(settings: ReproduceSettings, output: Path) -> None:
         out(headline(evaluation))
         _out_means(evaluation.scores, comparison)
         page = report(evaluation, comparison, provenance=made_by)
-        written = page.write(output / evaluation.task.collection.name, settings.formats)
+        written = page.write(output / evaluation.task.collection.name, settings.formats, say)
         out(f"report: {first_page(written)}\n")
 
 

@@ -141,7 +141,7 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
     out(headline(evaluation))
     out(f"run: {produced.path}")
     folder = Path(settings.output) / found.collection.name / produced.run.name
-    out(f"report: {first_page(page.write(folder, settings.formats))}")
+    out(f"report: {first_page(page.write(folder, settings.formats, say))}")
 
 
 def said_of(settings: RunSettings, system: Built, produced: Produced) -> tuple[str, ...]:
@@ -224,7 +224,7 @@ def summarise(folder: Path, formats: Sequence[str]) -> None:
         files = {name: checksum for point in done for name, checksum in point.files.items()}
         page = sweep_report(points, "Sweep", provenance(files), tuned_on=tuned)
         out(page.headline)
-        out(f"report: {first_page(page.write(folder / 'report', formats))}")
+        out(f"report: {first_page(page.write(folder / 'report', formats, say))}")
         if tuned:
             best = best_of(points)
             label, value = next(iter((best.means or {}).items()))

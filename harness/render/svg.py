@@ -10,6 +10,7 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from types import MappingProxyType
 
 from harness.errors import HarnessError
 from harness.render.model import visible
@@ -19,17 +20,25 @@ FONT = 13.0
 SERIES = 6
 NAMESPACE = "http://www.w3.org/2000/svg"
 
-_LIGHT = (
-    "--bg:#fff;--ink:#1c2127;--soft:#59626c;--rule:#d5dade;"
-    "--c0:#1d5c96;--c1:#b04a12;--c2:#1f7550;--c3:#84478c;--c4:#7d6200;--c5:#59626c"
+LIGHT = MappingProxyType(
+    {
+        "bg": "#fff",
+        "ink": "#1c2127",
+        "soft": "#59626c",
+        "rule": "#d5dade",
+        "c0": "#1d5c96",
+        "c1": "#b04a12",
+        "c2": "#1f7550",
+        "c3": "#84478c",
+        "c4": "#7d6200",
+        "c5": "#59626c",
+    }
 )
 _DARK = (
     "--bg:#15191d;--ink:#e4e7ea;--soft:#a3adb7;--rule:#39424b;"
     "--c0:#7fb6ec;--c1:#f0985f;--c2:#63c99c;--c3:#d09cd8;--c4:#d8b548;--c5:#a3adb7"
 )
-STYLE = (
-    f".fig{{{_LIGHT};font:{FONT:g}px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif}}"
-    f"@media screen and (prefers-color-scheme:dark){{.fig{{{_DARK}}}}}"
+_RULES = (
     ".fig text{fill:var(--ink);font-variant-numeric:tabular-nums}.fig .soft{fill:var(--soft)}.fig .big{font-weight:600}"
     ".fig .paper,.fig text.on{fill:var(--bg)}"
     ".fig .halo{paint-order:stroke;stroke:var(--bg);stroke-width:5}"
@@ -39,6 +48,13 @@ STYLE = (
     + ".fig .box{fill:var(--c0);fill-opacity:.16;stroke:var(--c0);stroke-width:1.4}.fig .dot{fill-opacity:.5}"
     ".fig .l1{fill:var(--c0);fill-opacity:.16}.fig .l2{fill:var(--c0);fill-opacity:.42}.fig .l3{fill:var(--c0)}"
 )
+STYLE = (
+    f".fig{{{';'.join(f'--{name}:{colour}' for name, colour in LIGHT.items())};"
+    f"font:{FONT:g}px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif}}"
+    f"@media screen and (prefers-color-scheme:dark){{.fig{{{_DARK}}}}}{_RULES}"
+)
+# The style for readers that know neither variables nor colour schemes.
+LIGHT_STYLE = re.sub(r"var\(--(\w+)\)", lambda found: LIGHT[found[1]], _RULES)
 
 ELEMENTS = {"svg", "title", "desc", "style", "defs", "pattern", "g", "rect", "line", "circle", "path", "text"}
 ATTRIBUTES = {"x", "y", "x1", "y1", "x2", "y2", "cx", "cy", "r", "d", "width", "height", "viewBox", "id", "class"}

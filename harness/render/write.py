@@ -1,4 +1,4 @@
-"""Reports: plain values (`model`) drawn as HTML, Markdown, LaTeX, JSON and CSV, their figures as SVG and PDF.
+"""Reports: plain values (`model`) written as HTML, Markdown, LaTeX, JSON and CSV, their figures as SVG and PDF.
 
 Nothing here knows of a paper, a collection or a measure. Whoever has something to report builds a `Report` of
 sections with text, facts, tables and figures, and calls its `write`.
@@ -34,7 +34,7 @@ from harness.render.model import (
     number_cell,
     slug,
 )
-from harness.render.pdf import render_pdf
+from harness.render.pdf import INSTALL, can_render, render_pdf
 from harness.render.tabular import records_csv, render_json, tables_csv
 
 __all__ = [
@@ -61,7 +61,8 @@ __all__ = [
     "tables_csv",
 ]
 
-FORMATS = ("html", "md", "tex", "json", "csv")
+FORMATS = ("html", "md", "tex", "json", "csv", "pdf")
+DEFAULT = ("html", "md", "tex", "json", "csv")  # what needs no extra
 
 _PLAIN = re.compile(r"[\w-]+")  # names of tables, drawings and records as we give them
 
@@ -88,19 +89,26 @@ class Report(Content):
     # Two runs
     """
 
-    def write(self, folder: Path | str, formats: Iterable[str] = FORMATS) -> dict[str, Path]:
+    def write(
+        self, folder: Path | str, formats: Iterable[str] = DEFAULT, note: Callable[[str], object] | None = None
+    ) -> dict[str, Path]:
         """Write it into a folder, which is made if need be: format -> where it lies (no `csv` without tables).
 
         `index.html`, `report.md`, `report.tex`, `report.json`; with `csv` the records and in the folder `tables` a CSV
-        file of each table; with `tex` there a file of each table for `\\input`. With `md` or `tex` the drawings are
-        written to `figures` as SVG, with `tex` as PDF too. Everything is drawn before anything is written, and each
-        file is replaced in one step. Tables, drawings and records of the report before, which its `report.json` names,
-        are removed if this one has them no more (such as the table of what was not run), in the formats asked for.
+        file of each table; with `tex` there a file of each table for `\\input`. With `md`, `tex` or `pdf` the figures
+        are written to `figures` as SVG, with `pdf` as PDF too, which `report.tex` shows. Everything is drawn before
+        anything is written, and each file is replaced in one step. Files that the report before, by its `report.json`,
+        has written and this one has not (such as the table of what was not run) are removed, in the formats asked for.
+
+        Parameters
+        ----------
+        note : is told in one line that the library for PDF is missing; without it, that line is raised.
 
         Raises
         ------
         HarnessError
-            A format is unknown, a value cannot be drawn, or the folder cannot be written to.
+            A format is unknown, a value cannot be drawn, or the folder cannot be written to. If the library for PDF
+            is missing, everything else has been written.
         """
         folder = Path(folder)
         wanted = list(dict.fromkeys(several(formats)))
@@ -115,11 +123,13 @@ class Report(Content):
                 files |= {folder / "tables" / name: content for name, content in tables.items()}
                 written["csv"] = folder / "tables"
         figures = [block for block in self.blocks() if isinstance(block, Figure)]
-        if "md" in wanted or "tex" in wanted:
+        if {"md", "tex", "pdf"} & {*wanted}:
             files |= {folder / "figures" / f"{figure.id}.svg": svg.check(figure.svg, figure.id) for figure in figures}
         if "tex" in wanted:
-            files |= {folder / "figures" / f"{figure.id}.pdf": render_pdf(figure.svg, figure.id) for figure in figures}
             files |= {folder / "tables" / f"{table.id}.tex": render_table(table) for table in self.tables()}
+        if drawn := "pdf" in wanted and bool(figures) and can_render():
+            files |= {folder / "figures" / f"{figure.id}.pdf": render_pdf(figure.svg, figure.id) for figure in figures}
+            written["pdf"] = folder / "figures"
         for name, (file, render) in _DOCUMENTS.items():
             if name in wanted:
                 files[folder / file] = render(self)
@@ -129,6 +139,11 @@ class Report(Content):
         for path in left:
             with suppress(OSError):  # it is gone already, or kept from us
                 path.unlink()
+        if "pdf" in wanted and figures and not drawn:
+            line = f"{folder}: its figures are written as SVG only; for PDF, {INSTALL}"
+            if note is None:
+                raise HarnessError(line)
+            note(line)
         return {name: written[name] for name in wanted if name in written}
 
 
@@ -144,7 +159,7 @@ def _left_over(folder: Path, wanted: Iterable[str]) -> Iterator[Path]:
         records = list(document.get("records", ()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return  # there is none, or it is somebody else's
-    endings = {"csv": ("csv",), "tex": ("tex", "pdf", "svg"), "md": ("svg",)}
+    endings = {"csv": ("csv",), "tex": ("tex", "pdf", "svg"), "md": ("svg",), "pdf": ("pdf", "svg")}
     for ending in {ending for name in wanted for ending in endings.get(name, ())}:
         below, names = ("tables", named) if ending in ("csv", "tex") else ("figures", figures)
         yield from (folder / below / f"{name}.{ending}" for name in names if _PLAIN.fullmatch(str(name)))

@@ -16,15 +16,17 @@ from harness.collections.load import load_collection
 
 @pytest.fixture(scope="module")
 def demonstration(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("typst", reason="typst is not installed (extra pdf)")
     place = Place(tmp_path_factory.mktemp("demonstration"))
-    place.good("reproduce", "formats=[tex,csv]")
+    place.good("reproduce", "formats=[tex,csv,pdf]")
     return place.here / "reports"
 
 
 @pytest.fixture(scope="module")
 def crossmath(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("typst", reason="typst is not installed (extra pdf)")
     place = Place(tmp_path_factory.mktemp("crossmath"))
-    place.good("reproduce", "paper=crossmath", "formats=[tex,csv]", environment={"HARNESS_MIRROR": str(mirror)})
+    place.good("reproduce", "paper=crossmath", "formats=[tex,csv,pdf]", environment={"HARNESS_MIRROR": str(mirror)})
     return place.here / "reports"
 
 

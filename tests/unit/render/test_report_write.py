@@ -62,16 +62,46 @@ def test_all_formats_are_written_and_named(tmp_path: Path) -> None:
         "tables/means.csv",
         "tables/means.tex",
         "figures/dots.svg",
-        "figures/dots.pdf",
     }
     assert (folder / "report.tex").read_text("utf-8") == render_latex(example())
     assert (folder / "index.html").read_text("utf-8") == render_html(example())
     assert (folder / "tables" / "means.csv").read_bytes() == b"Run,v\r\na,0.1\r\n"
     assert (folder / "tables" / "means.tex").read_text("utf-8") == render_table(next(example().tables()))
-    assert (folder / "figures" / "dots.pdf").read_bytes().startswith(b"%PDF-1.")
     assert (folder / "verdicts.csv").read_bytes() == b"run,value\r\na,0.1\r\nb,\r\n"
     drawing = ET.fromstring((folder / "figures" / "dots.svg").read_bytes())  # noqa: S314 - our own drawing
     assert drawing.tag.endswith("}svg")
+
+
+def test_figures_are_written_as_pdf_when_asked_for(tmp_path: Path) -> None:
+    pytest.importorskip("typst", reason="typst is not installed (extra pdf)")
+    assert example().write(tmp_path, ("tex", "pdf")) == {"tex": tmp_path / "report.tex", "pdf": tmp_path / "figures"}
+    assert (tmp_path / "figures" / "dots.pdf").read_bytes().startswith(b"%PDF-1.")
+    assert (tmp_path / "figures" / "dots.svg").is_file()
+
+
+def test_without_typst_one_line_says_so_and_the_rest_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.render.write.can_render", lambda: False)
+    said: list[str] = []
+    asked = ("html", "tex", "pdf")
+    assert list(example().write(tmp_path / "a", asked, said.append)) == ["html", "tex"]
+    line = "{}: its figures are written as SVG only; for PDF, pip install 'mathir-harness[pdf]'"
+    assert said == [line.format(tmp_path / "a")]
+    with pytest.raises(HarnessError) as raised:
+        example().write(tmp_path / "b", asked)
+    assert raised.value.lines == (line.format(tmp_path / "b"),)
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+    assert files(tmp_path / "a") == {"index.html", "report.tex", "tables/means.tex", "figures/dots.svg"}
+    Report("T", "H", ()).write(tmp_path / "c", ("pdf",))  # nothing to draw, nothing to say
+
+
+def test_a_pdf_that_is_not_drawn_again_is_removed(tmp_path: Path) -> None:
+    """Else `report.tex` would show an old figure."""
+    example().write(tmp_path)
+    (tmp_path / "figures" / "dots.pdf").write_text("old", encoding="utf-8")
+    example().write(tmp_path, ("tex",))
+    assert not (tmp_path / "figures" / "dots.pdf").exists()
 
 
 def test_only_what_is_asked_for_is_written(tmp_path: Path) -> None:
@@ -97,7 +127,7 @@ def test_what_a_report_has_no_more_is_removed(tmp_path: Path) -> None:
     later.write(tmp_path, ("csv",))
     assert kept - files(tmp_path) == {"tables/means.csv", "verdicts.csv"}
     later.write(tmp_path)
-    gone = {"tables/means.csv", "tables/means.tex", "figures/dots.svg", "figures/dots.pdf", "verdicts.csv"}
+    gone = {"tables/means.csv", "tables/means.tex", "figures/dots.svg", "verdicts.csv"}
     assert kept - files(tmp_path) == gone
 
 
