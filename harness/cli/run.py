@@ -27,7 +27,7 @@ from harness.render.write import first_page
 from harness.reports.comparison import headline
 from harness.reports.comparison import report as comparison_report
 from harness.reports.sweep import sweep_report
-from harness.scoring.protocol import load_protocol
+from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.scores import Scores
 from harness.store import sidecar
 from harness.store.artefacts import key
@@ -159,34 +159,66 @@ def said_of(settings: RunSettings, system: Built, produced: Produced) -> tuple[s
     return remarks
 
 
-def point(settings: RunSettings, overrides: Mapping[str, str], rest: object, folder: Path) -> float:
-    """One configuration of a sweep, produced and scored; the mean of the first measure. `rest` is what is not swept."""
+def point(settings: RunSettings, overrides: Mapping[str, str], rest: Mapping[str, object], folder: Path) -> float:
+    """Produce and score one configuration of a sweep; return the mean of the first measure.
+
+    Parameters
+    ----------
+    rest : the configuration without the system's parameters that vary.
+    """
     named = [(name_of(settings.collection), settings.edition)]
     if settings.tune:
         named = [(name, edition or None) for name, _, edition in (entry.partition("/") for entry in settings.tune)]
     scored: list[Scores] = []
     files: dict[str, str] = {}
-    basis, said = [], []
+    basis, judged, protocols, said = [], [], [], []
     system = build_system(settings.system or {}, "run: system")
     for name, edition in named:
         found = task_of(settings, name, edition, _SHARED)
         produced = produced_by(settings, system, found, run_suffix(overrides, fixed()))
         scored.append(found.scorer(produced.run))
         files[str(produced.path)] = produced.run.sha256
+        judged.append(found.scorer.qrels.sha256)
+        # That of the scorer is another one where a corpus holds a part of the judgments.
+        protocols.append(load_protocol(name_of(settings.protocol) if settings.protocol else found.collection.protocol))
         basis += [produced.basis, found.scorer.qrels.sha256, repr(found.scorer.protocol)]
         if found.corpus is not None and found.coverage is not None and not found.coverage.complete:
             said.append(f"{name}: {found.coverage.sentence(found.scorer.protocol, found.corpus.notes)}.")
     protocol = scored[0].protocol
     means = {protocol.label(measure): _pooled(scored, measure) for measure in scored[0].measures}
     n = sum(scores.n(scored[0].measures[0]) for scores in scored)
-    digest = key({"basis": basis, "rest": rest})
-    made = Point(overrides, files, means, n, settings=asdict(settings), basis=digest, said=tuple(said))
+    made = Point(
+        overrides,
+        files,
+        means,
+        n,
+        settings=asdict(settings),
+        basis=key({"basis": basis, "rest": rest}),
+        fixed=_unvaried_digests(overrides.keys() - fixed(), rest, protocols),
+        scored_on=key({"judgments": judged}),
+        said=tuple(said),
+    )
     write_point(folder, made)
     first = means[protocol.label(scored[0].measures[0])]
     where = ", ".join(name for name, _ in named)
     shown = "undefined" if first is None else f"{first:.4f}"
     out(f"{made.text()}: {protocol.label(scored[0].measures[0])} {shown} on {where} (n = {n})")
     return float("nan") if first is None else first
+
+
+def _unvaried_digests(
+    varied: Collection[str], rest: Mapping[str, object], protocols: Sequence[Protocol]
+) -> dict[str, str]:
+    """Return what all points of a sweep must share -> its digest: the keys that do not vary.
+
+    The protocol is the one in use, which may be that of the collection.
+    """
+    changing = {name for name in varied if not name.startswith("system.")}
+    whole = {name.partition(".")[0] for name in changing}
+    shared = {name: key({"value": value})[:16] for name, value in rest.items() if name not in whole}
+    if not whole & {"collection", "protocol", "tune"}:
+        shared["protocol"] = key({"protocols": [repr(protocol) for protocol in protocols]})[:16]
+    return shared
 
 
 def _pooled(scored: Sequence[Scores], measure: str) -> float | None:
@@ -217,7 +249,7 @@ def run_suffix(overrides: Mapping[str, str], fixed: Collection[str]) -> str:
 
 def summarise(folder: Path, formats: Sequence[str]) -> None:
     """The report of a sweep; with `tune`, then the run of the best configuration. Raises HarnessError for failures."""
-    points = read_points(folder)
+    points = read_points(folder, say)
     done = [point for point in points if point.means]
     if done:
         tuned = (done[0].settings or {}).get("tune")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from harness.errors import HarnessError
 from harness.io.checks import Words, typed
@@ -134,8 +134,8 @@ def fixed() -> frozenset[str]:
     return frozenset(HydraConfig.get().job.config.override_dirname.exclude_keys)
 
 
-def unvaried(cfg: DictConfig) -> object:
-    """The configuration of this point of a sweep without the system's parameters that vary.
+def unvaried(cfg: DictConfig) -> dict[str, object]:
+    """Return the configuration of this point of a sweep without the system's parameters that vary.
 
     Interpolations are left as they stand, since their values may vary with those.
     """
@@ -145,7 +145,7 @@ def unvaried(cfg: DictConfig) -> object:
     for name in swept().keys() - fixed():
         if name.startswith("system."):
             OmegaConf.update(rest, name, None)
-    return OmegaConf.to_container(rest)
+    return {str(name): value for name, value in cast("dict[Any, object]", OmegaConf.to_container(rest)).items()}
 
 
 def sweep_folder() -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,9 @@ class Point:
     settings : the whole configuration, so that the point can be made again without the command line.
     basis : a digest of data, code, judgments, protocol and the configuration but what varies; points of a sweep with
         another one are out of date.
+    fixed : what does not vary (key of the configuration) -> a digest of it; points of a sweep in
+        which one of these differs are not comparable.
+    scored_on : a digest of the topics and judgments behind the means; means are compared only where it is the same.
     said : what must be said before the numbers, such as how much of the judgments a corpus holds.
     """
 
@@ -37,6 +40,8 @@ class Point:
     error: str = ""
     settings: Mapping[str, Any] | None = None
     basis: str = ""
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    scored_on: str = ""
     said: tuple[str, ...] = ()
 
     def text(self) -> str:
@@ -51,8 +56,11 @@ def write_point(folder: Path, point: Point) -> None:
     write_atomic(folder / f"{key({'point': name})[:16]}.json", json.dumps(asdict(point), indent=1))
 
 
-def read_points(folder: Path) -> list[Point]:
-    """The points of a sweep, in the order of their overrides; those of data or code that changed since are left out."""
+def read_points(folder: Path, note: Callable[[str], object] = str) -> list[Point]:
+    """Return the points of a sweep that are comparable, in the order of their overrides.
+
+    Points made by other data, code or settings than the latest ones are left out; `note` is told which and why.
+    """
     points = []
     # The latest one has the present data and code: a sweep that goes on writes every point again.
     for path in sorted(folder.glob("*.json"), key=lambda path: (path.stat().st_mtime_ns, path)):
@@ -63,7 +71,21 @@ def read_points(folder: Path) -> list[Point]:
             raise HarnessError(f"{path}: not a point of a sweep: {error}") from None
     # What is swept beside a system's parameters (corpora, systems, editions) has data and code of its own.
     now = {_swept_beside(point): point.basis for point in points if point.basis}
-    points = [point for point in points if not point.basis or point.basis == now[_swept_beside(point)]]
+    fixed = next((point.fixed for point in reversed(points) if point.fixed), {})
+    kept, reasons = [], set()
+    for point in points:
+        differing = {name for name in fixed.keys() & point.fixed.keys() if fixed[name] != point.fixed[name]}
+        if point.basis and point.basis != now[_swept_beside(point)]:
+            differing = differing or {"data or code"}
+        if not differing:
+            kept.append(point)
+        reasons |= differing
+    if left := len(points) - len(kept):
+        note(
+            f"{folder}: {left} of {len(points)} points are left out: they were made before a change of "
+            f"{', '.join(sorted(reasons))}; the same command computes its points again"
+        )
+    points = kept
     return sorted(points, key=lambda point: [natural(value) for _, value in sorted(point.overrides.items())])
 
 
@@ -81,12 +103,28 @@ def natural(value: str) -> tuple[float, str]:
 
 
 def best_of(points: Sequence[Point]) -> Point:
-    """The point with the highest mean of the first measure; of equal ones, the first."""
+    """Return the point with the highest mean of the first measure; of equal ones, the first.
+
+    Raises
+    ------
+    HarnessError
+        No point was computed, or they were scored on different topics or judgments.
+    """
     done = [point for point in points if point.means]
     if not done:
         raise HarnessError("no point of the sweep was computed")
+    if not same_topics(done):
+        raise HarnessError(
+            "the points of the sweep were scored on different topics or judgments, so none of them is the best; "
+            "sweep the keys of one system on one corpus and one collection"
+        )
     label = next(iter(done[0].means or {}))
     return max(done, key=lambda point: value_of(point, label))
+
+
+def same_topics(points: Sequence[Point]) -> bool:
+    """Return whether all points were scored on the same topics and judgments."""
+    return len({point.scored_on for point in points}) <= 1
 
 
 def value_of(point: Point, label: str) -> float:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from harness.errors import HarnessError
-from harness.experiments.sweep import Point, natural, value_of
+from harness.experiments.sweep import Point, natural, same_topics, value_of
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell, slug
 from harness.render.svg import SERIES
@@ -14,11 +14,17 @@ from harness.render.write import Report
 from harness.reports.parts import provenance_section
 from harness.store.provenance import Provenance
 
+_NOT_COMPARABLE = (
+    "They were scored on different topics or judgments, so their values are not comparable and none is called the best."
+)
+
 
 def sweep_report(
     points: Sequence[Point], title: str, provenance: Provenance, tuned_on: Sequence[str] | None = None
 ) -> Report:
-    """Every configuration tried, the best first; with one swept number, a curve.
+    """Return the report of every configuration tried, the best first; with one swept number, a curve.
+
+    No configuration is called the best where they were scored on different topics or judgments.
 
     Parameters
     ----------
@@ -30,22 +36,26 @@ def sweep_report(
         raise HarnessError(f"{title}: no point of the sweep was computed")
     labels = list(done[0].means or {})
     names = _varied(points)
-    ranked = sorted(done, key=lambda point: -value_of(point, labels[0]))
-    alone = len(done) == 1
-    best = {label: math.nan if alone else max(value_of(point, label) for point in done) for label in labels}
+    groups = list(dict.fromkeys(point.scored_on for point in done))
+    ranked = sorted(done, key=lambda point: (groups.index(point.scored_on), -value_of(point, labels[0])))
+    comparable = same_topics(done)
+    unranked = len(done) == 1 or not comparable
+    best = {label: math.nan if unranked else max(value_of(point, label) for point in done) for label in labels}
     rows = []
     for point in ranked:
         values = [(value_of(point, label), label) for label in labels]
         cells = [number_cell(value, 4, ("best",) if value == best[label] else ()) for value, label in values]
         rows.append((*(Cell(point.overrides.get(name, "")) for name in names), *cells))
     columns = (*(Column(name) for name in names), *(Column(label, kind="number") for label in labels))
-    tried = f"{_counted(len(points), 'configuration')} tried, {len(failed)} failed; n = {done[0].n} topics"
+    tried = f"{_counted(len(points), 'configuration')} tried, {len(failed)} failed; n = {_topics(done)} topics"
     note = (
         f"{tried} of {', '.join(tuned_on)}, none of which is reported. The best is run on the reported topics."
         if tuned_on
         else f"{tried}. The best of them was chosen on these very topics: its value is optimistic and is no result "
         "for other topics."
     )
+    if not comparable:
+        note = f"{tried}. {_NOT_COMPARABLE}"
     table = Table("points", "Configurations", columns, tuple(rows), (note,), row_headers=len(names))
     blocks: list[Block] = [table, *_curves(done, names, labels[0])]
     said = tuple(dict.fromkeys(line for point in done for line in point.said))
@@ -59,9 +69,19 @@ def sweep_report(
     subject = (f" of {systems}" if systems else "") + (f" on {collections}" if collections else "")
     # The values are of the collections tuned on; the title names the one that is reported.
     scored = f" of {systems}" if tuned_on and systems else "" if tuned_on else subject
-    headline = f"{_counted(len(points), 'configuration')}{scored}: {'' if alone else 'best '}{labels[0]} "
-    headline += f"{value_of(ranked[0], labels[0]):.4f}" + ("" if alone else f", {where}")
+    headline = f"{_counted(len(points), 'configuration')}{scored}: {'' if unranked else 'best '}{labels[0]} "
+    if comparable:
+        first = value_of(ranked[0], labels[0])
+        headline += ("undefined" if math.isinf(first) else f"{first:.4f}") + ("" if unranked else f", {where}")
+    else:
+        headline += "on different topics or judgments, so none is the best"
     return Report(f"{title}{subject}", headline, tuple(sections))
+
+
+def _topics(points: Sequence[Point]) -> str:
+    """Return the number of topics behind the means, or the least and the most of them."""
+    least, most = min(point.n for point in points), max(point.n for point in points)
+    return f"{least}" if least == most else f"{least} to {most}"
 
 
 def _counted(n: int, noun: str) -> str:
@@ -85,7 +105,8 @@ def _varied(points: Sequence[Point]) -> list[str]:
 def _curves(points: Sequence[Point], names: Sequence[str], label: str) -> list[Figure]:
     """The first measure against each swept number, a line for each choice of the other keys; nothing for words.
 
-    Where there are more lines than can be distinguished, one line shows the best of them at each value.
+    Where there are more lines than can be distinguished, one line shows the best of them at each value, if all were
+    scored on the same topics and judgments.
     """
     out = []
     for name in names if len(points) > 1 else ():
@@ -97,6 +118,8 @@ def _curves(points: Sequence[Point], names: Sequence[str], label: str) -> list[F
             others = ", ".join(f"{key}={point.overrides.get(key, '')}" for key in names if key != name)
             lines.setdefault(others, []).append((x, value_of(point, label)))
         title = f"{label} against {name}"
+        if len(lines) > SERIES and not same_topics(points):
+            continue
         if len(lines) > SERIES:
             best: dict[float, float] = {}
             for x, y in (found for line in lines.values() for found in line):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import random
 import re
 import signal
@@ -100,6 +101,31 @@ def test_a_sweep(place: Place) -> None:
     }
     scored = place.good("score", "runs/mini-task1/overlap.run", "-c", "mini-task1").splitlines()[1].split()
     assert float(scored[1]) == pytest.approx(value["overlap"], abs=1e-9)
+
+
+def test_no_corpus_is_the_best_if_their_judgments_differ_and_points_of_another_protocol_are_left_out(
+    place: Place,
+) -> None:
+    row = json.dumps({"id": "a1088", "title": "", "body": "limit of a sequence"})
+    place.write("part.jsonl", f"{row}\n")
+    fields = "fields: {id: id, title: title, body: body}"
+    place.write(
+        "conf/corpus/part.yaml", f"name: part\ntitle: P\nlicence: C\nfile: {{file: ../../part.jsonl}}\n{fields}\n"
+    )
+    place.write("conf/protocol/mine.yaml", "name: mine\nmeasures: [P@10]\n")
+    arguments = ("run", "-m", "collection=mini-task1", "corpus=mini-answers,part", "system=shuffle", "protocol=mine")
+    said = place.run(*arguments, "formats=[json]")
+    assert "2 configurations of shuffle on mini-task1: P@10 on different topics or judgments, so none is" in said.out
+    assert "left out" not in said.err
+    (folder,) = (place.here / "reports" / "sweeps").iterdir()
+    (old,) = (path for path in folder.glob("*.json") if '"part"' in path.read_text())
+    before = old.read_text()
+    place.write("conf/protocol/mine.yaml", "name: mine\nmeasures: [P@10]\nrelevant_from: 3\n")
+    place.good(*arguments, "formats=[json]")
+    (folder / "0.json").write_text(before.replace('"corpus": "part"', '"corpus": "gone"'))
+    os.utime(folder / "0.json", (1, 1))
+    said = place.run(*arguments, "formats=[json]")
+    assert "1 of 3 points are left out: they were made before a change of protocol; the" in said.err
 
 
 @pytest.mark.slow

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.experiments.sweep import Point, read_points, write_point
+import pytest
+
+from harness.errors import HarnessError
+from harness.experiments.sweep import Point, best_of, read_points, write_point
 from harness.render.model import Figure
 from harness.render.write import Report
 from harness.reports.sweep import sweep_report
@@ -92,3 +96,41 @@ def test_points_out_of_date_are_told_from_those_of_another_corpus_or_system(tmp_
         os.utime(made, (second, second))
     write_point(tmp_path, Point({"corpus": "c", "system": "x"}, error="no such file"))
     assert sorted(point.basis for point in read_points(tmp_path)) == ["", "new", "of b", "of theirs"]
+
+
+def test_points_of_before_a_change_of_what_does_not_vary_are_left_out_and_named(tmp_path: Path) -> None:
+    """Also where each point has a corpus of its own, and so no basis to be compared with."""
+    made = [
+        ("a", {"protocol": "old", "system": "same"}),
+        ("b", {"protocol": "new", "system": "same"}),
+        ("c", {"protocol": "new", "system": "same"}),
+    ]
+    for second, (corpus, fixed) in enumerate(made, 1):
+        before = set(tmp_path.glob("*"))
+        write_point(tmp_path, Point({"corpus": corpus}, means={"nDCG": 0.5}, n=1, basis=corpus, fixed=fixed))
+        (path,) = set(tmp_path.glob("*")) - before
+        os.utime(path, (second, second))
+    said: list[str] = []
+    assert [point.overrides["corpus"] for point in read_points(tmp_path, said.append)] == ["b", "c"]
+    assert said == [
+        f"{tmp_path}: 1 of 3 points are left out: they were made before a change of protocol; "
+        "the same command computes its points again"
+    ]
+
+
+def test_none_is_the_best_where_topics_or_judgments_differ() -> None:
+    points = [
+        replace(point(value, corpus=corpus), scored_on=corpus, n=n)
+        for value, corpus, n in ((0.5, "a", 42), (0.9, "b", 7), (0.6, "a", 42))
+    ]
+    report = report_of(*points)
+    assert report.headline == (
+        "3 configurations of bm25 on mini-task1: nDCG on different topics or judgments, so none is the best"
+    )
+    (table,) = (table for table in report.tables() if table.id == "points")
+    assert {cell.marks for row in table.rows for cell in row} == {()}
+    assert [row[0].text for row in table.rows] == ["a", "a", "b"]
+    assert table.notes[0].startswith("3 configurations tried, 0 failed; n = 7 to 42 topics. They were scored on ")
+    with pytest.raises(HarnessError, match="scored on different topics or judgments, so none of them is the best"):
+        best_of(points)
+    assert best_of([points[0], points[2]]) is points[2]
