@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ from harness.io.console import out, say, tell, track
 from harness.render.model import Section
 from harness.render.write import first_page
 from harness.reports.experiment import experiment_report
+from harness.sources.network import without_downloads
 from harness.store import sidecar
 from harness.store.artefacts import key
 from harness.systems import hardware, states
@@ -72,14 +74,15 @@ def experiment(cfg: DictConfig) -> None:
     scale = plan.FULL if settings.scale is None else settings.scale
     cells = _cells(found, given, scale)
     chosen = found.restricted(cells, settings.only)
-    planned = _composed(chosen, _suffixes(cells, scale), settings)
-    missing = [] if settings.scale else _missing_at_full(found, planned)
-    if settings.dry:
-        for line in forecast_lines(name, found, scale, _forecast(planned, found.measures)):
-            out(line)
-        for line in missing[:1]:
-            out(line)
-        return
+    with without_downloads("a dry run downloads nothing") if settings.dry else nullcontext():
+        planned = _composed(chosen, _suffixes(cells, scale), settings)
+        missing = [] if settings.scale else _missing_at_full(found, planned)
+        if settings.dry:
+            for line in forecast_lines(name, found, scale, _forecast(planned, found.measures)):
+                out(line)
+            for line in missing[:1]:
+                out(line)
+            return
     if missing:
         raise HarnessError(f"experiment {name}: {missing[0]}", *missing[1:])
     outcomes = _outcomes(planned, found.measures)

@@ -83,7 +83,7 @@ def forecast_lines(name: str, found: Experiment, scale: str, cells: Sequence[For
         lost = list(dict.fromkeys(each.reason for each in of if each.reason))
         line = f"  {condition}: {len(done)} of {_count(len(of), 'cell')} finished"
         line += f", {duration(statistics.mean(done))} each" if done else ""
-        line += f"; {sum(bool(each.reason) for each in of)} cannot be run here: {lost[0]}" if lost else ""
+        line += f"; {sum(bool(each.reason) for each in of)} cannot be run here: {'; '.join(lost)}" if lost else ""
         yield line
     yield _told(estimate(cells), sum(each.seconds is None and not each.reason for each in cells))
 

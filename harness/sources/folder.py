@@ -27,8 +27,8 @@ def get_folder(folder: Folder, progress: cache.Progress | None, timeout: float) 
             if archive := cache.mirrored(folder)[1]:
                 say(f"unpacking {archive}")
                 return _unpack(folder, archive, str(archive))
-            if network.offline():
-                raise cache.unavailable(folder, "HARNESS_OFFLINE forbids the network")
+            if reason := network.forbidden():
+                raise cache.unavailable(folder, reason)
             say(f"downloading {folder.address}")
             network.completed(folder, part, timeout)
             try:

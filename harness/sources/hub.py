@@ -170,8 +170,8 @@ def _endpoint() -> str | None:
 
 def _asked(name: str, call: Callable[[], T]) -> T:
     """What the hub gives."""
-    if network.offline():
-        raise HarnessError(f"data set {name} (hub): HARNESS_OFFLINE forbids the network")
+    if reason := network.forbidden():
+        raise HarnessError(f"data set {name} (hub): {reason}")
     try:
         return call()
     except HarnessError:

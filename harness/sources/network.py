@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 TRIES = 4
 PAUSE = 0.5  # seconds before the second try; doubles from then on
 MAX_REDIRECTS = 5
+_REASONS: list[str] = []  # why downloads are forbidden, of each block that forbids them
 
 
 def address() -> str:
@@ -61,17 +64,34 @@ def reachable(timeout: float = 5.0) -> bool:
         return False
 
 
+@contextmanager
+def without_downloads(reason: str) -> Iterator[None]:
+    """Forbid downloads inside the block; whoever asks for one is told the reason."""
+    _REASONS.append(reason)
+    try:
+        yield
+    finally:
+        _REASONS.pop()
+
+
+def forbidden() -> str:
+    """Return why nothing may be downloaded; empty if it may."""
+    if os.environ.get("HARNESS_OFFLINE", "0") not in ("", "0"):
+        return "HARNESS_OFFLINE forbids the network"
+    return _REASONS[-1] if _REASONS else ""
+
+
 def offline() -> bool:
-    """Whether `HARNESS_OFFLINE` forbids downloads."""
-    return os.environ.get("HARNESS_OFFLINE", "0") not in ("", "0")
+    """Return whether downloads are forbidden."""
+    return bool(forbidden())
 
 
 def download(resource: Resource, say: Progress, timeout: float) -> None:
     """Download into a part file beside the target, going on where an earlier try stopped; then verify and rename."""
     if resource.by_hand:
         raise unavailable(resource, f"must be downloaded manually: {one_line(resource.by_hand)}")
-    if offline():
-        raise unavailable(resource, "HARNESS_OFFLINE forbids the network")
+    if reason := forbidden():
+        raise unavailable(resource, reason)
     part = resource.cached.parent / f".{resource.sha256}.part"
     with reported(resource.cached, "written"):
         part.parent.mkdir(parents=True, exist_ok=True)

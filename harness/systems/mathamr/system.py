@@ -67,6 +67,7 @@ class MathAMR(Configured):
         # They fail here rather than after the graphs have been made, or the training.
         hardware.device(self.device)
         adapters.check(self.precision)
+        self.sentences.given()
         request.workspace.mkdir(parents=True, exist_ok=True)
         with phase("training"):
             trained = self.trained(request.workspace)

@@ -289,6 +289,14 @@ def test_addresses(server: Server, archive: Path) -> None:
     assert kept() == ["files/sets/a.gz", *(f"{FOLDER}/{path}" for path in ("a b/č#?.txt", "packed", "z"))]
 
 
+def test_a_block_without_downloads_says_why(server: Server) -> None:
+    server.steps = [whole]
+    with network.without_downloads("a dry run downloads nothing"):
+        assert failure(resource()) == unavailable("a dry run downloads nothing")
+    assert (server.asked, kept()) == ([], [])
+    assert fetch_one(resource()).read_bytes() == TEXT
+
+
 def test_offline_forbids_the_network(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     server.steps = [whole]
     monkeypatch.setenv("HARNESS_OFFLINE", "1")

@@ -65,11 +65,13 @@ def load(name: str) -> Parser:
         if package == "dependency":
             return Parser(parse, identity)
         found = Path(model).expanduser() if model else resource(PUBLISHED, "parser penman-file")
-        path = fetch([found])[0] if isinstance(found, Resource) else found
-        if not path.is_file():
-            raise HarnessError(f"key 'parser': {path}: no such file; expected topics' graphs, an id and Penman a line")
-        given_by = {"graphs of topics": path.name, "sha256": sha256_file(path)}
-        return Parser(parse, identity, given=lambda: penman(path), given_by=given_by)
+        if isinstance(found, Resource):  # fetched when it is read: its name and checksum are known before
+            given_by = {"graphs of topics": Path(found.path).name, "sha256": found.sha256}
+            return Parser(parse, identity, given=lambda: penman(fetch([found])[0]), given_by=given_by)
+        if not found.is_file():
+            raise HarnessError(f"key 'parser': {found}: no such file; expected topics' graphs, an id and Penman a line")
+        given_by = {"graphs of topics": found.name, "sha256": sha256_file(found)}
+        return Parser(parse, identity, given=lambda: penman(found), given_by=given_by)
     if package == "amrlib" and not model:
         raise HarnessError("key 'parser' is 'amrlib', expected amrlib:FOLDER with the folder of a model")
     parser = amr.AMRParser(package, model) if model else amr.AMRParser(package)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -340,6 +341,27 @@ def test_topics_have_the_graphs_of_a_file(
     assert "topics.tsv: none of 1 topics, such as A.2" in capsys.readouterr().err
     with pytest.raises(HarnessError, match="no such file; expected topics' graphs"):
         parsers.load("penman-file:nowhere.tsv")
+
+
+def test_published_graphs_of_topics_are_fetched_when_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by a dry run, which asks only what a run depends on."""
+    if lines := parsers.missing():
+        pytest.skip(lines[0])
+    monkeypatch.undo()  # the parser by hand
+    asked: list[object] = []
+
+    def fetch(resources: list[object]) -> list[Path]:
+        asked.extend(resources)
+        raise HarnessError("no network")
+
+    monkeypatch.setattr(parsers, "fetch", fetch)
+    found = parsers.load("penman-file")
+    assert found.given_by["graphs of topics"] == "mathamr_topics.tsv"
+    assert re.fullmatch("[0-9a-f]{64}", found.given_by["sha256"])
+    assert not asked
+    with pytest.raises(HarnessError, match="no network"):
+        found.given()
+    assert len(asked) == 1
 
 
 def test_a_run_of_given_topics(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
