@@ -132,7 +132,7 @@ def test_the_best_run_may_have_several_letters() -> None:
 
 def test_all_formats_can_be_read_back(tmp_path: Path) -> None:
     boards = leaderboards([*entries("e", 1), *(replace(each, name=f"{each.name}2") for each in entries("f", 2))])
-    written = page(boards).write(tmp_path)
+    written = page(boards).write(tmp_path, FORMATS)
     assert set(written) == set(FORMATS)
     data = json.loads(written["json"].read_text(encoding="utf-8"))["data"]
     assert tuple(leaderboard_from_json(each) for each in data["leaderboards"]) == boards
