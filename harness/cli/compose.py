@@ -44,7 +44,7 @@ def main(command: str, arguments: Sequence[str]) -> None:
     arguments = ["dry=true" if command == "run" and word == "--dry-run" else word for word in arguments]
     arguments = sorted(arguments, key=lambda argument: argument not in _MULTIRUN)
     check_alone(command)
-    checked_overrides(command, arguments)
+    checked = checked_overrides(command, arguments)
     interrupt.quiet_workers()
     import hydra
     from hydra.core.config_search_path import ConfigSearchPath
@@ -71,7 +71,7 @@ def main(command: str, arguments: Sequence[str]) -> None:
         multirun, arguments = True, ["--multirun", *arguments]
     if multirun and any(argument.startswith("experiment=") for argument in arguments):
         raise HarnessError("run: an experiment is no point of a sweep; what varies in it are its axes")
-    words, added = _words(command, arguments, sweep)
+    words, added = _words(command, arguments, sweep) if sweep or multirun else checked
     # The points of a sweep find each other by this.
     kept = content_key({"command": command, "arguments": sorted(arguments), "sweep": sweep})[:12]
     told = [f"harness {command}", *arguments]
@@ -133,17 +133,22 @@ def _words(command: str, arguments: Sequence[str], sweep: Mapping[str, Any]) -> 
 
 def _task(command: str) -> Callable[[DictConfig], float | None]:
     """What does the command, loaded when its configuration has been checked."""
-    from harness.cli.experiment import experiment
-    from harness.cli.reproduce import reproduce
-    from harness.cli.run import run
+    if command == "reproduce":
+        from harness.cli.reproduce import reproduce
+
+        return reproduce
 
     def one_or_many(cfg: DictConfig) -> float | None:
         if not cfg.get("experiment"):
+            from harness.cli.run import run
+
             return run(cfg)
+        from harness.cli.experiment import experiment
+
         experiment(cfg)
         return None
 
-    return {"reproduce": reproduce, "run": one_or_many}[command]
+    return one_or_many
 
 
 def _for_points(arguments: Sequence[str], kept: str, added: Sequence[str]) -> list[str]:

@@ -28,6 +28,7 @@ from harness.io.console import out, say, tell, track
 from harness.render.model import Section
 from harness.render.write import first_page
 from harness.reports.experiment import experiment_report
+from harness.reports.kept import write_changed
 from harness.sources.network import without_downloads
 from harness.store import sidecar
 from harness.store.artefacts import key
@@ -102,7 +103,8 @@ def experiment(cfg: DictConfig) -> None:
     for line in faults:
         say(f"not run: {line}")
     out(page.headline)
-    out(f"report: {first_page(page.write(Path(settings.output) / 'experiments' / folder, settings.formats, say))}")
+    written = write_changed(page, Path(settings.output) / "experiments" / folder, settings.formats, say)
+    out(f"report: {first_page(written)}")
     if failed := [outcome for outcome in outcomes if outcome.reason and not outcome.lacking]:
         raise HarnessError(f"experiment {name}: {len(failed)} of {len(outcomes)} cells failed; see 'not run' above")
 

@@ -26,7 +26,7 @@ from harness.io.console import out, say
 from harness.render.write import first_page
 from harness.reports.comparison import headline
 from harness.reports.comparison import report as comparison_report
-from harness.reports.sweep import sweep_report
+from harness.reports.kept import write_changed
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.scores import Scores
 from harness.store import sidecar
@@ -141,7 +141,7 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
     out(headline(evaluation))
     out(f"run: {produced.path}")
     folder = Path(settings.output) / found.collection.name / produced.run.name
-    out(f"report: {first_page(page.write(folder, settings.formats, say))}")
+    out(f"report: {first_page(write_changed(page, folder, settings.formats, say))}")
 
 
 def said_of(settings: RunSettings, system: Built, produced: Produced) -> tuple[str, ...]:
@@ -249,6 +249,8 @@ def run_suffix(overrides: Mapping[str, str], fixed: Collection[str]) -> str:
 
 def summarise(folder: Path, formats: Sequence[str]) -> None:
     """The report of a sweep; with `tune`, then the run of the best configuration. Raises HarnessError for failures."""
+    from harness.reports.sweep import sweep_report
+
     points = read_points(folder, say)
     done = [point for point in points if point.means]
     if done:

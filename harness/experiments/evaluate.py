@@ -15,15 +15,15 @@ from harness.experiments.task import Task
 from harness.io.console import track
 from harness.io.display import table_html
 from harness.scoring import compare as stats
-from harness.scoring import reproduction as reproductions
 from harness.scoring.compare import Comparison
 from harness.scoring.measures import distributions, parse_measures, without_diagnostics
-from harness.scoring.reproduction import Reproduction
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance, provenance
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from harness.scoring.reproduction import Reproduction
 
 SCHEMA = "mathir-harness/evaluation"
 VERSION = 1
@@ -266,6 +266,8 @@ def reproduce(original: Evaluation, new: Evaluation, *, persistence: float = 0.9
     >>> round(reproduce(found, found).effects[0].rmse, 3)
     0.209
     """
+    from harness.scoring.reproduction import reproduction
+
     together = original is new
     if len(original.scores) not in ((2, 4) if together else (1, 2)) or len(new.scores) != len(original.scores):
         raise HarnessError("a reproduction: needs two runs, or two and their baselines")
@@ -279,7 +281,7 @@ def reproduce(original: Evaluation, new: Evaluation, *, persistence: float = 0.9
             for run in original.runs[:2]
         )
         rankings = first, second
-    return reproductions.reproduction(
+    return reproduction(
         scores[0],
         scores[1],
         rankings,

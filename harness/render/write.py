@@ -11,15 +11,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError, several, suggestion
 from harness.io.files import write_all
-from harness.render import svg
-from harness.render.html import render_html
-from harness.render.latex import render_latex, render_table
-from harness.render.markdown import render_markdown
 from harness.render.model import (
     Cell,
     Column,
@@ -34,8 +32,13 @@ from harness.render.model import (
     number_cell,
     slug,
 )
-from harness.render.pdf import INSTALL, can_render, render_pdf
-from harness.render.tabular import records_csv, render_json, tables_csv
+
+if TYPE_CHECKING:
+    from harness.render.html import render_html
+    from harness.render.latex import render_latex, render_table
+    from harness.render.markdown import render_markdown
+    from harness.render.pdf import render_pdf
+    from harness.render.tabular import records_csv, render_json, tables_csv
 
 __all__ = [
     "Cell",
@@ -66,15 +69,33 @@ DEFAULT = ("html", "md", "tex", "json", "csv")  # what needs no extra
 
 _PLAIN = re.compile(r"[\w-]+")  # names of tables, drawings and records as we give them
 
-# In the order of writing: the page that people open comes last, when all that belongs to it is there.
-_DOCUMENTS: Mapping[str, tuple[str, Callable[[Content], str]]] = MappingProxyType(
+# In the order of writing: the page that people open comes last, when all its parts are there.
+_DOCUMENTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "json": ("report.json", render_json),
-        "tex": ("report.tex", render_latex),
-        "md": ("report.md", render_markdown),
-        "html": ("index.html", render_html),
+        "json": ("report.json", "render_json"),
+        "tex": ("report.tex", "render_latex"),
+        "md": ("report.md", "render_markdown"),
+        "html": ("index.html", "render_html"),
     }
 )
+# The module of each renderer, imported when it is used: a report that is not written again needs none of them.
+_RENDERERS = {
+    "records_csv": "tabular",
+    "render_html": "html",
+    "render_json": "tabular",
+    "render_latex": "latex",
+    "render_markdown": "markdown",
+    "render_pdf": "pdf",
+    "render_table": "latex",
+    "tables_csv": "tabular",
+}
+_PLAIN = re.compile(r"[\w.@+-]+")
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    if name not in _RENDERERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"harness.render.{_RENDERERS[name]}"), name)
 
 
 @dataclass(frozen=True)
@@ -110,41 +131,84 @@ class Report(Content):
             A format is unknown, a value cannot be drawn, or the folder cannot be written to. If the library for PDF
             is missing, everything else has been written.
         """
-        folder = Path(folder)
-        wanted = list(dict.fromkeys(several(formats)))
-        for name in wanted:
-            if name not in FORMATS:
-                raise HarnessError(f"report format {name!r} is unknown; {suggestion(name, FORMATS)}")
-        files: dict[Path, bytes | str] = {}
-        written: dict[str, Path] = {}
-        if "csv" in wanted:
-            files |= {folder / name: content for name, content in records_csv(self).items()}
-            if tables := tables_csv(self):
-                files |= {folder / "tables" / name: content for name, content in tables.items()}
-                written["csv"] = folder / "tables"
-        figures = [block for block in self.blocks() if isinstance(block, Figure)]
-        if {"md", "tex", "pdf"} & {*wanted}:
-            files |= {folder / "figures" / f"{figure.id}.svg": svg.check(figure.svg, figure.id) for figure in figures}
-        if "tex" in wanted:
-            files |= {folder / "tables" / f"{table.id}.tex": render_table(table) for table in self.tables()}
-        if drawn := "pdf" in wanted and bool(figures) and can_render():
-            files |= {folder / "figures" / f"{figure.id}.pdf": render_pdf(figure.svg, figure.id) for figure in figures}
-            written["pdf"] = folder / "figures"
-        for name, (file, render) in _DOCUMENTS.items():
-            if name in wanted:
-                files[folder / file] = render(self)
-                written[name] = folder / file
-        left = set(_left_over(folder, wanted)) - files.keys()
-        write_all(files)
-        for path in left:
-            with suppress(OSError):  # it is gone already, or kept from us
+        drawn = draw(self, Path(folder), several(formats))
+        drawn.write()
+        if drawn.fault and note is None:
+            raise HarnessError(drawn.fault)
+        if drawn.fault and note is not None:
+            note(drawn.fault)
+        return drawn.formats
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A report as files that are not written yet.
+
+    Attributes
+    ----------
+    files : path -> content.
+    formats : format -> the file or folder that shows it.
+    fault : what to install for figures as PDF, if they were asked for and cannot be drawn; else empty.
+    """
+
+    folder: Path
+    files: Mapping[Path, bytes | str]
+    formats: dict[str, Path]
+    fault: str = ""
+
+    def write(self) -> None:
+        """Writes the files and removes those that an earlier report left in these formats."""
+        left_over = set(_left_over(self.folder, self.formats)) - self.files.keys()
+        write_all(self.files)
+        for path in left_over:
+            with suppress(OSError):  # somebody else removed it, or it is write-protected
                 path.unlink()
-        if "pdf" in wanted and figures and not drawn:
-            line = f"{folder}: its figures are written as SVG only; for PDF, {INSTALL}"
-            if note is None:
-                raise HarnessError(line)
-            note(line)
-        return {name: written[name] for name in wanted if name in written}
+
+
+def draw(report: Content, folder: Path, formats: Iterable[str] = DEFAULT) -> Drawn:
+    """Draws a report for a folder; writes nothing.
+
+    Raises
+    ------
+    HarnessError
+        A format is unknown, or a value cannot be drawn.
+    """
+    wanted = list(dict.fromkeys(formats))
+    for name in wanted:
+        if name not in FORMATS:
+            raise HarnessError(f"report format {name!r} is unknown; {suggestion(name, FORMATS)}")
+    files: dict[Path, bytes | str] = {}
+    shown: dict[str, Path] = {}
+    fault = ""
+    figures = [block for block in report.blocks() if isinstance(block, Figure)]
+    if "csv" in wanted:
+        from harness.render.tabular import records_csv, tables_csv
+
+        files |= {folder / name: content for name, content in records_csv(report).items()}
+        if tables := tables_csv(report):
+            files |= {folder / "tables" / name: content for name, content in tables.items()}
+            shown["csv"] = folder / "tables"
+    if {"md", "tex", "pdf"} & {*wanted}:
+        from harness.render import svg
+
+        files |= {folder / "figures" / f"{figure.id}.svg": svg.check(figure.svg, figure.id) for figure in figures}
+    if "tex" in wanted:
+        from harness.render.latex import render_table
+
+        files |= {folder / "tables" / f"{table.id}.tex": render_table(table) for table in report.tables()}
+    if "pdf" in wanted and figures:
+        from harness.render.pdf import INSTALL, can_render, render_pdf
+
+        if can_render():
+            files |= {folder / "figures" / f"{figure.id}.pdf": render_pdf(figure.svg, figure.id) for figure in figures}
+            shown["pdf"] = folder / "figures"
+        else:
+            fault = f"{folder}: its figures are written as SVG only; for PDF, {INSTALL}"
+    for name, (file, renderer) in _DOCUMENTS.items():
+        if name in wanted:
+            files[folder / file] = __getattr__(renderer)(report)
+            shown[name] = folder / file
+    return Drawn(folder, files, {name: shown[name] for name in wanted if name in shown}, fault)
 
 
 def _left_over(folder: Path, wanted: Iterable[str]) -> Iterator[Path]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from types import MappingProxyType
 
 from harness.papers.claims import POOLED, Claim
 from harness.render import figures
-from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell
+from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell
 from harness.reports.parts import shown_drawn_p, shown_p
+from harness.reports.records import TEST_COLUMNS
+from harness.scoring.scores import Scores
 
 
 def claims_section(
@@ -118,3 +121,21 @@ def _claim_notes(claim: Claim) -> tuple[str, ...]:
 
 def _yes(value: bool | None) -> str:
     return "undefined" if value is None else "yes" if value else "no"
+
+
+def claim_records(claims: Sequence[Claim], scores: Mapping[tuple[str, str], Scores]) -> Records:
+    """Returns one row for each test of a claim, in the columns of `comparison_records`.
+
+    Parameters
+    ----------
+    scores : (collection, run) -> its scores. A test that pools collections has no edition.
+    """
+    known = {name: (score.collection, score.edition, score.protocol.name) for (name, _), score in scores.items()}
+    rows = []
+    for claim in claims:
+        for test in claim.tests:
+            pooled = test.collection == POOLED
+            same = (POOLED, "", next(iter(known.values()))[2]) if pooled else known[test.collection]
+            plan = (claim.family_pooled if pooled else claim.family, claim.alpha)
+            rows.append((claim.title, *same, *astuple(test.row), *plan))
+    return Records(("claim", *TEST_COLUMNS), tuple(rows))

@@ -13,10 +13,9 @@ from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell, slug
 from harness.render.svg import SERIES
 from harness.render.write import Report
+from harness.reports.domains import DOMAIN, domain_section
 from harness.reports.parts import per_topic_table, protocol_text, provenance_section, shown_drawn_p, shown_p
 from harness.reports.records import comparison_records, score_records
-from harness.reports.saber import ATTRIBUTE as DOMAIN
-from harness.reports.saber import domain_section
 from harness.reports.topics import explorer, own_corpus, topic_pages
 from harness.scoring.compare import Comparison, Row, groups_not_different, to_json
 from harness.scoring.scores import Scores, scores_to_json, tie_caution

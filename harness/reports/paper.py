@@ -14,9 +14,9 @@ from harness.render import figures
 from harness.render.model import Block, Cell, Column, Facts, Figure, Records, Section, Table, Text, number_cell, slug
 from harness.render.write import Report
 from harness.reports.brought import brought_data, brought_section
-from harness.reports.claims import claims_section
+from harness.reports.claims import claim_records, claims_section
 from harness.reports.parts import per_topic_table, protocol_text, provenance_section
-from harness.reports.records import claim_records, score_records
+from harness.reports.records import score_records
 from harness.reports.rerun import rerun_section
 from harness.reports.rows import available_section
 from harness.reports.topics import explorer, topic_pages

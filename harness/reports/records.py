@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import astuple, fields
 
-from harness.papers.claims import POOLED, Claim
 from harness.render.model import Records
 from harness.scoring.compare import Comparison, Row
 from harness.scoring.scores import Scores
 
-_TESTS = ("collection", "edition", "protocol", *(field.name for field in fields(Row)), "family", "alpha")
+TEST_COLUMNS = ("collection", "edition", "protocol", *(field.name for field in fields(Row)), "family", "alpha")
 
 
 def score_records(scores: Iterable[Scores]) -> Records:
@@ -29,17 +28,4 @@ def comparison_records(comparison: Comparison) -> Records:
     """One row for each pair of runs and measure: what `harness.scoring.compare.Row` says, and the family of tests."""
     same = (comparison.collection, comparison.edition, comparison.protocol)
     plan = (comparison.family, comparison.alpha)
-    return Records(_TESTS, tuple((*same, *astuple(row), *plan) for row in comparison.rows))
-
-
-def claim_records(claims: Sequence[Claim], scores: Mapping[tuple[str, str], Scores]) -> Records:
-    """The same of a paper's claims; what is pooled has no edition. `scores`: (collection, run) -> its scores."""
-    known = {name: (score.collection, score.edition, score.protocol.name) for (name, _), score in scores.items()}
-    rows = []
-    for claim in claims:
-        for test in claim.tests:
-            pooled = test.collection == POOLED
-            same = (POOLED, "", next(iter(known.values()))[2]) if pooled else known[test.collection]
-            plan = (claim.family_pooled if pooled else claim.family, claim.alpha)
-            rows.append((claim.title, *same, *astuple(test.row), *plan))
-    return Records(("claim", *_TESTS), tuple(rows))
+    return Records(TEST_COLUMNS, tuple((*same, *astuple(row), *plan) for row in comparison.rows))

@@ -34,52 +34,14 @@ from harness.builders.saber.swiss import GAMES, Games, position_bias, read_games
 from harness.data.columns import Floats
 from harness.data.trec import Run
 from harness.errors import HarnessError, suggestion
-from harness.experiments.evaluate import Evaluation
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Facts, Figure, Section, Table, Text, number_cell, slug
 from harness.render.write import Report
+from harness.reports.domains import INTERVAL, interval_cell
 from harness.reports.parts import provenance_section
-from harness.scoring.bootstrap import mean_resampled
 from harness.store.provenance import provenance
 
-ATTRIBUTE = "domain"
-RESAMPLES = 2000
 MOST_SUBDOMAINS = 40
-_INTERVAL = ("95% low", "95% high")
-
-
-def domain_section(evaluation: Evaluation, seed: int = 0) -> Section | None:
-    """The first measure over all topics and over those of each domain, with bootstrap intervals; None without domains.
-
-    Domains overlap: a topic may be in several.
-    """
-    first = evaluation.scores[0]
-    measure = first.measures[0]
-    label = first.protocol.label(measure)
-    known = evaluation.task.topics.by_id()
-    of = {topic: known[topic].values(ATTRIBUTE) for topic in first.topics if topic in known}
-    domains = sorted({domain for found in of.values() for domain in found})
-    if not domains:
-        return None
-    ranked = sorted(evaluation.scores, key=lambda s: (-s.mean(measure), s.run))
-    columns = [Column("run")]
-    cells: list[list[Cell]] = [[Cell(scores.run)] for scores in ranked]
-    for domain in ("", *domains):
-        parts = [scores.select(t for t in of if domain in ("", *of[t])) for scores in ranked]
-        low, high = mean_resampled(np.stack([part.column(measure) for part in parts]), resamples=RESAMPLES, seed=seed)
-        group = f"{domain or 'overall'} (n = {parts[0].n(measure)})"
-        columns += [Column("mean", group, "number"), Column("95% interval", group, parts=_INTERVAL)]
-        for row, part, ends in zip(cells, parts, zip(low.tolist(), high.tolist(), strict=True), strict=True):
-            row += [number_cell(part.mean(measure), 3), _interval(*ends)]
-    note = f"Percentile bootstrap over topics, {RESAMPLES:,} resamples. Domains overlap. Not tested."
-    table = Table("domains", f"{label} by domain", tuple(columns), tuple(map(tuple, cells)), (note,))
-    return Section("Domains", (table,))
-
-
-def _interval(low: float, high: float, digits: int = 3) -> Cell:
-    if math.isnan(low) or math.isnan(high):
-        return Cell("n/a", values=(math.nan, math.nan))
-    return Cell(f"{low:.{digits}f} to {high:.{digits}f}", values=(low, high))
 
 
 # ---- tournaments ------------------------------------------------------------------------------------------------
@@ -168,7 +130,7 @@ def preference_table(found: Mapping[str, Mapping[str, Preference]]) -> Table:
         Column("domain"),
         Column("queries", kind="number"),
         Column("prefer formulas", kind="number"),
-        Column("95% interval", parts=_INTERVAL),
+        Column("95% interval", parts=INTERVAL),
         Column("mean difference", kind="number"),
     )
     rows = tuple(
@@ -177,7 +139,7 @@ def preference_table(found: Mapping[str, Mapping[str, Preference]]) -> Table:
             Cell(domain),
             number_cell(each.queries, 0),
             number_cell(each.share),
-            _interval(each.low, each.high),
+            interval_cell(each.low, each.high),
             number_cell(float(np.mean(each.differences)), 4),
         )
         for system, domains in found.items()
@@ -191,16 +153,16 @@ def correlation_table(found: Iterable[tuple[str, str, Correlation]]) -> Table:
     """Two leaderboards a row: their names and correlation."""
     columns = [Column("leaderboard"), Column("against"), Column("systems", kind="number")]
     for name in ("Kendall's tau", "Spearman's rho"):
-        columns += [Column(name, kind="number"), Column("95% interval", name, parts=_INTERVAL)]
+        columns += [Column(name, kind="number"), Column("95% interval", name, parts=INTERVAL)]
     rows = tuple(
         (
             Cell(a),
             Cell(b),
             number_cell(each.systems, 0),
             number_cell(each.tau[0]),
-            _interval(*each.tau[1:]),
+            interval_cell(*each.tau[1:]),
             number_cell(each.rho[0]),
-            _interval(*each.rho[1:]),
+            interval_cell(*each.rho[1:]),
         )
         for a, b, each in found
     )
@@ -214,14 +176,14 @@ def people_table(found: Mapping[str, PeopleAgreement]) -> Table:
         Column("order"),
         Column("choices", kind="number"),
         Column("agreement", kind="number"),
-        Column("95% interval", parts=_INTERVAL),
+        Column("95% interval", parts=INTERVAL),
     )
     rows = tuple(
         (
             Cell(name),
             number_cell(each.choices, 0),
             number_cell(each.agreed / each.choices if each.choices else math.nan),
-            _interval(each.low, each.high),
+            interval_cell(each.low, each.high),
         )
         for name, each in found.items()
     )

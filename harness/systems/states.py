@@ -17,9 +17,7 @@ from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io import checks, config
 from harness.io.checks import Words
-from harness.store.llm import load_endpoint
 from harness.systems.crosslingual.scripts import name_of
-from harness.systems.dense import models
 
 # Keys of a system's configuration that are no parameters.
 ABOUT = ("title", "extra", "needs", "paper", "recipe", "by_hand")
@@ -114,7 +112,9 @@ def needed_models(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def missing_models(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Those of the models that are not here."""
+    """Returns the models that are missing on this machine."""
+    from harness.systems.dense import models
+
     return [model for model in needed_models(configurations) if models.missing(model)]
 
 
@@ -131,11 +131,15 @@ def by_hand(configurations: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 def model_lines(model: str, brought: Mapping[str, str]) -> Sequence[str]:
     """What of a model is not here, one line each; `brought` as `by_hand` gives it."""
+    from harness.systems.dense import models
+
     return [f"needs the model {model}: {brought[model]}"] if model in brought else models.missing(model)
 
 
 def missing_answers(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
     """What systems lack to ask the language models that they name by `llm`; nothing where kept answers are named."""
+    from harness.store.llm import load_endpoint
+
     found: dict[str, None] = {}
     for part in configurations:
         first = part.get("llm")
@@ -231,6 +235,8 @@ def resources(absent: Sequence[str], corpus: str = "", brought: Mapping[str, str
     >>> resources(["witiko/mathberta"], "arqmath-posts")
     'the model witiko/mathberta (hub) and corpus arqmath-posts'
     """
+    from harness.store.llm import load_endpoint
+
     places: dict[str, list[str]] = {}
     for model in absent:
         place = f"harness fetch {model}" if model in config.names("source") else brought.get(model, "hub")

@@ -25,7 +25,7 @@ from harness.data.written import write_qrels
 from harness.errors import HarnessError
 from harness.io import config
 from harness.papers.paper import load_paper
-from harness.reports.saber import domain_section
+from harness.reports.domains import domain_section
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import scores_from_json, scores_to_json

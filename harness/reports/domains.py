@@ -1,0 +1,50 @@
+"""Means by the domains of the topics, with bootstrap intervals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from harness.experiments.evaluate import Evaluation
+from harness.render.model import Cell, Column, Section, Table, number_cell
+from harness.scoring.bootstrap import mean_resampled
+
+DOMAIN = "domain"  # an attribute of topics
+RESAMPLES = 2000
+INTERVAL = ("95% low", "95% high")
+
+
+def domain_section(evaluation: Evaluation, seed: int = 0) -> Section | None:
+    """The first measure over all topics and over those of each domain, with bootstrap intervals; None without domains.
+
+    Domains overlap: a topic may be in several.
+    """
+    first = evaluation.scores[0]
+    measure = first.measures[0]
+    label = first.protocol.label(measure)
+    known = evaluation.task.topics.by_id()
+    of = {topic: known[topic].values(DOMAIN) for topic in first.topics if topic in known}
+    domains = sorted({domain for found in of.values() for domain in found})
+    if not domains:
+        return None
+    ranked = sorted(evaluation.scores, key=lambda s: (-s.mean(measure), s.run))
+    columns = [Column("run")]
+    cells: list[list[Cell]] = [[Cell(scores.run)] for scores in ranked]
+    for domain in ("", *domains):
+        parts = [scores.select(t for t in of if domain in ("", *of[t])) for scores in ranked]
+        low, high = mean_resampled(np.stack([part.column(measure) for part in parts]), resamples=RESAMPLES, seed=seed)
+        group = f"{domain or 'overall'} (n = {parts[0].n(measure)})"
+        columns += [Column("mean", group, "number"), Column("95% interval", group, parts=INTERVAL)]
+        for row, part, ends in zip(cells, parts, zip(low.tolist(), high.tolist(), strict=True), strict=True):
+            row += [number_cell(part.mean(measure), 3), interval_cell(*ends)]
+    note = f"Percentile bootstrap over topics, {RESAMPLES:,} resamples. Domains overlap. Not tested."
+    table = Table("domains", f"{label} by domain", tuple(columns), tuple(map(tuple, cells)), (note,))
+    return Section("Domains", (table,))
+
+
+def interval_cell(low: float, high: float, digits: int = 3) -> Cell:
+    """Returns the cell of a column whose parts are `INTERVAL`."""
+    if math.isnan(low) or math.isnan(high):
+        return Cell("n/a", values=(math.nan, math.nan))
+    return Cell(f"{low:.{digits}f} to {high:.{digits}f}", values=(low, high))
