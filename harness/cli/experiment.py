@@ -302,7 +302,7 @@ def _outcome(each: _Planned, measures: Sequence[str], tasks: dict[str, Task], wr
         scores=scores,
         notes=notes,
         cautions=warned,
-        costs=costs.of_run(produced.path, configuration),
+        costs=costs.of_run(produced.path),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,17 +30,18 @@ class Column:
     per: float = 1.0
 
 
-def of_run(run: Path, system: Mapping[str, Any]) -> dict[str, Any]:
-    """What the side file of a run says of the work.
+def of_run(run: Path) -> dict[str, Any]:
+    """Returns what the side file of a run says of the work; empty if it is damaged."""
+    return sidecar.costs(sidecar.beside(run))
 
-    Of a fusion, whose systems search within one run, the last of them that says its rate or the size of its index has
-    said that of a part: the rate is then that of the latencies, which add up, and the size of the whole is not known.
-    """
-    found = sidecar.costs(sidecar.beside(run))
-    if not system.get("runs"):
-        return found
-    parts = (cost.RATE, *((cost.INDEX, cost.STORED) if cost.INDEX in found else ()))
-    return {name: value for name, value in found.items() if name not in parts}
+
+def _with_parts(side: Side) -> Iterator[Side]:
+    """Yields what a run notes itself, then what each system of a fusion notes."""
+    yield side
+    parts = side.get(cost.PARTS)
+    for part in parts.values() if isinstance(parts, Mapping) else ():
+        if isinstance(part, Mapping):
+            yield from _with_parts(part)
 
 
 def _numbers(value: object) -> list[float]:
@@ -50,9 +51,9 @@ def _numbers(value: object) -> list[float]:
 
 
 def _number(side: Side, *names: str) -> float | None:
-    """The largest of some values above 0."""
-    found = [number for name in names for number in _numbers([side.get(name)]) if number > 0]
-    return max(found, default=None)
+    """Returns the largest of some values above 0, those of the systems of a fusion included."""
+    found = [number for one in _with_parts(side) for name in names for number in _numbers([one.get(name)])]
+    return max((number for number in found if number > 0), default=None)
 
 
 def _most(*names: str) -> Callable[[Sequence[Side]], float | None]:
@@ -63,18 +64,29 @@ def _most(*names: str) -> Callable[[Sequence[Side]], float | None]:
 
 
 def _index(sides: Sequence[Side]) -> float | None:
-    found = [_number(side, cost.INDEX) or _number(side, cost.STORED) for side in sides]
+    """Returns the largest index; that of a fusion is unknown if one of its systems counts its own."""
+    whole = [side for side in sides if not any(cost.INDEX in part for part in list(_with_parts(side))[1:])]
+    found = [_number(side, cost.INDEX) or _number(side, cost.STORED) for side in whole]
     return max((value for value in found if value is not None), default=None)
 
 
+def _seconds_of_epochs(side: Side) -> list[float]:
+    return [number for one in _with_parts(side) for number in _numbers(one.get(cost.EPOCHS))]
+
+
 def _epoch(sides: Sequence[Side]) -> float | None:
-    found = [number for side in sides for number in _numbers(side.get(cost.EPOCHS))]
+    found = [number for side in sides for number in _seconds_of_epochs(side)]
     return statistics.mean(found) if found else None
 
 
 def _training(sides: Sequence[Side]) -> float | None:
-    found = [sum(numbers) for side in sides if (numbers := _numbers(side.get(cost.EPOCHS)))]
+    found = [sum(numbers) for side in sides if (numbers := _seconds_of_epochs(side))]
     return statistics.mean(found) if found else None
+
+
+def together(side: Side) -> int:
+    """Returns the number of topics that were searched at one time."""
+    return int(_number(side, cost.TOGETHER) or 1)
 
 
 def latencies(sides: Sequence[Side]) -> list[float]:
@@ -89,7 +101,8 @@ def _latency(sides: Sequence[Side]) -> float | None:
 
 
 def _rate(sides: Sequence[Side]) -> float | None:
-    said = [value for side in sides if (value := _number(side, cost.RATE)) is not None]
+    # That of a fusion is the rate of its latencies, which add up.
+    said = [number for side in sides for number in _numbers([side.get(cost.RATE)]) if number > 0]
     found = latencies(sides)
     if said or not sum(found):
         return statistics.mean(said) if said else None
@@ -112,8 +125,15 @@ COLUMNS: Mapping[str, Column] = {
 
 
 def losses(side: Side) -> dict[str, list[tuple[float, float]]]:
-    """The losses that a training has recorded: `step: loss`, `epoch: training loss` and others -> points (x, y)."""
+    """Returns the recorded losses of trainings: `step: training loss`, `epoch: validation loss` ... -> points (x, y).
+
+    Those of a system of a fusion begin with its name: `bi-encoder, epoch: validation loss`.
+    """
     out: dict[str, list[tuple[float, float]]] = {}
+    parts = side.get(cost.PARTS)
+    for system, part in parts.items() if isinstance(parts, Mapping) else ():
+        if isinstance(part, Mapping):
+            out |= {f"{system}, {kind}": points for kind, points in losses(part).items()}
     steps = side.get(cost.STEPS)
     for entry in steps if isinstance(steps, list) else []:
         if len(found := _numbers(entry)) == 2:

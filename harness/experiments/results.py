@@ -222,37 +222,58 @@ class Results:
             return None
         return pooled(found) if len(found) > 1 else found[0] if found else None
 
-    def seeds(self, row: Labels, part: str, *, independent: bool = False) -> tuple[Scores, ...]:
-        """The scores of each seed, under the row's name; none unless all seeds of all its sets have been run.
+    def seeds(self, row: Labels, part: str, *, independent: bool = False, partial: bool = False) -> tuple[Scores, ...]:
+        """Returns the scores of each seed under the row's name; nothing unless all seeds of all its sets have been run.
 
         Parameters
         ----------
         independent : as tests need them: means of the topics that share their cluster, where a collection has any.
+        partial : without the seeds that lack a run, if at least one seed has all of its runs.
         """
-        if part == POOLED:
-            sets = [self.seeds(row, name, independent=independent) for name in self.sets]
-            if len({len(scores) for scores in sets}) != 1:
-                return ()
-            return tuple(pooled(seed) for seed in zip(*sets, strict=True))
-        found = []
+        sets = [self._by_seed(row, name, independent) for name in (self.sets if part == POOLED else (part,))]
+        names = list(dict.fromkeys(name for seeds in sets for name in seeds))
+        by_name = {name: [seeds.get(name) for seeds in sets] for name in names}
+        whole = [[scores for scores in of if scores is not None] for of in by_name.values()]
+        whole = [of for of in whole if len(of) == len(sets)]
+        if not partial and len(whole) < len(names):
+            return ()
+        return tuple(pooled(of) if part == POOLED else of[0] for of in whole)
+
+    def lost_seeds(self, row: Labels, part: str) -> Labels:
+        """Returns the seeds that lack a run, of a row that has a mean over the others; else nothing."""
+        if not self.seeds(row, part, partial=True):
+            return ()
+        of = self.of(row, part)
+        return tuple(dict.fromkeys(o.cell.seed for o in of if o.cell.seed and o.scores is None and not o.cell.point))
+
+    def _by_seed(self, row: Labels, part: str, independent: bool) -> dict[str, Scores | None]:
+        """Returns seed -> its scores on one set of topics, or None without a run; a tuned row has one entry."""
         outcomes = self.of(row, part)
         if self.is_tuned(row):
             chosen = self.setting(row, part)
             outcomes = () if chosen is None else (replace(outcomes[0], scores=chosen.scores),)
+        found: dict[str, Scores | None] = {}
         for outcome in outcomes:
-            if outcome.scores is None or outcome.task is None:
-                return ()
-            clusters = outcome.task.collection.clusters() if independent else None
-            scores = outcome.scores if clusters is None else outcome.scores.by_cluster(clusters)
-            found.append(replace(scores, run=said_of(row)))
-        return tuple(found)
+            scores, task = outcome.scores, outcome.task
+            seed = "" if self.is_tuned(row) else outcome.cell.seed or ""
+            if scores is None or task is None:
+                found[seed] = None
+                continue
+            clusters = task.collection.clusters() if independent else None
+            scores = scores if clusters is None else scores.by_cluster(clusters)
+            found[seed] = replace(scores, run=said_of(row))
+        return found
 
-    def scores(self, row: Labels, part: str, *, independent: bool = False) -> Scores | None:
-        """The scores of a row: of each topic, the mean over seeds; None where a run is missing.
+    def scores(self, row: Labels, part: str, *, independent: bool = False, partial: bool = False) -> Scores | None:
+        """Returns the scores of a row: of each topic, the mean over seeds; None where a run is missing.
 
         A topic counts where it does in every seed: a protocol may leave out those that a run does not answer.
+
+        Parameters
+        ----------
+        independent, partial : see `seeds`.
         """
-        seeds = self.seeds(row, part, independent=independent)
+        seeds = self.seeds(row, part, independent=independent, partial=partial)
         if not seeds:
             return None
         return replace(seeds[0], values=np.mean([scores.values for scores in seeds], axis=0))
@@ -262,7 +283,7 @@ class Results:
 
         All are over the topics that count in every seed, as those of `scores` are.
         """
-        seeds = np.array([scores.column(measure) for scores in self.seeds(row, part)])
+        seeds = np.array([scores.column(measure) for scores in self.seeds(row, part, partial=True)])
         if len(seeds) < 2 or not (counted := ~np.isnan(seeds).any(axis=0)).any():
             return None
         return float(seeds[:, counted].mean(axis=1).std(ddof=1))

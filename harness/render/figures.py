@@ -33,20 +33,26 @@ Area = tuple[float, float, float, float]  # left, right, top, bottom
 _ROW = 25.0
 
 
-def dot_interval(rows: Sequence[tuple[str, float, float, float, bool]], xlabel: str, title: str = "") -> str:
-    """Differences with their intervals, one row each: (label, mean, low, high, highlighted), and a line at zero.
+def dot_interval(
+    rows: Sequence[tuple[str, float, float, float, bool]], xlabel: str, title: str = "", *, zero: bool = True
+) -> str:
+    """Draws values with their intervals, one row each: (label, value, low, high, highlighted).
 
     A highlighted row has a diamond and bold text, any other a disc.
+
+    Parameters
+    ----------
+    zero : whether the axis includes zero, marked by a line.
     """
     shown = [value for _, *numbers, _ in rows for value in numbers if drawable(value)]
-    shown = [0.0, *shown] if shown else []
-    left = _left([row[0] for row in rows])
+    shown = [0.0, *shown] if shown and zero else shown
+    left = _left([row[0] for row in rows], strong=any(row[4] for row in rows))
     right, bottom = WIDTH - 190, 14 + _ROW * len(rows)
     scale, body = _x_axis(shown, xlabel, (left, right, 10, bottom))
-    body += line(scale(0.0), 10, scale(0.0), bottom, "zero") if shown else ""
+    body += line(scale(0.0), 10, scale(0.0), bottom, "zero") if shown and zero else ""
     for index, (label, mean, low, high, highlighted) in enumerate(rows):
         y, strong, series = 10 + _ROW * (index + 0.5), "big" if highlighted else "", 1 if highlighted else 0
-        body += text(left - 12, y + 4.5, clip(label, left - 16), "end", strong)
+        body += text(left - 12, y + 4.5, clip(label, left - 16, highlighted), "end", strong)
         ends = [end for end in (low, high) if drawable(end)]
         if len(ends) == 2:
             body += line(scale(low), y, scale(high), y, f"s{series}")
@@ -373,9 +379,9 @@ def _signed(value: float) -> str:
     return f"{value:+.3f}".replace("-", "−")
 
 
-def _left(labels: Sequence[str], most: float = 220) -> float:
-    """Room for the labels at the left."""
-    return min(most, max((text_width(label) for label in labels), default=0)) + 26
+def _left(labels: Sequence[str], most: float = 250, strong: bool = False) -> float:
+    """Returns the room for the labels at the left."""
+    return min(most, max((text_width(label, strong) for label in labels), default=0)) + 26
 
 
 def _left_of_axis(values: Sequence[float]) -> float:
@@ -386,8 +392,18 @@ def _left_of_axis(values: Sequence[float]) -> float:
 
 def _right_of_axis(values: Sequence[float], whole: bool = False) -> float:
     """Where a horizontal axis ends, so that its last number, centred there, is within the drawing."""
-    marks = ticks(min(values, default=0.0), max(values, default=1.0), whole=whole)
+    marks = _fitting(values, WIDTH, whole)
     return WIDTH - max(14.0, text_width(tick_label(marks[-1], marks)) / 2 + 2)
+
+
+def _fitting(values: Sequence[float], width: float, whole: bool) -> Sequence[float]:
+    """Returns the ticks of a horizontal axis: fewer where their numbers would touch."""
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    for count in (5, 4, 3, 2):
+        marks = ticks(low, high, count, whole=whole)
+        if (len(marks) - 1) * (max(text_width(tick_label(mark, marks)) for mark in marks) + 6) <= width:
+            break
+    return marks
 
 
 def _linear(low: float, high: float, start: float, end: float) -> Scale:
@@ -397,7 +413,7 @@ def _linear(low: float, high: float, start: float, end: float) -> Scale:
 def _x_axis(values: Sequence[float], label: str, area: Area, whole: bool = False) -> tuple[Scale, str]:
     """The horizontal scale that covers the values, and its grid, numbers and label as markup."""
     left, right, top, bottom = area
-    marks = ticks(min(values, default=0.0), max(values, default=1.0), whole=whole)
+    marks = _fitting(values, right - left, whole)
     scale = _linear(marks[0], marks[-1], left, right)
     body = "".join(
         line(scale(mark), top, scale(mark), bottom, "rule")

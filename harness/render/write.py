@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -146,19 +146,21 @@ class Drawn:
 
     Attributes
     ----------
+    wanted : the formats asked for.
     files : path -> content.
-    formats : format -> the file or folder that shows it.
+    formats : format -> the file or folder that shows it; `csv` and `pdf` only if there are tables or figures.
     fault : what to install for figures as PDF, if they were asked for and cannot be drawn; else empty.
     """
 
     folder: Path
+    wanted: Sequence[str]
     files: Mapping[Path, bytes | str]
     formats: dict[str, Path]
     fault: str = ""
 
     def write(self) -> None:
         """Writes the files and removes those that an earlier report left in these formats."""
-        left_over = set(_left_over(self.folder, self.formats)) - self.files.keys()
+        left_over = set(_left_over(self.folder, self.wanted)) - self.files.keys()
         write_all(self.files)
         for path in left_over:
             with suppress(OSError):  # somebody else removed it, or it is write-protected
@@ -208,7 +210,7 @@ def draw(report: Content, folder: Path, formats: Iterable[str] = DEFAULT) -> Dra
         if name in wanted:
             files[folder / file] = __getattr__(renderer)(report)
             shown[name] = folder / file
-    return Drawn(folder, files, {name: shown[name] for name in wanted if name in shown}, fault)
+    return Drawn(folder, wanted, files, {name: shown[name] for name in wanted if name in shown}, fault)
 
 
 def _left_over(folder: Path, wanted: Iterable[str]) -> Iterator[Path]:

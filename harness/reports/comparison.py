@@ -369,7 +369,7 @@ def _cost(evaluation: Evaluation) -> Section | None:
     table = Table("cost", f"{label} and CPU time", columns, rows, (note,))
     points = [(run, cost * 1000, mean) for run, cost, mean in known]
     svg = figures.scatter(points, "CPU ms a topic", label)
-    return Section("What it costs", (Figure("cost-figure", f"{label} against CPU time", svg, table),))
+    return Section("Costs", (Figure("cost-figure", f"{label} against CPU time", svg, table),))
 
 
 def _trust(evaluation: Evaluation) -> Section:

@@ -11,6 +11,7 @@ from harness.experiments.results import POOLED, Outcome, Results, Tested
 from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell, slug
 from harness.render.write import Report
 from harness.reports.comparison import marks_of
+from harness.reports.experiment_figures import cost_figure, differences_figure, means_figure
 from harness.reports.experiment_pages import pages
 from harness.reports.experiment_parts import (
     best_seeds,
@@ -45,7 +46,7 @@ def experiment_report(results: Results, more: Iterable[More] = ()) -> Report:
         settings(results),
         _tests(results),
         _not_run(results),
-        costs(results),
+        _costs(results),
         curves(results),
         *_breakdown(results),
         *(section for of in more for section in of(results)),
@@ -113,7 +114,7 @@ def _headline(results: Results) -> str:
 
 def _of_part(results: Results, part: str) -> list[tuple[Labels, Scores]]:
     """The rows that have scores on a set of topics."""
-    found = ((row, results.scores(row, part)) for row in results.rows)
+    found = ((row, results.scores(row, part, partial=True)) for row in results.rows)
     return [(row, scores) for row, scores in found if scores is not None]
 
 
@@ -136,7 +137,9 @@ def _table(results: Results) -> Section:
             seeds = len({outcome.cell.seed for outcome in results.of(row, POOLED)})
             cells.append(Cell(str(seeds), seeds))
         for part in results.parts:
-            scores = results.scores(row, part)
+            scores = results.scores(row, part, partial=True)
+            lost = results.lost_seeds(row, part)
+            note = f"without seed {', '.join(lost)}, which was not run; not tested" if lost else ""
             n = scores.n(measures[0]) if scores is not None else 0
             cells.append(Cell(str(n), n) if scores is not None else Cell(""))
             for measure in measures:
@@ -146,7 +149,8 @@ def _table(results: Results) -> Section:
                 mean = scores.mean(measure)
                 marks = marks_of(tests.get((row, part, measure)))
                 marks += ("best",) if mean == best.get((part, measure)) else ()
-                cells.append(_mean_cell(mean, results.deviation(row, part, measure) if seeded else None, marks, seeded))
+                cell = _mean_cell(mean, results.deviation(row, part, measure) if seeded else None, marks, seeded)
+                cells.append(replace(cell, note=note))
         rows.append(tuple(cells))
     columns = [*row_columns(results), *([Column("seeds", kind="number")] if seeded else [])]
     for part in results.parts:
@@ -161,7 +165,8 @@ def _table(results: Results) -> Section:
         notes.append(f"Tests: {results.comparison.correction}; marks after Bonferroni's.")
     table = Table("means", "Means over topics", tuple(columns), tuple(rows), tuple(notes), len(row_columns(results)))
     said = _coverage(results)
-    first: tuple[Block, ...] = (Text(said),) if said else ()
+    figure = means_figure(results)
+    first: tuple[Block, ...] = (*([Text(said)] if said else []), *([figure] if figure is not None else []))
     return Section("Results", (*first, table))
 
 
@@ -227,8 +232,15 @@ def _tests(results: Results) -> Section | None:
     if results.experiment.seeds is not None:
         notes.append("Scores of several seeds were averaged topic by topic before they were tested.")
     table = Table("tests", "Differences from the baseline", columns, tuple(rows), tuple(notes), len(columns) - 7)
-    said: tuple[Block, ...] = (Text(results.refused),) if results.refused else ()
-    return Section("Tests", (table, *said))
+    figure = differences_figure(results)
+    refused: tuple[Block, ...] = (Text(results.refused),) if results.refused else ()
+    return Section("Tests", (*([figure] if figure is not None else []), table, *refused))
+
+
+def _costs(results: Results) -> Section | None:
+    """The table of costs, below the figure of effectiveness against cost."""
+    section, figure = costs(results), cost_figure(results)
+    return section if section is None or figure is None else replace(section, blocks=(figure, *section.blocks))
 
 
 def _cell_columns(results: Results) -> tuple[Column, ...]:
@@ -386,7 +398,7 @@ def _mean_records(results: Results) -> Records:
     for part in results.parts:
         for row, scores in _of_part(results, part):
             for measure in scores.measures:
-                mean, seeds = scores.mean(measure), len(results.seeds(row, part))
+                mean, seeds = scores.mean(measure), len(results.seeds(row, part, partial=True))
                 figures = (scores.n(measure), None if math.isnan(mean) else mean, results.deviation(row, part, measure))
                 rows.append((*row, part, seeds, measure, *figures))
     columns = (*(slug(name) for name in names), "topics", "seeds", "measure", "n", "mean", "sd")

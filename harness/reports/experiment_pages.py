@@ -43,7 +43,7 @@ def pages_of(results: Results, part: str, rows: Sequence[Labels], topics: Topics
         if scores and scored.topics != scores[0].topics:
             continue
         tasks.append(task)
-        scores.append(replace(scored, run=said_of(row)))
+        scores.append(_mean_of_seeds(results, row, part, scored))
         rankings.append(task.scorer.rankings(read_run(path, known_topics=task.collection.known_topics())))
     if not tasks:
         return None
@@ -53,6 +53,22 @@ def pages_of(results: Results, part: str, rows: Sequence[Labels], topics: Topics
     return topic_pages(name, title, texts, tasks[0].scorer, scores, rankings, collection.link)
 
 
+def _mean_of_seeds(results: Results, row: Labels, part: str, first: Scores) -> Scores:
+    """Returns the mean over the seeds of a row under its name; of a single run its own scores."""
+    mean = results.scores(row, part, partial=True)
+    if mean is None or mean.topics != first.topics or mean.measures != first.measures:
+        return replace(first, run=said_of(row))
+    return replace(first, run=said_of(row), values=mean.values)
+
+
+def seeds_note(results: Results) -> tuple[str, ...]:
+    """Returns what a reader of topic pages must know of seeds; nothing without several."""
+    counts = [len(results.seeds(row, part, partial=True)) for row in results.rows for part in results.sets]
+    if max(counts, default=0) < 2:
+        return ()
+    return ("Values of topics are means over seeds; the rankings are those of the first seed.",)
+
+
 def pages(results: Results) -> Section | None:
     """The pages of the topics that the experiment names, with all rows side by side; it says which ones have none."""
     wanted = set(results.experiment.pages)
@@ -60,7 +76,8 @@ def pages(results: Results) -> Section | None:
         return None
     made = [page for part in results.sets if (page := pages_of(results, part, results.rows)) is not None]
     there = {topic.id for page in made for topic in page.topics}
-    said = [f"Not among the topics that are judged here: {topic}." for topic in sorted(wanted - there - {ALL})]
+    said = [*seeds_note(results)] if made else []
+    said += [f"Not among the topics that are judged here: {topic}." for topic in sorted(wanted - there - {ALL})]
     shown = {topic for topic in there if ALL in wanted or topic in wanted}
     kept = [replace(page, topics=tuple(topic for topic in page.topics if topic.id in shown)) for page in made]
     kept = [page for page in kept if page.topics]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.experiments.costs import COLUMNS, losses
+from harness.experiments.costs import COLUMNS, losses, together
 from harness.experiments.experiment import Labels, said_of
 from harness.experiments.results import Chosen, Results
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell, slug
 from harness.render.svg import SERIES
-from harness.store import cost
 
 
 def row_columns(results: Results) -> tuple[Column, ...]:
@@ -120,7 +119,7 @@ def costs(results: Results) -> Section | None:
         "Memory is that of making a run: one that found its index in the store did not hold what building it takes, "
         "and what its process still held of earlier rows counts.",
     ]
-    several = max((int(outcome.costs.get(cost.TOGETHER) or 1) for outcome in results.outcomes), default=1)
+    several = max((together(outcome.costs) for outcome in results.outcomes), default=1)
     if {"latency", "rate"} & set(results.experiment.costs):
         notes.append(
             "Of topics that are searched together each has an equal share of the time, which is not what one waits "
@@ -129,7 +128,7 @@ def costs(results: Results) -> Section | None:
         )
     columns = (*row_columns(results), Column("runs", kind="number"), *titles)
     named = len(row_columns(results))
-    return Section("What it costs", (Table("costs", "Costs", columns, tuple(rows), tuple(notes), named),))
+    return Section("Costs", (Table("costs", "Costs", columns, tuple(rows), tuple(notes), named),))
 
 
 def _cost_rows(results: Results) -> Iterator[tuple[Labels, int, dict[str, float | None]]]:
@@ -166,11 +165,12 @@ def _over(results: Results, axis: str) -> Iterator[Figure]:
     lines: dict[str, list[tuple[float, float]]] = {}
     rows = []
     for row in sorted(results.rows, key=lambda row: float(row[place])):
-        scores = results.scores(row, part)
+        scores = results.scores(row, part, partial=True)
         if scores is None:
             continue
         name = said_of(label for at, label in enumerate(row) if at != place)
-        mean, sd, seeds = scores.mean(measure), results.deviation(row, part, measure), len(results.seeds(row, part))
+        mean, sd = scores.mean(measure), results.deviation(row, part, measure)
+        seeds = len(results.seeds(row, part, partial=True))
         lines.setdefault(name, []).append((float(row[place]), mean))
         at = Cell(row[place], float(row[place]))
         spread = Cell("") if sd is None else number_cell(sd, 4)

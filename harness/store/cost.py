@@ -41,7 +41,13 @@ VECTORS = "vectors"  # whole number: those that are searched
 INDEX = "bytes of the index"  # whole number; without it: all that the run used of the store
 TOGETHER = "topics searched at one time"  # whole number; each has an equal share of the time as its latency
 RATE = "queries a second"  # of a system that searches several topics at a time; without it: 1 / mean latency
+PARTS = "parts"  # mapping: system of a fusion -> what it notes under the names above and below
 SIMILARITIES = "similarities of vectors"  # list of mappings: `topic`, `document`, `rows`, `columns`, `values`
+# Names that each system of a fusion may note; others carry the name of their system.
+_OF_ONE_SYSTEM = frozenset(
+    {PARAMETERS, PAIRS, EPOCHS, LOG, STEPS, TRAINING_MEMORY, TRAINING_GPU_MEMORY, VECTORS, INDEX, TOGETHER, RATE}
+    | {SIMILARITIES, PARTS}
+)
 # These are measured here.
 LATENCY = "latency of each query in seconds"
 STORED = "bytes of indexes"
@@ -151,6 +157,24 @@ def note(name: str, value: object) -> None:
     """Something measured that belongs into the side file of the run."""
     if (meter := _METER.get()) is not None:
         meter.notes[name] = value
+
+
+@contextmanager
+def part(system: str) -> Iterator[None]:
+    """Keeps the notes of one system of a fusion apart from those of the others, under `PARTS`."""
+    meter = _METER.get()
+    if meter is None:
+        yield
+        return
+    whole, meter.notes = meter.notes, {}
+    try:
+        yield
+    finally:
+        noted, meter.notes = meter.notes, whole
+        own = {name: value for name, value in noted.items() if name in _OF_ONE_SYSTEM}
+        whole |= {name: value for name, value in noted.items() if name not in own}
+        if own:
+            whole[PARTS] = {**whole.get(PARTS, {}), system: own}  # type: ignore[dict-item]
 
 
 def artefact(folder: Path) -> None:

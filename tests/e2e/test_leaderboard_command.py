@@ -100,7 +100,7 @@ def test_redacted(place: Place) -> None:
         (("runs", "-c", "mini-task1", "--main", "Judged@10"), "leaderboard: measure 'Judged@10' ranks no runs"),
         (("runs", "-c", "mini-task1", "--alpha", "1"), "alpha: 1 is not between 0 and 1"),
         (("runs", "-c", "mini-task1", "--resamples", "0"), "resamples: 0 is not between 1 and 1,000,000"),
-        (("runs", "-c", "mini-task1", "--formats", "pdf"), "--formats: 'pdf' is unknown"),
+        (("runs", "-c", "mini-task1", "--formats", "odt"), "--formats: 'odt' is unknown"),
         (("runs", "runs/shuffle.run", "-c", "mini-task1"), "two run files share this name and a tag"),
     ],
 )

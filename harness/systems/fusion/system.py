@@ -15,6 +15,7 @@ from harness.data.trec import Qrels, Run, read_run
 from harness.errors import HarnessError, suggestion
 from harness.io import checks, config
 from harness.io.files import read_bytes, sha256
+from harness.store import cost
 from harness.systems.base import MARK, Request
 from harness.systems.build import Built, check_cycle, load_system
 from harness.systems.fusion.candidates import DEPTH, fuse
@@ -122,7 +123,8 @@ class Fusion:
         runs = []
         for run in self.runs:
             if run in systems:
-                runs.append(load_system(run)(replace(request, workspace=request.workspace / run)))
+                with cost.part(run):
+                    runs.append(load_system(run)(replace(request, workspace=request.workspace / run)))
             elif (path := Path(run).expanduser()).exists():
                 runs.append(permitted(read_run(path, known_topics=request.topics.ids()), request))
             else:

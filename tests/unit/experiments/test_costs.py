@@ -24,22 +24,47 @@ SIDE = {
 }
 
 
-def of(side: Mapping[str, Any], system: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, float | None]:
+def of(side: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, float | None]:
     monkeypatch.setattr(sidecar, "costs", lambda path: dict(side))
-    found = costs.of_run(Path("a.run"), system)
+    found = costs.of_run(Path("a.run"))
     return {name: costs.COLUMNS[name].of([found]) for name in ("latency", "rate", "index", "vectors", "parameters")}
 
 
 def test_a_fusion_does_not_cost_what_one_of_its_systems_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = of(SIDE, {"name": "mathamr"}, monkeypatch)
-    assert alone == {"latency": 0.04, "rate": 33.3, "index": 1000.0, "vectors": 7.0, "parameters": 11.0}
-    fused = of(SIDE, {"name": "both", "runs": ["bm25", "mathamr"]}, monkeypatch)
-    assert fused.pop("rate") == pytest.approx(25.0)
-    assert fused == {"latency": 0.04, "index": None, "vectors": 7.0, "parameters": 11.0}
+    assert of(SIDE, monkeypatch) == {"latency": 0.04, "rate": 33.3, "index": 1000.0, "vectors": 7.0, "parameters": 11.0}
+    own = {name: SIDE[name] for name in SIDE if name not in (cost.LATENCY, cost.STORED)}
+    whole = {name: SIDE[name] for name in SIDE if name not in own}
+    fused = of(whole | {cost.PARTS: {"mathamr": own, "nested": {cost.PARTS: {"b": {cost.VECTORS: 9}}}}}, monkeypatch)
+    assert fused.pop("rate") == pytest.approx(25.0)  # of the latencies, which add up
+    assert fused == {"latency": 0.04, "index": None, "vectors": 9.0, "parameters": 11.0}
     assert costs.COLUMNS["pairs"].of([{cost.PAIRS: 900}, {}]) == 900.0
     # Of systems that say nothing, all that they used of the store is known.
     plain = {cost.LATENCY: SIDE[cost.LATENCY], cost.STORED: 5000}
-    assert of(plain, {"name": "both", "runs": ["bm25", "tree"]}, monkeypatch)["index"] == 5000.0
+    assert of(plain, monkeypatch)["index"] == 5000.0
+
+
+def test_trainings_of_a_fusion_add_up() -> None:
+    log = [{"epoch": 1, "training loss": 0.5}]
+    side = {cost.PARTS: {"a": {cost.EPOCHS: [2.0, 4.0], cost.LOG: log}, "b": {cost.EPOCHS: [6.0], cost.TOGETHER: 8}}}
+    assert costs.COLUMNS["training"].of([side]) == 12.0
+    assert costs.COLUMNS["epoch"].of([side]) == 4.0
+    assert costs.losses(side) == {"a, epoch: training loss": [(1.0, 0.5)]}
+    assert (costs.together(side), costs.together({})) == (8, 1)
+
+
+def test_each_system_of_a_fusion_keeps_its_notes() -> None:
+    with cost.measuring() as meter:
+        for system, rate in (("a", 3.0), ("b", 5.0)):
+            with cost.part(system):
+                cost.note(cost.RATE, rate)
+                cost.note(f"{system}: texts cut", 1)
+        cost.note("whole", True)
+    assert meter.notes == {
+        cost.PARTS: {"a": {cost.RATE: 3.0}, "b": {cost.RATE: 5.0}},
+        "a: texts cut": 1,
+        "b: texts cut": 1,
+        "whole": True,
+    }
 
 
 def test_a_cell_is_estimated_by_those_that_are_nearest_to_it() -> None:

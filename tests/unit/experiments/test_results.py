@@ -160,6 +160,14 @@ def test_a_missing_seed_is_no_mean(mini: Task) -> None:
     assert found.scores(("trained",), "new") is None
     assert found.scores(("trained",), POOLED) is None
     assert found.scores(("trained",), "old") is not None
+    left = found.scores(("trained",), "new", partial=True)
+    assert left is not None
+    assert left.values.tolist() == next(
+        o.scores.values.tolist() for o in found.of(("trained",), "new") if o.scores is not None
+    )
+    assert found.lost_seeds(("trained",), "new") == ("2",)
+    assert found.lost_seeds(("trained",), "old") == ()
+    assert len(found.seeds(("trained",), POOLED, partial=True)) == len(found.seeds(("trained",), "old")) - 1
     assert {test.part for test in found.tests} == {"old"}
     assert found.comparison is not None
     assert found.comparison.family == 6

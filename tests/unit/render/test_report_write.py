@@ -82,7 +82,7 @@ def test_figures_are_written_as_pdf_when_asked_for(tmp_path: Path) -> None:
 def test_without_typst_one_line_says_so_and_the_rest_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.render.write.can_render", lambda: False)
+    monkeypatch.setattr("harness.render.pdf.can_render", lambda: False)
     said: list[str] = []
     asked = ("html", "tex", "pdf")
     assert list(example().write(tmp_path / "a", asked, said.append)) == ["html", "tex"]

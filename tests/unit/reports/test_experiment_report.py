@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,9 @@ from harness.data.trec import Qrels, Run
 from harness.experiments.experiment import Condition, Experiment, Scale, Seeds
 from harness.experiments.results import Outcome, Results
 from harness.experiments.task import task
+from harness.render import figures
 from harness.render.model import Figure, Table
+from harness.render.svg import text_width
 from harness.render.write import Report
 from harness.reports.experiment import experiment_report
 from harness.scoring.scorer import Scorer
@@ -202,3 +206,73 @@ def test_what_a_scale_changes_stands_below_every_table() -> None:
     assert " at scale here" in report.headline
     assert not any("Scale" in note for block in experiment_report(four()).blocks() if isinstance(block, Table)
                    for note in block.notes)  # fmt: skip
+
+
+# Figures
+
+
+def figure(report: Report, name: str) -> Figure:
+    return next(block for block in report.blocks() if isinstance(block, Figure) and block.id == name)
+
+
+def test_the_first_figure_has_the_means_with_their_intervals() -> None:
+    """By hand: the t interval of eight values, which are the means of two seeds."""
+    report = experiment_report(four())
+    shown = figure(report, "means-figure")
+    assert report.sections[0].blocks[0] is shown
+    assert shown.caption == "MAP′ by condition; c, edition e, n = 8, protocol arqmath-task1; diamond: the best"
+    values = np.array(VALUES["far"]) + 0.03125
+    low, high = reference.t.interval(0.95, 7, values.mean(), reference.sem(values))
+    assert f"far 10: {values.mean():.3f} [{low:.3f}, {high:.3f}]" in shown.svg.replace("−", "-").replace(", 10", " 10")
+    assert shown.svg.count('class="f1"') == 1  # the best
+
+
+def test_differences_are_those_of_the_tests() -> None:
+    results = four()
+    shown = figure(experiment_report(results), "differences-figure")
+    assert shown.caption.endswith("n = 8; diamond: significant after Bonferroni's correction over 3 tests")
+    for test in results.tests:
+        row = test.result
+        numbers = f"{row.difference:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}]"
+        assert numbers in shown.svg.replace("−", "-")
+    assert shown.svg.count('class="f1"') == 1  # far
+
+
+def test_effectiveness_against_the_first_cost_that_rows_have() -> None:
+    shown = figure(experiment_report(four(costs=("vectors", "latency"))), "cost-figure")
+    assert shown.caption == "MAP′ against cost (a query, ms)"
+    assert shown.svg.count("<circle") == 2  # far and near
+    drawn = [block.id for block in experiment_report(four()).blocks() if isinstance(block, Figure)]
+    assert "cost-figure" not in drawn
+
+
+def test_a_mean_without_a_lost_seed_is_marked() -> None:
+    whole = four()
+    lost = tuple(
+        replace(outcome, scores=None, task=None, reason="broken") if outcome.run == Path("far-2.run") else outcome
+        for outcome in whole.outcomes
+    )
+    report = experiment_report(replace(whole, outcomes=lost))
+    cells = {row[0].text: row[-1] for row in table(report, "means").rows}
+    assert cells["far"].value == pytest.approx(sum(VALUES["far"]) / 8)
+    assert cells["far"].note == "without seed 2, which was not run; not tested"
+    assert {cell.note for name, cell in cells.items() if name != "far"} == {""}
+    assert {row[0].text for row in table(report, "tests").rows} == {"near", "same"}
+
+
+@pytest.mark.parametrize("values", [(-0.075, 0.075), (0.0001, 0.0009), (-1234.5, 99999.0), (0.5, 0.5)])
+def test_numbers_of_an_axis_do_not_touch(values: tuple[float, float]) -> None:
+    drawing = figures.dot_interval([("a run with a name of some length", values[0], *values, False)], "x")
+    numbers = re.findall(r'<text x="([\d.]+)" y="56" text-anchor="middle" class="soft">([^<]*)<', drawing)
+    assert len(numbers) > 1
+    ends = [(float(x) - text_width(label) / 2, float(x) + text_width(label) / 2) for x, label in numbers]
+    assert all(before[1] < after[0] for before, after in pairwise(ends))
+
+
+@pytest.mark.parametrize("strong", [False, True])
+def test_names_at_the_left_are_not_cut_by_the_edge(strong: bool) -> None:
+    name = "WWteam0 / prim_MathMMMBERTa with a name of 60 characters and more"
+    drawing = figures.dot_interval([(name, 0.5, 0.4, 0.6, strong)], "x", zero=False)
+    x, label = re.findall(r'<text x="([\d.]+)" y="[\d.]+" text-anchor="end"[^>]*>([^<]*)<', drawing)[0]
+    assert "…" in label
+    assert float(x) - text_width(label, strong) >= 0

@@ -1,0 +1,105 @@
+"""Figures of an experiment: means of the rows, differences from the baseline, and effectiveness against cost."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from harness.experiments.costs import COLUMNS
+from harness.experiments.experiment import Labels, said_of
+from harness.experiments.results import Results
+from harness.render import figures
+from harness.render.model import Figure
+from harness.reports.experiment_parts import label_of
+from harness.scoring.intervals import mean_intervals
+from harness.scoring.scores import Scores
+
+MOST_DRAWN = 40
+CONFIDENCE = 0.95
+
+
+def means_figure(results: Results) -> Figure | None:
+    """Draws the mean of each row with its interval, in the order of the file; None with fewer than two rows.
+
+    Of many rows the best are drawn. The last set of topics is shown, which is all topics where sets can be pooled.
+    """
+    measure, part = results.experiment.measures[0], results.parts[-1]
+    found = [(row, scores) for row in results.rows if (scores := results.scores(row, part, partial=True)) is not None]
+    means = {row: scores.mean(measure) for row, scores in found}
+    kept = [row for row, mean in means.items() if not math.isnan(mean)]
+    if len(kept) < 2:
+        return None
+    best = max(kept, key=lambda row: means[row])
+    some = ""
+    if len(kept) > MOST_DRAWN:
+        some = f", the best {MOST_DRAWN} of {len(kept)} rows"
+        first = sorted(kept, key=lambda row: -means[row])[:MOST_DRAWN]
+        kept = [row for row in kept if row in first]
+    drawn = [(said_of(row), means[row], *_interval(results, row, part, measure), row == best) for row in kept]
+    label = label_of(results, measure)
+    caption = f"{label} by condition{some}; {_topics(results, dict(found)[best], part)}; diamond: the best"
+    svg = figures.dot_interval(drawn, f"{label}, {CONFIDENCE:.0%} interval over topics", zero=False)
+    return Figure("means-figure", caption, svg)
+
+
+def _interval(results: Results, row: Labels, part: str, measure: str) -> tuple[float, float]:
+    """Returns the t interval of a row's mean over topics, or over clusters of topics where a collection has any."""
+    scores = results.scores(row, part, independent=True, partial=True)
+    if scores is None:
+        return math.nan, math.nan
+    low, high = mean_intervals(np.asarray(scores.column(measure))[None, :], confidence=CONFIDENCE)
+    return float(low[0]), float(high[0])
+
+
+def _topics(results: Results, scores: Scores, part: str) -> str:
+    """Returns the topics, edition and protocol in words."""
+    where = part if part else f"{scores.collection}, edition {scores.edition}"
+    return f"{where}, n = {scores.n(results.experiment.measures[0])}, protocol {scores.protocol.name}"
+
+
+def differences_figure(results: Results) -> Figure | None:
+    """Draws the differences from the baseline with their intervals (a forest plot); None without tests."""
+    if results.comparison is None:
+        return None
+    measure, part = results.experiment.measures[0], results.parts[-1]
+    tests = [test for test in results.tests if test.result.measure == measure]
+    tests = [test for test in tests if test.part == part] or tests
+    several = len({test.against for test in tests}) > 1
+    drawn = []
+    for test in tests[:MOST_DRAWN]:
+        names = [said_of(test.row), *([f"- {said_of(test.against)}"] if several else [])]
+        row = test.result
+        drawn.append((" ".join(names), row.difference, row.ci_low, row.ci_high, bool(row.significant_bonferroni)))
+    if not drawn:
+        return None
+    label = label_of(results, measure)
+    some = f", the first {MOST_DRAWN} of {len(tests)}" if len(tests) > MOST_DRAWN else ""
+    base = "the baselines" if several else said_of(tests[0].against)
+    where = f"{tests[0].part}, " if tests[0].part else ""
+    n = sorted({test.result.n for test in tests})
+    counted = str(n[0]) if len(n) == 1 else f"{n[0]} to {n[-1]}"
+    caption = (
+        f"Differences in {label} from {base}{some}; {where}n = {counted}; "
+        f"diamond: significant after Bonferroni's correction over {results.comparison.family} tests"
+    )
+    svg = figures.dot_interval(drawn, f"difference in {label}, {results.comparison.confidence:.0%} interval")
+    return Figure("differences-figure", caption, svg)
+
+
+def cost_figure(results: Results) -> Figure | None:
+    """Draws the first measure against the first cost that the experiment asks for and two rows have."""
+    measure, part = results.experiment.measures[0], results.parts[-1]
+    label = label_of(results, measure)
+    for name in results.experiment.costs:
+        column, points = COLUMNS[name], []
+        for row in results.rows:
+            scores = results.scores(row, part, partial=True)
+            sides = [outcome.costs for outcome in results.of(row, part) if outcome.run is not None]
+            value = column.of(sides)
+            if scores is not None and value is not None:
+                points.append((said_of(row), value / column.per, scores.mean(measure)))
+        if len(points) > 1:
+            svg = figures.scatter(points, column.title, label)
+            return Figure("cost-figure", f"{label} against cost ({column.title}){f' ({part})' if part else ''}", svg)
+    return None
