@@ -92,6 +92,11 @@ def main(command: str, arguments: Sequence[str]) -> None:
         except Exception as error:
             raise _StoppedError(error) from None
 
+    if not multirun:
+        from hydra._internal.hydra import Hydra
+
+        # It would compose everything once more, only to learn whether this is a sweep.
+        Hydra.get_mode = lambda *_, **__: None  # type: ignore[method-assign]
     stopped: Exception | None = None
     try:
         hydra.main(version_base="1.3", config_path=ours, config_name=command)(job)()
