@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.render.model import Section, Text
-from harness.render.write import Drawn, Report
+from harness.render.write import Drawn, Report, draw
 from harness.reports import kept
 from harness.reports.kept import RECORD, write_changed
 
@@ -25,7 +25,6 @@ def example(text: str = "Words") -> Report:
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The folders for which a report was drawn."""
     folders: list[Path] = []
-    draw = kept.draw
 
     def counted(report: Report, folder: Path, formats: Sequence[str]) -> Drawn:
         folders.append(folder)
