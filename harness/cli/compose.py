@@ -102,10 +102,14 @@ def main(command: str, arguments: Sequence[str]) -> None:
         hydra.main(version_base="1.3", config_path=ours, config_name=command)(job)()
     except _StoppedError as error:
         stopped = error.error
+        if isinstance(stopped, BrokenPipeError):
+            raise stopped from None
         if isinstance(stopped, OmegaConfBaseException | OSError):
             raise HarnessError(f"{command}: {gist(stopped)}") from stopped
     except SystemExit as end:
         sys.exit(2 if end.code == 1 else end.code)  # 1: Hydra has said what is wrong
+    except BrokenPipeError:  # whoever read the help has ended
+        raise
     except Exception as error:  # of Hydra, its plugins and the configuration, before or after the work
         said = gist(error)
         said = said.replace("LexerNoViableAltException:", "Error parsing override")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.overrides import checked_overrides, gist
+from harness.cli.overrides import GROUPS, checked_overrides, gist
 from harness.cli.run import check, name_of, produced_by, run_suffix, said_of, task_of, with_corpus
 from harness.cli.settings import RunSettings, checked, import_from_here
 from harness.collections.corpora import load_corpus
@@ -17,6 +17,7 @@ from harness.collections.load import load_collection
 from harness.errors import HarnessError, SystemRaisedError, gather
 from harness.experiments import costs
 from harness.experiments import experiment as plan
+from harness.experiments.composing import composer
 from harness.experiments.evaluate import Evaluation, cautions
 from harness.experiments.experiment import Cell, Experiment, load_experiment
 from harness.experiments.forecast import Forecast, forecast_lines
@@ -176,20 +177,20 @@ def _suffixes(cells: Sequence[Cell], scale: str) -> dict[Cell, str]:
 
 
 def _composed(cells: Sequence[Cell], suffixes: Mapping[Cell, str], settings: RunSettings) -> list[_Planned]:
-    """The cells with their settings, by Hydra's own composition; raises HarnessError with the faults of all."""
-    from hydra import compose
+    """Composes the settings of the cells; raises HarnessError with the faults of all."""
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
+    composed, read = composer("run", GROUPS["run"]), set[tuple[str, str]]()
     planned: list[_Planned] = []
     faults: list[tuple[Cell, str]] = []
     whole = {name: getattr(settings, name) for name in _OF_ALL if name not in ("experiment", "only", "scale", "dry")}
     for cell in track(cells, "composing cells"):
         lines: list[str] = []
         with gather(lines):
-            words, _ = checked_overrides("run", cell.overrides)
+            words, _ = checked_overrides("run", cell.overrides, read)
             try:
-                made = checked(RunSettings, compose(config_name="run", overrides=words), "run")
+                made = checked(RunSettings, composed(words), "run")
             except (HydraException, OmegaConfBaseException) as error:
                 raise HarnessError(f"run: {gist(error)}") from None
             check(made, sweeping=False)

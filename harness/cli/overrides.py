@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence, Set
+from functools import lru_cache
 from pathlib import Path
 
 from harness.errors import HarnessError, suggestion
@@ -38,11 +39,17 @@ def check_alone(command: str) -> None:
             _check_alone(group, path)
 
 
-def checked_overrides(command: str, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+def checked_overrides(
+    command: str, arguments: Sequence[str], checked: set[tuple[str, str]] | None = None
+) -> tuple[list[str], list[str]]:
     """The arguments as Hydra takes them, checked; and the keys that are set to their defaults in front of an inner key.
 
     Hydra refuses keys that no file lists: those that the class of a system takes get `++`. Names of groups and keys
     come first, as Hydra's own messages name neither the file nor the nearest key.
+
+    Parameters
+    ----------
+    checked : the (group, name) of configurations that earlier calls have checked; those of this call are added.
 
     Raises
     ------
@@ -71,10 +78,12 @@ def checked_overrides(command: str, arguments: Sequence[str]) -> tuple[list[str]
                     raise HarnessError(f"{group}={name}: no such {group}; {suggestion(name, known)}")
                 if name == given and (kind := _other_than_text(name)):
                     raise HarnessError(f"{group}={name}: Hydra reads {name} as a {kind}; give the {group} another name")
-                _check_chosen(group, name)
+                if checked is None or (group, name) not in checked:
+                    _check_chosen(group, name)
+                    (checked if checked is not None else set()).add((group, name))
             chosen[group] = names
     for match in overrides:
-        _check_readable(command, match)
+        _check_readable(command, match[0])
         first, _, rest = match["key"].partition(".")
         if first == "hydra" or "/" in match["key"] or "@" in match["key"]:
             continue
@@ -137,31 +146,33 @@ def _written(value: object) -> str:
     return json.dumps(value)
 
 
-def _check_readable(command: str, override: re.Match[str]) -> None:
+@lru_cache(maxsize=4096)  # the cells of an experiment share most of them
+def _check_readable(command: str, override: str) -> None:
     """Raise HarnessError for a value that Hydra cannot read: it does not say which, nor that quotes would help."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
-    key, value = override["key"], override["value"]
     try:
-        OverridesParser.create().parse_override(override[0])
+        OverridesParser.create().parse_override(override)
     except HydraException as error:
         said = gist(error)
         if said.startswith(_UNREAD):
             said = "cannot be read; close brackets, and put text with []{}(),:= in quotes, but no keys in {}"
         # The parser's own error, for a character that no rule of its lexer has.
         if (at := getattr(error.__cause__, "startIndex", None)) is not None:
-            found = override[0][at:][:1]
+            key, _, value = override.partition("=")
+            found = override[at:][:1]
             plain = not set(value) & set("[]{}(),'\"")
-            right = f"write \"{key}='{value}'\"" if plain else "put the text in quotes"
+            right = f"write \"{key.lstrip('+~')}='{value}'\"" if plain else "put the text in quotes"
             said = "a quote is not closed" if found in "'\"" else f"Hydra reads {found!r} in quotes only; {right}"
-        raise HarnessError(f"{command}: {override[0]}: {said}") from None
+        raise HarnessError(f"{command}: {override}: {said}") from None
 
 
 def _unquoted(value: str) -> str:
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
 
 
+@lru_cache(maxsize=4096)
 def _other_than_text(name: str) -> str:
     """As what Hydra reads a name, such as `nan` or `1e5`; empty if it is text."""
     from hydra.core.override_parser.overrides_parser import OverridesParser

@@ -7,6 +7,7 @@ import io
 import os
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from harness.errors import HarnessError, format_error
@@ -17,6 +18,7 @@ MOST_RATIO = 100
 SMALL = 1 << 28  # bytes
 
 
+@cache
 def data_root() -> Path:
     """The folder that holds `conf/`, `topics/`, `qrels/` and the embedded `runs/`.
 

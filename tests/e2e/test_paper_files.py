@@ -64,6 +64,7 @@ def compiles(folder: Path, pdflatex: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["mini-task1", "mini-task2", "mini-theorems"])
+@pytest.mark.slow
 def test_the_files_of_the_demonstration_fit_into_a_paper(demonstration: Path, pdflatex: str, name: str) -> None:
     compiles(demonstration / name, pdflatex)
 

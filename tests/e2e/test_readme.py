@@ -79,6 +79,7 @@ def test_the_commands_of_a_page(tmp_path: Path, mirror: Path, name: str) -> None
         check(place, command, shown)
 
 
+@pytest.mark.slow
 def test_a_task_of_your_own(tmp_path: Path) -> None:
     place = Place(tmp_path)
     commands = commands_in((ROOT / "docs" / "own-task.md").read_text(encoding="utf-8"))

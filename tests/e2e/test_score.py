@@ -303,6 +303,7 @@ def test_quiet_says_nothing_but_errors(place: Place) -> None:
     assert refused(place, "score", "none.run", *MINI, "-q") == ["none.run: no such file"]
 
 
+@pytest.mark.slow
 def test_quiet_shows_no_progress(place: Place) -> None:
     """A run that nobody writes is waited for longer than progress is silent."""
     os.mkfifo(place.here / "endless.run")

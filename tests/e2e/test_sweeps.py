@@ -193,6 +193,7 @@ def test_a_sweep_that_was_killed_ends_with_the_same_bytes(tmp_path: Path) -> Non
     }
 
 
+@pytest.mark.slow
 def test_points_that_were_computed_are_not_computed_again(place: Place) -> None:
     arguments = ("run", "-m", *MINI, "system=bm25", "system.k1=0.5,1.5", "formats=[json]")
     first = place.run(*arguments)

@@ -80,6 +80,7 @@ def test_a_bad_formula_harms_no_other() -> None:
     assert found[mixed.index(r"\foo")].reason == "undefined"
 
 
+@pytest.mark.slow
 def test_endless_formulas_are_ended() -> None:
     latex = [r"\def\a{\a}\a", "x", r"\def\a{\a\a}\a", r"\loop\iftrue\repeat", "y"]
     found = convert(latex, seconds=5)

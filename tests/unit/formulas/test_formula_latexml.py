@@ -108,6 +108,7 @@ def test_all_break_the_process(fake: Make) -> None:
     assert [show(reading.tree) for reading in readings] == ["[E!]"] * 3
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_ended(fake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     fake()
     monkeypatch.setattr(latexml, "START", 2)

@@ -112,6 +112,7 @@ def test_reciprocal_rank_by_hand() -> None:
     assert chance == pytest.approx((2 * 11 / 18 + 3 / 4) / 3)
 
 
+@pytest.mark.slow
 def test_training_finds_held_out_answers_better_than_the_untrained_model(tmp_path: Path) -> None:
     said: list[str] = []
     log = trainer(tmp_path, epochs=12, patience=12, node_mask=0.0, edge_dropout=0.0).run(said.append)
