@@ -24,14 +24,14 @@ def main(name: str, rounds: int = 5) -> None:
     best = {"hydra.compose": float("inf"), "shared choices": float("inf")}
     for _ in range(rounds):
         results = []
-        for side in best:
+        for side, least in best.items():
             composed = composer("run", GROUPS["run"])
             begin = time.process_time()
             if side == "hydra.compose":
                 results.append([compose(config_name="run", overrides=words) for words in cells])
             else:
                 results.append([composed(words) for words in cells])
-            best[side] = min(best[side], time.process_time() - begin)
+            best[side] = min(least, time.process_time() - begin)
         if results[0] != results[1]:
             raise SystemExit("the configurations differ")
     for side, seconds in best.items():
@@ -40,4 +40,4 @@ def main(name: str, rounds: int = 5) -> None:
 
 if __name__ == "__main__":
     with initialize_config_dir(version_base="1.3", config_dir=str(config.folders()[0].resolve())):
-        main(*sys.argv[1:2] or ["mathamr-loss"])
+        main(sys.argv[1] if len(sys.argv) > 1 else "mathamr-loss")

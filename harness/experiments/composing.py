@@ -43,7 +43,8 @@ def composer(command: str, groups: Sequence[str]) -> Callable[[Sequence[str]], D
         )
         if chosen not in composed:
             composed[chosen] = pickle.dumps(compose(config_name=command, overrides=list(chosen)))
-        configuration: DictConfig = pickle.loads(composed[chosen])  # a third of the time of a deep copy
+        # Faster than a deep copy; the bytes are this process's own.
+        configuration: DictConfig = pickle.loads(composed[chosen])  # noqa: S301
         values = [word for word in overrides if word not in chosen]
         parsed.update({word: parser.parse_override(word) for word in values if word not in parsed})
         ConfigLoaderImpl._apply_overrides_to_config([parsed[word] for word in values], configuration)
