@@ -34,7 +34,7 @@ def show(group: str, name: str, as_json: bool) -> None:
     row = dict(entries.GROUPS[group].row(name))
     facts = {"group": folder, **{key: value for key, value in row.items() if value}}
     facts |= {"file": path, **_FACTS.get(group, _no_facts)(name, mapping)}
-    settings = _settings(group, mapping, Path(path))
+    settings = _settings(group, name, mapping)
     files = [_file(each) for each in _files(group, name)]
     example = _example(group, name, mapping)
     if as_json:
@@ -65,7 +65,7 @@ def _print(facts: Facts, settings: Sequence[Facts], files: Sequence[Facts], exam
         out(f"example: {example}")
 
 
-def _settings(group: str, mapping: Mapping[str, Any], path: Path) -> list[Facts]:
+def _settings(group: str, name: str, mapping: Mapping[str, Any]) -> list[Facts]:
     """The keys of a configuration with their values; of a system also those that only its class has."""
     from harness.systems.states import ABOUT
 
@@ -74,7 +74,7 @@ def _settings(group: str, mapping: Mapping[str, Any], path: Path) -> list[Facts]
         if group == "systems"
         else ("title", "name", "licence", "files")
     )
-    says = comments(path)
+    says = comments(entries.GROUPS[group].folder, name)
     made = settings_of(str(mapping.get("_target_", ""))) if group == "systems" else {}
     keys = [key for key in mapping if key not in hidden]
     found = [(key, _shown(mapping[key]), says.get(key) or (made[key].says if key in made else "")) for key in keys]

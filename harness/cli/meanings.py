@@ -9,6 +9,8 @@ from pathlib import Path
 
 import yaml
 
+from harness.io import config
+
 _ABOVE = Path(__file__).parents[2]  # the folder of the package
 _SECTION = re.compile(r"^(Attributes|Parameters)\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", re.MULTILINE | re.DOTALL)
 _ENTRY = re.compile(r"^(\w+(?:, \w+)*) : (.*(?:\n[ \t]+.*)*)", re.MULTILINE)
@@ -22,15 +24,19 @@ class Setting:
     says: str = ""
 
 
-def comments(path: Path) -> dict[str, str]:
-    """The comments behind the keys at the top of a YAML file.
+def comments(group: str, name: str) -> dict[str, str]:
+    """Returns the comments behind the keys of a configuration and of the bases that it begins with.
 
     Examples
     --------
-    >>> from harness.io import config
-    >>> comments(config.names("system")["bm25"])["max_share"]
+    >>> comments("system", "bm25")["max_share"]
     'words in a larger share of the documents are left out'
     """
+    return {key: comment for path in config.files(group, name) for key, comment in _comments(path).items()}
+
+
+def _comments(path: Path) -> dict[str, str]:
+    """Returns the comments behind the keys at the top of a YAML file."""
     text = path.read_text(encoding="utf-8")
     node, lines = yaml.compose(text, yaml.CSafeLoader), text.splitlines()
     found = {}

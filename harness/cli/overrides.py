@@ -35,7 +35,7 @@ def gist(error: Exception) -> str:
 def check_alone(command: str) -> None:
     """Raise HarnessError if a configuration reaches out of its own group."""
     for group in GROUPS[command]:
-        for path in config.names(group).values():
+        for path in (*config.names(group).values(), *config.bases(group)):
             _check_alone(group, path)
 
 

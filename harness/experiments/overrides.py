@@ -117,13 +117,9 @@ def hides(override: str, key: str) -> bool:
 
 
 def system_keys(system: str) -> dict[str, Any]:
-    """The configuration of a system, with those that its file begins with (`defaults`); empty if there is none.
+    """Returns the configuration of a system; empty if there is none.
 
     >>> system_keys("bm25-robertson")["variant"]
     'robertson'
     """
-    mapping = config.load("system", system)[0] if system in config.names("system") else {}
-    base: dict[str, Any] = {}
-    for name in mapping.get("defaults", ()):
-        base |= system_keys(name) if isinstance(name, str) and name != system else {}
-    return base | mapping
+    return config.load("system", system)[0] if system in config.names("system") else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ def _distinct(found: tuple[tuple[Path, str], ...]) -> list[tuple[Path, str]]:
 
 
 def names(group: str) -> dict[str, Path]:
-    """The configurations of a group and their files, by name.
+    """Returns name -> file of the configurations of a group, without the bases that others begin with (`_saber`).
 
     Raises
     ------
@@ -114,7 +115,7 @@ def _names(group: str, places: tuple[tuple[Path, str, tuple[str, ...]], ...]) ->
     out: dict[str, Path] = {}
     owners: dict[str, str] = {}
     for folder, owner, files in places:
-        for path in (folder / group / file for file in files):
+        for path in (folder / group / file for file in files if file[0] != "_"):
             name = path.stem
             if name in out and owner and owners[name]:
                 both = f"{owners[name]} has a {group} of this name already; uninstall one of the two"
@@ -152,7 +153,67 @@ def read(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
     if not isinstance(name, str) or name not in known:
         place = f"{where}: " if where else ""
         raise HarnessError(f"{place}{group} {name!r} is unknown; {suggestion(str(name), known)}")
-    return dict(_parsed(read_bytes(known[name], most=_MOST_BYTES), str(known[name]))), str(known[name])
+    return _composed(group, known[name]), str(known[name])
+
+
+def files(group: str, name: str) -> list[Path]:
+    """Returns the files of a configuration: its bases in the order of composition, then its own.
+
+    Raises
+    ------
+    HarnessError
+        As `load`.
+    """
+    return _lineage(group, names(group)[name], ())
+
+
+def bases(group: str) -> list[Path]:
+    """Returns the files of a group that others begin with, of all folders."""
+    return [folder / group / file for folder in folders() for file in _files(folder / group) if file[0] == "_"]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return dict(_parsed(read_bytes(path, most=_MOST_BYTES), str(path)))
+
+
+def _lineage(group: str, path: Path, above: tuple[Path, ...]) -> list[Path]:
+    """Returns the files that a file begins with by its key `defaults`, in the order of composition, then itself.
+
+    Lists that are more than names of the same group are Hydra's alone.
+    """
+    if path in above:
+        raise HarnessError(f"{path}: key 'defaults' names the file itself, by way of {above[-1].name}")
+    listed = _read(path).get("defaults", [])
+    found: list[Path] = []
+    for name in listed if isinstance(listed, list) else ():
+        if name == "_self_" or not isinstance(name, str) or "/" in name or "@" in name:
+            continue
+        known = (folder / group / f"{name}.yaml" for folder in folders())
+        base = next((file for file in known if file.is_file()), None)
+        if base is None:
+            raise HarnessError(f"{path}: key 'defaults' names {name!r}, and no conf/{group}/ has {name}.yaml")
+        found += _lineage(group, base, (*above, path))
+    return [*found, path]
+
+
+def _composed(group: str, path: Path) -> dict[str, Any]:
+    """Returns a configuration with its bases, merged as Hydra merges them: mappings key by key, anything else whole."""
+    own = _read(path)
+    if "defaults" not in own or group in ("sweep", "paper"):
+        return own
+    merged: dict[str, Any] = {}
+    for file in _lineage(group, path, ()):
+        merged = _merged(merged, _read(file))
+    merged.pop("defaults", None)
+    return merged
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(found.get(key), dict)
+        found[key] = _merged(found[key], value) if both else value
+    return found
 
 
 def _check_nesting(data: bytes, path: str, most: int) -> None:

@@ -27,7 +27,7 @@ FIVE = (
 TAG = (
     "does not fit a file name: letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
 )
-KNOWN = sorted(path.stem for path in (CONF / "collection").glob("*.yaml"))
+KNOWN = sorted(path.stem for path in (CONF / "collection").glob("[!_]*.yaml"))
 SHOWN = [name for at, name in enumerate(KNOWN) if len(", ".join(KNOWN[: at + 1])) <= LONGEST_LIST]
 COLLECTIONS = f"{', '.join(SHOWN)} and {len(KNOWN) - len(SHOWN)} more"
 DAMAGED = "compressed file is cut short or damaged"
