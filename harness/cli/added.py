@@ -31,18 +31,18 @@ _PANELS = {
 
 
 def _first(command: Any) -> str:  # noqa: ANN401
-    """The first paragraph of a command's help, whole: typer's own cuts it to the width of the terminal."""
+    """Returns the first paragraph of a command's help; typer's own would cut it to the width of the terminal."""
     text = command.short_help or command.help or ""
     return " ".join(text.partition("\n\n")[0].split())
 
 
 class Group(TyperGroup):
-    """Commands whose descriptions the help gives as a whole."""
+    """Command group whose help shows whole descriptions."""
 
     panels: ClassVar[dict[str, tuple[str, ...]]] = {"Commands": ()}  # heading -> commands; without any: what is left
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
-        """The list of commands in the help, under their headings."""
+        """Writes the list of commands under their headings."""
         left = self.list_commands(ctx)
         width = max(map(len, left))
         for heading, names in self.panels.items():
@@ -55,23 +55,23 @@ class Group(TyperGroup):
 
 
 class Commands(Group):
-    """Our commands, then those that others add: these are imported when they are called, or their help is asked."""
+    """The harness's commands, then those of installed packages, which are imported when they are called."""
 
     panels = _PANELS
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401  (its type is private to typer)
-        """The names of all commands, ours first."""
+        """Returns the names of all commands, those of the harness first."""
         return [*self.commands, *sorted(_added().keys() - self.commands.keys())]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
-        """The command of a name; None if there is none."""
+        """Returns the command of a name; None if there is none."""
         if cmd_name in self.commands:
             return _plain(self.commands[cmd_name])
         found = _added().get(cmd_name)
         return None if found is None else _Added(cmd_name, found)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
-        """The list of commands in the help; what a package adds under a name of ours is refused here."""
+        """Writes the list of commands; a package's command with a name of the harness is left out with a warning."""
         for name in sorted(_added().keys() & self.commands.keys()):
             for entry in _added()[name]:
                 say(f"{entry.distribution}: command {name!r} is one of the harness's own; the package's is left out")
@@ -79,7 +79,7 @@ class Commands(Group):
 
 
 def _plain(command: Any) -> Any:  # noqa: ANN401
-    """The command, whose help gives the type of one value where several may be given: `<str>`, not `<list[str]>`."""
+    """Returns the command with the type of one value where several may be given: `<str>`, not `<list[str]>`."""
     for parameter in command.params:
         if parameter.type_descriptor.is_list:
             (of,) = get_args(parameter.type_descriptor.annotation)
@@ -90,20 +90,20 @@ def _plain(command: Any) -> Any:  # noqa: ANN401
 
 
 class _Added(TyperCommand):
-    """A command of another package, which takes its arguments as they are: Typer reads them once it is imported."""
+    """A command of another package. Its arguments are parsed when it has been imported."""
 
     def __init__(self, name: str, entries: Sequence[Extension]) -> None:
         self.entries = entries
         super().__init__(name, short_help=f"Added by {' and by '.join(entry.distribution for entry in entries)}.")
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:  # noqa: ANN401
-        """A context whose arguments nobody has read."""
+        """Returns a context with unparsed arguments."""
         context = self.context_class(self, info_name=info_name, parent=parent, **extra)
         context.args = args
         return context
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
-        """Import the command, and do it."""
+        """Imports and runs the command."""
         first, *others = self.entries
         if others:
             both = " and by ".join(entry.distribution for entry in self.entries)
@@ -115,7 +115,7 @@ class _Added(TyperCommand):
 
 
 def _added() -> dict[str, list[Extension]]:
-    """The commands of others by name."""
+    """Returns the commands of installed packages by name."""
     out: dict[str, list[Extension]] = {}
     for entry in extensions.extensions("commands"):
         out.setdefault(entry.name, []).append(entry)

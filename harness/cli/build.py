@@ -201,7 +201,7 @@ def report(
 
 
 def _relevant(collection: str, sources: Sequence[str]) -> dict[str, list[str]]:
-    """Target -> what a collection of the same documents says is relevant to it, by the ids that sources give them."""
+    """Returns target -> documents that another collection judges relevant, matched by the ids of their sources."""
     from harness.collections.load import load_collection
     from harness.scoring.protocol import load_protocol
 
@@ -215,7 +215,7 @@ def _relevant(collection: str, sources: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _board(path: Path) -> dict[str, float]:
-    """System -> its main mean, of the first leaderboard of a file."""
+    """Returns system -> mean of the main measure, from the first leaderboard of a file."""
     from harness.io.files import read_bytes
     from harness.labs.board import leaderboard_from_json
 

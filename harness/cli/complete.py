@@ -17,24 +17,24 @@ _SWITCHES = {
 
 
 def groups(incomplete: str) -> list[str]:
-    """The groups of `harness list` that begin with a text."""
+    """Returns the groups of `harness list` that begin with a text."""
     from harness.cli.entries import GROUPS
 
     return [name for name in GROUPS if name.startswith(incomplete)]
 
 
 def papers(incomplete: str) -> list[str]:
-    """The papers that begin with a text."""
+    """Returns the papers that begin with a text."""
     return _names("paper", incomplete)
 
 
 def of(group: str) -> Callable[[str], list[str]]:
-    """A function that completes names of a group of configurations."""
+    """Returns a function that completes the names of a group of configurations."""
     return lambda incomplete: _names(group, incomplete)
 
 
 def anything(incomplete: str) -> list[str]:
-    """The groups and names that `harness show` takes."""
+    """Returns the groups and names that `harness show` accepts."""
     from harness.cli.entries import GROUPS
 
     folders = [group.folder for group in GROUPS.values()]
@@ -43,7 +43,7 @@ def anything(incomplete: str) -> list[str]:
 
 
 def overrides(command: str, words: Sequence[str], incomplete: str) -> list[str]:
-    """The words of `run` or `reproduce` that begin with a text: keys, or `KEY=NAME` once a key of a group is there.
+    """Returns the words of `run` or `reproduce` that begin with a text: keys, or `KEY=NAME` after the key of a group.
 
     bash takes `=` for the end of a word: then only the value is completed, and `words` ends with the key and `=`.
 

@@ -26,14 +26,14 @@ _MULTIRUN = {"-m", "--multirun"}
 
 
 class _StoppedError(BaseException):
-    """Carries the error of a job past Hydra, which would print lines of its own about it."""
+    """Carries the error of a job past Hydra, which would print it in its own way."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
 
 
 def main(command: str, arguments: Sequence[str]) -> None:
-    """Compose `conf/COMMAND.yaml` with the arguments and do the command.
+    """Composes `conf/COMMAND.yaml` with the arguments and runs the command.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def main(command: str, arguments: Sequence[str]) -> None:
     _check_flags(command, arguments)
 
     class UserFolders(SearchPathPlugin):
-        """The user's own `conf/` beside ours."""
+        """Adds the user's `conf/` and those of packages to Hydra's search path."""
 
         def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
             for folder in config.folders()[1:]:
@@ -141,7 +141,7 @@ def _words(command: str, arguments: Sequence[str], sweep: Mapping[str, Any]) -> 
 
 
 def _task(command: str) -> Callable[[DictConfig], float | None]:
-    """What does the command, loaded when its configuration has been checked."""
+    """Returns the function of the command; its modules are imported when it is needed."""
     if command == "reproduce":
         from harness.cli.reproduce import reproduce
 
@@ -161,7 +161,7 @@ def _task(command: str) -> Callable[[DictConfig], float | None]:
 
 
 def _for_points(arguments: Sequence[str], kept: str, added: Sequence[str]) -> list[str]:
-    """What the points of a sweep must know, as keys of Hydra's own, which go with them to whatever machine they run on.
+    """Returns what the points of a sweep need to know, as keys of Hydra, which launchers pass on.
 
     These are the folder in which they are kept (`sweep_folder`), the keys that do not vary (`fixed`), and those that
     nobody gave, which have no place in names (`added`).
@@ -174,7 +174,7 @@ def _for_points(arguments: Sequence[str], kept: str, added: Sequence[str]) -> li
 
 
 def _failed_point(error: HarnessError) -> bool:
-    """Whether the fault is one point's of a sweep: then it is kept, and the sweep goes on."""
+    """Records the fault of one point of a sweep, which continues; returns whether this is a sweep."""
     from harness.experiments.sweep import Point, write_point
 
     overrides = swept()
@@ -201,7 +201,7 @@ def _summarise(arguments: Sequence[str], kept: str) -> None:
 
 
 def _check_flags(command: str, arguments: Sequence[str]) -> None:
-    """Hydra's flags, by its own parser, whose messages take several lines, as far as they make sense here."""
+    """Checks Hydra's flags with its own parser; refuses those that have no meaning here."""
     from hydra._internal.utils import get_args_parser
 
     def refuse(message: str) -> NoReturn:

@@ -35,7 +35,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON docume
 
 
 def _split(found: Sequence[Sequence[str]]) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """What works, check -> state; and what does not: the command that mends it -> what it gives."""
+    """Returns check -> state of what works, and the command that installs something -> what it makes available."""
     works = {check: state for check, state, remedy in found if not remedy}
     missing: dict[str, dict[str, None]] = {}
     for check, state, remedy in found:
@@ -49,7 +49,7 @@ def _split(found: Sequence[Sequence[str]]) -> tuple[dict[str, str], dict[str, li
 
 
 def _listed(names: Sequence[str]) -> str:
-    """A few names, and how many there are."""
+    """Returns a few names and their number."""
     if len(names) <= _SHOWN:
         return ", ".join(names)
     return f"{', '.join(names[:_SHOWN])} and {len(names) - _SHOWN} more (--json lists all)"

@@ -169,7 +169,7 @@ GROUPS = {
 
 
 def group_of(word: str) -> str:
-    """The group that a word names: its name, or that of its folder.
+    """Returns the group that a word names: its name, or that of its folder.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def group_of(word: str) -> str:
 
 
 def find(name: str, group: str | None = None) -> tuple[str, str]:
-    """The group and the name of a configuration; `group` is needed where several have one of this name.
+    """Returns the group and the name of a configuration; `group` is needed where several groups have the name.
 
     Raises
     ------
@@ -221,12 +221,12 @@ def find(name: str, group: str | None = None) -> tuple[str, str]:
 
 
 def rows(group: str) -> list[Row]:
-    """The facts about every configuration of a group, in the order of their names."""
+    """Returns the facts about every configuration of a group, sorted by name."""
     return [GROUPS[group].row(name) for name in sorted(config.names(GROUPS[group].folder))]
 
 
 def chosen(found: Sequence[Row], *, ready: bool = False, paper: str = "", needs: str = "") -> list[Row]:
-    """The rows that can be used at once, that are of a paper, and that lack something whose text has a word.
+    """Returns the rows that are ready, belong to a paper, or need something that contains a word.
 
     Examples
     --------

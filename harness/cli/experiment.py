@@ -49,7 +49,7 @@ _NOWHERE = ("blocked:", "not implemented:")  # what no machine has is lacking at
 
 @dataclass(frozen=True)
 class _Planned:
-    """A cell and what it was composed to; `suffix` goes behind the name of its run."""
+    """A cell with its composed settings; `suffix` is appended to the name of its run."""
 
     cell: Cell
     settings: RunSettings
@@ -57,7 +57,7 @@ class _Planned:
 
 
 def experiment(cfg: DictConfig) -> None:
-    """Run what is not finished of an experiment, and report all of it.
+    """Runs the unfinished cells of an experiment and reports all of them.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def experiment(cfg: DictConfig) -> None:
     given = [word for word in HydraConfig.get().overrides.task if key_of(word) not in _OF_ALL]
     more = [_function(named) for named in found.sections]
     scale = plan.FULL if settings.scale is None else settings.scale
-    cells = _cells(found, given, scale)
+    cells = _all_cells(found, given, scale)
     chosen = found.restricted(cells, settings.only)
     with without_downloads("a dry run downloads nothing") if settings.dry else nullcontext():
         planned = _composed(chosen, _suffixes(cells, scale), settings)
@@ -90,7 +90,7 @@ def experiment(cfg: DictConfig) -> None:
     outcomes = _outcomes(planned, found.measures)
     only = dict(settings.only or {})
     results = Results(name, found, outcomes, only, tuple(given), settings.alpha, settings.seed, scale)
-    faults = _told([(outcome.cell, outcome.reason) for outcome in outcomes if outcome.reason])
+    faults = _grouped_by_reason([(outcome.cell, outcome.reason) for outcome in outcomes if outcome.reason])
     if all(outcome.reason for outcome in outcomes):
         raise HarnessError(f"experiment {name}: no cell could be run", *faults)
     page = experiment_report(results, more)
@@ -111,7 +111,7 @@ def experiment(cfg: DictConfig) -> None:
 
 
 def _function(named: str) -> Callable[[Results], Sequence[Section]]:
-    """What a dotted name names; what it raises later, when all cells have been run, is one line as well."""
+    """Returns the function of a dotted name; what it raises becomes a HarnessError of one line."""
     where = f"experiment: key 'sections': {named}"
     module, _, name = named.rpartition(".")
     try:
@@ -131,12 +131,12 @@ def _function(named: str) -> Callable[[Results], Sequence[Section]]:
 
 
 def _missing_at_full(found: Experiment, planned: Sequence[_Planned]) -> list[str]:
-    """Says what to do if an experiment that has other scales lacks something at its full one, then what it lacks."""
+    """Returns a line with the remedy, then the resources that an experiment with reduced scales lacks at full scale."""
     others = [scale for scale in found.scale if scale != plan.FULL]
     if not others:
         return []
-    lacking = [(each.cell, why) for each in planned if (why := _missing(each.settings))]
-    told = _told([(cell, why) for cell, why in lacking if not why.startswith(_NOWHERE)])
+    lacking = [(each.cell, why) for each in planned if (why := _missing_resource(each.settings))]
+    told = _grouped_by_reason([(cell, why) for cell, why in lacking if not why.startswith(_NOWHERE)])
     if "gpu" in found.scale_of(plan.FULL).needs and not hardware.gpu():
         told.insert(0, "needs a GPU that torch finds")
     if not told:
@@ -146,8 +146,8 @@ def _missing_at_full(found: Experiment, planned: Sequence[_Planned]) -> list[str
     return [f"some resources for the full experiment are missing; {remedy}", *told]
 
 
-def _cells(found: Experiment, given: Sequence[str], scale: str) -> tuple[Cell, ...]:
-    """All cells, with the overrides of the command line, none of which may undo what the experiment varies."""
+def _all_cells(found: Experiment, given: Sequence[str], scale: str) -> tuple[Cell, ...]:
+    """Returns all cells with the overrides of the command line; raises HarnessError if one sets a key that varies."""
     lists = [*found.axes.values(), {name: condition.overrides for name, condition in found.conditions.items()}]
     lists += [{"": found.scale_of(scale).changes}]
     varied = {key_of(word) for of in lists for overrides in of.values() for word in overrides}
@@ -162,7 +162,7 @@ def _cells(found: Experiment, given: Sequence[str], scale: str) -> tuple[Cell, .
 
 
 def _suffixes(cells: Sequence[Cell], scale: str) -> dict[Cell, str]:
-    """What distinguishes the runs of cells that have one system and collection: all that varies, and the scale."""
+    """Returns the suffix of each cell's run: the keys that vary, and the scale."""
     of = {cell: {key_of(word): word.partition("=")[2] for word in cell.overrides} for cell in cells}
     keys = dict.fromkeys(name for pairs in of.values() for name in pairs)
     varied = [name for name in keys if len({pairs.get(name) for pairs in of.values()}) > 1 and name != "system.name"]
@@ -199,13 +199,13 @@ def _composed(cells: Sequence[Cell], suffixes: Mapping[Cell, str], settings: Run
             planned.append(_Planned(cell, replace(made, **whole), suffixes[cell]))
         faults += [(cell, line) for line in lines]
     if faults:
-        raise HarnessError(*_told(faults))
+        raise HarnessError(*_grouped_by_reason(faults))
     _check_files(planned)
     return planned
 
 
 def _check_buildable(settings: RunSettings) -> None:
-    """Raise HarnessError for what no run of a cell could pass: told now, not when all before it have been made.
+    """Raises HarnessError for faults that every run of the cell would end with, before any cell is run.
 
     What is only not here is no fault, and what a system's own code raises is its cell's.
     """
@@ -214,34 +214,34 @@ def _check_buildable(settings: RunSettings) -> None:
     for name in settings.training or ():
         judged, _, part = name.partition("/")
         load_collection(judged).edition(part or None)
-    if _lacking(settings):
+    if _missing_requirement(settings):
         return
     try:
         check_untrained(build_system(settings.system or {}, "run: system"), collection.name, edition.name)
     except SystemRaisedError:
         return
     except HarnessError:
-        if not _absent(settings):
+        if not _fetchable_missing(settings):
             raise
 
 
 def _check_files(planned: Iterable[_Planned]) -> None:
-    """Raise HarnessError if two cells would write one file with different runs."""
+    """Raises HarnessError if two cells would write different runs to one file."""
     first: dict[tuple[str, str], tuple[Cell, str]] = {}
     for each in planned:
-        settings, spec = each.settings, _content(each.settings)
+        settings, spec = each.settings, _run_content(each.settings)
         named = (settings.system or {}).get("name")
         if not named:  # one that names its runs itself, or only registers a system
             continue
         name = f"{named}{each.suffix}"
         before, same = first.setdefault((name_of(settings.collection), name), (each.cell, spec))
         if same != spec:
-            both, right = f"{_said(before)} and {_said(each.cell)}", "give one of them a system.name of its own"
+            both, right = f"{_in_words(before)} and {_in_words(each.cell)}", "give one of them a system.name of its own"
             raise HarnessError(f"experiment: {both} are different runs of one name, {name!r}; {right}")
 
 
-def _content(settings: RunSettings) -> str:
-    """All keys that decide what a run holds."""
+def _run_content(settings: RunSettings) -> str:
+    """Returns all keys that decide the content of a run."""
     spec = {name: value for name, value in vars(settings).items() if name not in _NO_RUN}
     spec["system"] = decisive(settings.system or {})
     if settings.rerank:  # what is judged is what is ranked
@@ -250,17 +250,17 @@ def _content(settings: RunSettings) -> str:
 
 
 def _outcomes(planned: Sequence[_Planned], measures: Sequence[str]) -> tuple[Outcome, ...]:
-    """What comes of the cells, in their order; run so that each collection and corpus is read once."""
-    places = {name: at for at, name in enumerate(dict.fromkeys(map(_place, planned)))}
-    order = sorted(range(len(planned)), key=lambda at: [places[_place(planned[at])], at])
+    """Runs the cells, grouped so that each collection and corpus is read once; returns outcomes in the cells' order."""
+    places = {name: at for at, name in enumerate(dict.fromkeys(map(_scored_by, planned)))}
+    order = sorted(range(len(planned)), key=lambda at: [places[_scored_by(planned[at])], at])
     tasks: dict[str, Task] = {}
     written: dict[Path, str] = {}
     made: set[tuple[str, str]] = set()
     found: dict[int, Outcome] = {}
     for at in track(order, "cells"):
         each = planned[at]
-        say(f"cell {len(found) + 1} of {len(order)}: {_said(each.cell)}")
-        run = (_content(each.settings), each.suffix)
+        say(f"cell {len(found) + 1} of {len(order)}: {_in_words(each.cell)}")
+        run = (_run_content(each.settings), each.suffix)
         if run in made:  # with reuse=false, too, one run serves several editions
             each = replace(each, settings=replace(each.settings, reuse=True))
         found[at] = _outcome(each, measures, tasks, written)
@@ -268,19 +268,19 @@ def _outcomes(planned: Sequence[_Planned], measures: Sequence[str]) -> tuple[Out
     return tuple(found[at] for at in range(len(planned)))
 
 
-def _place(each: _Planned) -> tuple[str, ...]:
-    """What a cell is scored by."""
+def _scored_by(each: _Planned) -> tuple[str, ...]:
+    """Returns corpus, collection, protocol and edition of a cell."""
     settings = each.settings
     groups = (settings.corpus, settings.collection, settings.protocol)
     return (*(name_of(group) for group in groups), settings.edition or "")
 
 
 def _outcome(each: _Planned, measures: Sequence[str], tasks: dict[str, Task], written: dict[Path, str]) -> Outcome:
-    """One cell, run and scored, or why not; `written`: run file -> key of what made it, of the cells so far."""
+    """Runs and scores one cell; `written`: run file -> key of the run, of the cells so far."""
     settings = each.settings
     configuration = settings.system or {}
     try:
-        if lacking := _lacking(settings):
+        if lacking := _missing_requirement(settings):
             return Outcome(each.cell, configuration, reason=lacking, lacking=True)
         found = task_of(settings, name_of(settings.collection), settings.edition, tasks, measures)
         system = build_system(configuration, "run: system")
@@ -293,7 +293,7 @@ def _outcome(each: _Planned, measures: Sequence[str], tasks: dict[str, Task], wr
     except HarnessError as error:
         if isinstance(error, SystemRaisedError):
             tell(error.trace)
-        return Outcome(each.cell, configuration, reason=error.lines[0], lacking=_absent(settings))
+        return Outcome(each.cell, configuration, reason=error.lines[0], lacking=_fetchable_missing(settings))
     return Outcome(
         each.cell,
         configuration,
@@ -308,12 +308,12 @@ def _outcome(each: _Planned, measures: Sequence[str], tasks: dict[str, Task], wr
 
 
 def _forecast(planned: Sequence[_Planned], measures: Sequence[str]) -> list[Forecast]:
-    """What is known of the cells; nothing is run or fetched."""
+    """Returns a forecast for each cell; runs and fetches nothing."""
     tasks: dict[str, Task] = {}
     found = []
     for each in track(planned, "cells"):
         settings, cell = each.settings, each.cell
-        if lacking := _missing(settings):
+        if lacking := _missing_resource(settings):
             found.append(Forecast(cell, reason=lacking))
             continue
         try:
@@ -335,13 +335,13 @@ def _forecast(planned: Sequence[_Planned], measures: Sequence[str]) -> list[Fore
 
 
 def _seconds(run: Path) -> float:
-    """What making a run has taken; its side file is whole, or it would not count as finished."""
+    """Returns the seconds that a finished run took, from its side file."""
     return float(sidecar.costs(sidecar.beside(run))["seconds"]["in all"])
 
 
-def _missing(settings: RunSettings) -> str:
-    """What a cell lacks here, without fetching it; empty if nothing is."""
-    if found := _lacking(settings):
+def _missing_resource(settings: RunSettings) -> str:
+    """Returns the resource that a cell lacks, without fetching it; empty if none."""
+    if found := _missing_requirement(settings):
         return found
     parts = list(states.parts(settings.system or {}))
     if absent := states.missing_models(parts):
@@ -352,8 +352,8 @@ def _missing(settings: RunSettings) -> str:
     return next((f"needs the {what} {name} ({state})" for what, name, state in known if state != "here"), "")
 
 
-def _lacking(settings: RunSettings) -> str:
-    """What a system needs that no run brings by itself, and how to get it; empty if nothing is lacking."""
+def _missing_requirement(settings: RunSettings) -> str:
+    """Returns what a system needs and a run does not fetch, with the command that installs it; empty if nothing."""
     parts = list(states.parts(settings.system or {}))
     if (found := states.registered(parts)) is not None:
         return " ".join(found) if found[0] == "needs" else ": ".join(found)
@@ -361,22 +361,24 @@ def _lacking(settings: RunSettings) -> str:
     return states.missing_modules(parts) or states.by_language(parts).get(topics.language if topics else "", "")
 
 
-def _absent(settings: RunSettings) -> bool:
-    """Whether a model, the collection or the corpus is not here: what could be fetched, and still is not, could not."""
+def _fetchable_missing(settings: RunSettings) -> bool:
+    """Returns whether a model, the collection or the corpus is missing, which a run would have fetched if it could."""
     collection, corpus = name_of(settings.collection), settings.corpus and name_of(settings.corpus)
     found = [load_collection(collection).state(), *([load_corpus(corpus).state()] if corpus else [])]
     return set(found) != {"here"} or bool(states.missing_models(states.parts(settings.system or {})))
 
 
-def _said(cell: Cell) -> str:
-    """A cell in a few words."""
+def _in_words(cell: Cell) -> str:
+    """Returns a cell in words: its labels and seed."""
     seed = () if cell.seed is None else (f"seed {cell.seed}",)
     return plan.said_of((*cell.labels, *seed))
 
 
-def _told(faults: Sequence[tuple[Cell, str]]) -> list[str]:
-    """Each reason once, with the first of its cells and how many more there are."""
+def _grouped_by_reason(faults: Sequence[tuple[Cell, str]]) -> list[str]:
+    """Returns each reason once, with its first cell and the number of others."""
     cells: dict[str, list[Cell]] = {}
     for cell, why in faults:
         cells.setdefault(why, []).append(cell)
-    return [f"{_said(of[0])}{f' and {len(of) - 1} more cells' if of[1:] else ''}: {why}" for why, of in cells.items()]
+    return [
+        f"{_in_words(of[0])}{f' and {len(of) - 1} more cells' if of[1:] else ''}: {why}" for why, of in cells.items()
+    ]

@@ -28,7 +28,7 @@ _EXAMPLES = {  # module of a system -> what it can rank with nothing but this re
 
 
 def show(group: str, name: str, as_json: bool) -> None:
-    """Print the facts about a configuration."""
+    """Prints the facts about a configuration."""
     folder = entries.GROUPS[group].folder
     mapping, path = config.load(folder, name)
     row = dict(entries.GROUPS[group].row(name))
@@ -66,7 +66,7 @@ def _print(facts: Facts, settings: Sequence[Facts], files: Sequence[Facts], exam
 
 
 def _settings(group: str, name: str, mapping: Mapping[str, Any]) -> list[Facts]:
-    """The keys of a configuration with their values; of a system also those that only its class has."""
+    """Returns the keys of a configuration with their values; of a system also the parameters it leaves to its class."""
     from harness.systems.states import ABOUT
 
     hidden = (
@@ -84,7 +84,7 @@ def _settings(group: str, name: str, mapping: Mapping[str, Any]) -> list[Facts]:
 
 
 def _as_yaml(code: str) -> str:
-    """A default as YAML has it; one that is no constant as it is in the code."""
+    """Returns a default value as YAML; an expression is returned as in the code."""
     try:
         return _shown(ast.literal_eval(code))
     except (ValueError, SyntaxError):
@@ -92,7 +92,7 @@ def _as_yaml(code: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value on one line, as YAML; a long one is told by its size."""
+    """Returns a value as YAML on one line; of a long one, its size."""
     text = (
         yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True, sort_keys=False)
         .strip()
@@ -129,7 +129,7 @@ def _file(entry: Resource | Folder | Path) -> Facts:
 
 
 def _size(count: int) -> str:
-    """A number of bytes in the unit in which it has one to three digits; empty if it is unknown.
+    """Returns a number of bytes in the unit that needs one to three digits; empty if it is unknown.
 
     Examples
     --------

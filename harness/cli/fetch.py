@@ -70,7 +70,7 @@ def fetch(
 
 
 def _data_sets(names: Sequence[str]) -> list[DataSet]:
-    """The data sets in BEIR's form that collections and corpora of these names stand for."""
+    """Returns the data sets in BEIR's format that collections and corpora of these names read."""
     from harness.collections.beir import BeirCollection, BeirCorpus
     from harness.collections.corpora import load_corpus
     from harness.collections.load import load_collection
@@ -82,7 +82,7 @@ def _data_sets(names: Sequence[str]) -> list[DataSet]:
 
 
 def _agree(name: str, accept: bool) -> None:
-    """Show the terms of use of a source, and go on only if the person accepts them; what was accepted is noted."""
+    """Shows the terms of use of a source, asks for acceptance and records it."""
     from harness.io import config
     from harness.sources import catalogue, terms
 
@@ -94,7 +94,7 @@ def _agree(name: str, accept: bool) -> None:
 
 
 def _models(name: str) -> list[str]:
-    """The models that a name stands for: all sources that are, one of them, or one of the hub."""
+    """Returns the models of a name: `models` for all model sources, one source, or a model of the hub."""
     from harness.sources import catalogue
 
     known = catalogue.model_names()
@@ -102,7 +102,7 @@ def _models(name: str) -> list[str]:
 
 
 def _model(name: str) -> list[str]:
-    """What a person is told of a model, which is unpacked and looked through for that."""
+    """Returns a line on a model: size, dimension and pooling, read from its files."""
     from harness.io import config
     from harness.systems.dense import models
 

@@ -20,13 +20,13 @@ from harness.systems.states import by_hand, by_language, missing_modules, model_
 
 
 def findings() -> list[list[str]]:
-    """Rows of (check, state, what to do); what to do is empty where nothing is amiss."""
+    """Returns rows of (check, state, command to run); the command is empty where the check passes."""
     rows = [["Python", platform.python_version(), ""], _cache(), _mirror(), _network(), _conf()]
     return [*rows, *_anserini(), *_latexml(), *_extras(), *_models(), *_endpoints()]
 
 
 def writable(folder: Path) -> bool:
-    """Whether the folder, or the nearest one above it that exists, can be written to."""
+    """Returns whether the folder, or its nearest existing parent, is writable."""
     standing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     return standing.is_dir() and os.access(standing, os.W_OK)
 
@@ -60,7 +60,7 @@ def _conf() -> list[str]:
 
 
 def _anserini() -> Iterator[list[str]]:
-    """The Java runtime and the jar that Anserini's systems need."""
+    """Checks the Java runtime and the jar that Anserini's systems need."""
     lacking = anserini.missing()
     if not lacking:
         _, version = anserini.find_java()
@@ -71,7 +71,7 @@ def _anserini() -> Iterator[list[str]]:
 
 
 def _latexml() -> Iterator[list[str]]:
-    """Perl and LaTeXML, which read formulas as those of ARQMath were read."""
+    """Checks Perl and LaTeXML, the parser of ARQMath's formulas."""
     lacking = latexml.missing()
     if not lacking:
         yield ["LaTeXML", latexml.version(), ""]
@@ -81,7 +81,7 @@ def _latexml() -> Iterator[list[str]]:
 
 
 def _extras() -> Iterator[list[str]]:
-    """Systems that lack a module or file, a line for each that is lacking; those of Anserini have lines of their own.
+    """Yields the modules and files that systems lack, a row each; Anserini's systems have rows of their own.
 
     Registered systems are left out.
     """
@@ -99,7 +99,7 @@ def _extras() -> Iterator[list[str]]:
 
 
 def _models() -> Iterator[list[str]]:
-    """The models that systems name, each once, and those among the sources that are here."""
+    """Yields the models that systems name, each once, and the model sources that are fetched."""
     try:
         here = [name for name in model_names() if not models.missing(name)]
     except HarnessError:  # of the mirror, which has a line of its own
@@ -118,7 +118,7 @@ def _models() -> Iterator[list[str]]:
 
 
 def _endpoints() -> Iterator[list[str]]:
-    """Language models: what a call would lack; of one on this machine, whether its server answers."""
+    """Yields language models: what a call needs; of a local one, whether its server answers."""
     for name in config.names("llm"):
         endpoint = load_endpoint(name)
         for line in endpoint.missing():

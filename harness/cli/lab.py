@@ -207,7 +207,7 @@ def _print_standing(lab: Lab, submission: Submission, standing: Standing) -> Non
 
 
 def _own_readers(collection: str, corpus: str | None) -> None:
-    """Let readers that are functions be of the current folder; see `harness score`."""
+    """Lets reader functions be imported from the current folder, as `harness score` does."""
     from harness.collections.load import load_collection
 
     find_readers(load_collection(collection), corpus)

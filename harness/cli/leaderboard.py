@@ -49,7 +49,7 @@ Places = Annotated[
 
 @dataclass(frozen=True)
 class _Source:
-    """Runs that came together, what their leaderboards declare, and what went into them."""
+    """Runs to rank, the settings of their leaderboards, and the provenance."""
 
     title: str
     entries: Sequence[Entry]
@@ -184,7 +184,7 @@ def leaderboard(
 
 
 def _of_files(asked: _Asked, settings: Settings) -> _Source:
-    """Run files, scored here; how much of them was judged is scored with them."""
+    """Scores run files, the share of judged results included."""
     from harness.collections.load import load_collection
     from harness.experiments.evaluate import inputs
     from harness.labs.leaderboard import Entry, floor
@@ -210,7 +210,7 @@ def _of_files(asked: _Asked, settings: Settings) -> _Source:
 
 
 def _shares_judged(names: Sequence[str], protocol: Protocol) -> tuple[str, ...]:
-    """What measures lack of the shares of the first results, and of all, that were judged."""
+    """Returns the Judged@k measures that are not among the measures."""
     from harness.scoring.measures import parse_measures
 
     found = parse_measures(names)
@@ -222,7 +222,7 @@ def _shares_judged(names: Sequence[str], protocol: Protocol) -> tuple[str, ...]:
 
 
 def _of_lab(folder: Path, settings: Settings) -> _Source:
-    """The current submissions of a lab, and its own settings; of private judgments nothing that tells of them."""
+    """Returns the current submissions of a lab and its settings; of private judgments nothing that reveals them."""
     import numpy as np
 
     from harness.collections.load import load_collection
@@ -274,7 +274,7 @@ def _of_lab(folder: Path, settings: Settings) -> _Source:
 
 
 def _files(place: str, note: Callable[[str], None]) -> list[str]:
-    """The run files of a folder, by name; what is no folder is a run file itself."""
+    """Returns the run files of a folder, sorted by name; a path that is no folder is returned itself."""
     if not os.path.isdir(place):  # noqa: PTH112  (Path's raises for what is too long to be a file's name)
         return [place]
     there = sorted(path for path in Path(place).iterdir() if path.is_file() and not path.name.startswith("."))
@@ -292,7 +292,7 @@ def _stem(path: Path) -> Path:
 
 
 def _print(board: Leaderboard) -> None:
-    """The table, as far as a terminal has room for it."""
+    """Prints the table in the width of the terminal."""
     labels = [board.protocol.label(measure) for measure in board.measures]
     rows = [["run", "rank", "group", *(() if board.private else ("interval",)), *labels]]
     shown = [*board.ranked, *board.others]

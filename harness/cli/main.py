@@ -39,7 +39,7 @@ _HYDRA = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option
 
 
 def _words(command: str) -> Callable[[typer.Context, list[str], str], list[str]]:
-    """Complete the words of a command by those before, which the context holds."""
+    """Returns the completions of a word, given the words before it."""
     return lambda ctx, args, incomplete: overrides(command, ctx.params.get("words") or args, incomplete)
 
 
@@ -82,7 +82,7 @@ def version(
     context: typer.Context,
     show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """Print the version when asked, and what there is to ask without a command."""
+    """Print the version when asked; without a command, the help."""
     if show:
         out(f"mathir-harness {__version__}")
         raise typer.Exit

@@ -18,7 +18,7 @@ _ENTRY = re.compile(r"^(\w+(?:, \w+)*) : (.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Setting:
-    """A parameter of a class: its default as written in the code, and what the documentation says of it."""
+    """A parameter of a class: its default as written in the code, and its documentation."""
 
     default: str = ""
     says: str = ""
@@ -49,7 +49,7 @@ def _comments(path: Path) -> dict[str, str]:
 
 
 def settings_of(target: str) -> dict[str, Setting]:
-    """The parameters of a class or function of the harness, those of its bases first; empty for one of another package.
+    """Returns the parameters of a class or function of the harness, those of its bases first.
 
     The code is parsed, not imported: torch alone would take seconds.
 
@@ -90,7 +90,7 @@ def _tree(module: str) -> ast.Module | None:
 
 
 def _full_name(base: ast.expr, tree: ast.Module, module: str) -> str:
-    """Where a base class comes from: a module of the harness that the file imports it from, or the file itself."""
+    """Returns the dotted name of a base class: imported from another module of the harness, or defined in the file."""
     name = ast.unparse(base).partition("[")[0]
     first, _, rest = name.partition(".")
     for node in tree.body:

@@ -60,7 +60,7 @@ def collection(
 
 
 def _of_data_set(name: str, conf: Path, place: str, revision: str | None, split: str, subset: str) -> None:
-    """A collection and a corpus of a data set in BEIR's form."""
+    """Writes the configurations of a collection and a corpus that read a data set in BEIR's format."""
     from harness.collections import beir
 
     files = {conf / "collection" / f"{name}.yaml": "beir_collection.yaml"}
@@ -82,7 +82,7 @@ def _of_data_set(name: str, conf: Path, place: str, revision: str | None, split:
 
 
 def _beside(folder: Path, conf: Path) -> str:
-    """A folder as a configuration in `conf` names it: from there if it lies below the current folder, else in full."""
+    """Returns a folder as a file in `conf` names it: relative if it lies below the current folder, else absolute."""
     full = Path(os.path.abspath(folder))  # noqa: PTH100  (links stay)
     return os.path.relpath(full, os.path.abspath(conf)) if full.is_relative_to(Path.cwd()) else str(full)  # noqa: PTH100
 
@@ -104,18 +104,18 @@ def protocol(name: Name) -> None:
 
 
 def _conf() -> Path:
-    """The user's folder of configurations."""
+    """Returns the user's folder of configurations."""
     return Path(os.environ.get("HARNESS_CONF") or "conf")
 
 
 def _module(name: str) -> str:
-    """The module of a system: its name as Python can have it."""
+    """Returns the name of a system as a Python module name."""
     plain = name.replace("-", "_")
     return f"{plain}_" if iskeyword(plain) else plain
 
 
 def _check(name: str, groups: tuple[str, ...], files: Mapping[Path, str], module: str = "") -> None:
-    """Raise HarnessError if a name is no name, or something of that name is there."""
+    """Raises HarnessError if a name is invalid or taken."""
     from harness.io import config
 
     if not _NAME.fullmatch(name):
@@ -141,7 +141,7 @@ def _write(
     module: str = "",
     values: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Write templates to files of which none may be there, all of them or none; `{KEY}` in them is a value."""
+    """Writes templates to new files, all or none; `{KEY}` in them is replaced by a value."""
     from harness.io.files import read_bytes, write_all
 
     _check(name, groups, files, module)

@@ -58,7 +58,7 @@ PrimaryDepth = Annotated[int | None, typer.Option(min=1, help="Pool depth of pri
 
 @dataclass(frozen=True)
 class Entry:
-    """A run with its team; its name is what tables show: `team / label`, or the run's own where no team is named."""
+    """A run with its team, named `team / label`, or by the run's own name without a team."""
 
     team: str
     run: Run
@@ -282,7 +282,7 @@ def _entries(
     output: Path | None,
     declared: Mapping[str, object],
 ) -> tuple[list[Entry], Task | None]:
-    """The runs with their teams, all faults of their files together; and, of a lab, what scores them.
+    """Reads the runs with their teams, and the task of a lab; raises HarnessError with the faults of all files.
 
     `declared` are the options that a lab's settings stand for.
     """
@@ -321,7 +321,7 @@ def _entries(
 
 
 def _of_lab(folder: Path, output: Path | None) -> tuple[list[Entry], Task]:
-    """The submissions that stand, each in its latest version, and the lab's task."""
+    """Returns the latest version of each submission that was not withdrawn, and the lab's task."""
     from harness.collections.load import load_collection
     from harness.labs.lab import read_lab
     from harness.labs.submissions import stored_run, submissions
@@ -351,7 +351,7 @@ def _keys(file: str) -> dict[str, str]:
 
 
 def _depths(entries: Sequence[Entry], depth: int, primary_depth: int | None, primary: Sequence[str]) -> dict[str, int]:
-    """Run -> how deep it is read."""
+    """Returns run -> pool depth."""
     names = [entry.run.name for entry in entries]
     for name in primary:
         if name not in names:
@@ -365,7 +365,7 @@ def _depths(entries: Sequence[Entry], depth: int, primary_depth: int | None, pri
 
 
 def _scores_of(path: Path) -> list[Scores]:
-    """The scores in a document of `harness score --json` or in a report."""
+    """Returns the scores in the output of `harness score --json` or in a report."""
     from harness.io.files import read_bytes
     from harness.scoring.compare import common_identity
     from harness.scoring.scores import scores_from_json
@@ -388,7 +388,7 @@ def _scores_of(path: Path) -> list[Scores]:
 
 
 def _show(report: Report, output: Path | None) -> None:
-    """The headline and the tables; the report, if one is asked for."""
+    """Prints the headline and the tables; writes the report, if one is asked for."""
     out(report.headline)
     for table in report.tables():
         if not table.collapsed:

@@ -23,7 +23,7 @@ _WHOLE = {"only": "{AXIS:[LABEL]}"}  # keys that are not given in parts
 
 
 def gist(error: Exception) -> str:
-    """The gist of an error of Hydra's or OmegaConf's, without its hints on several lines."""
+    """Returns the first line of an error of Hydra or OmegaConf, with its key and cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     cause = str(error.__cause__ or "").splitlines()
     said = lines[0] if lines else type(error).__name__
@@ -33,7 +33,7 @@ def gist(error: Exception) -> str:
 
 
 def check_alone(command: str) -> None:
-    """Raise HarnessError if a configuration reaches out of its own group."""
+    """Raises HarnessError if a configuration sets keys outside of its group."""
     for group in GROUPS[command]:
         for path in (*config.names(group).values(), *config.bases(group)):
             _check_alone(group, path)
@@ -42,7 +42,7 @@ def check_alone(command: str) -> None:
 def checked_overrides(
     command: str, arguments: Sequence[str], checked: set[tuple[str, str]] | None = None
 ) -> tuple[list[str], list[str]]:
-    """The arguments as Hydra takes them, checked; and the keys that are set to their defaults in front of an inner key.
+    """Returns the checked arguments as Hydra takes them, and the keys that are set to their defaults for an inner key.
 
     Hydra refuses keys that no file lists: those that the class of a system takes get `++`. Names of groups and keys
     come first, as Hydra's own messages name neither the file nor the nearest key.
@@ -105,7 +105,7 @@ def checked_overrides(
 
 
 def _settable(arguments: Sequence[str], systems: Sequence[str], given: Set[str]) -> tuple[list[str], list[str]]:
-    """The arguments, with `++` before keys that the systems take and their files do not list."""
+    """Returns the arguments, with `++` before keys that the systems take and their files do not list."""
     words: list[str] = []
     added: list[str] = []
     for argument in arguments:
@@ -132,7 +132,7 @@ def _settable(arguments: Sequence[str], systems: Sequence[str], given: Set[str])
 
 
 def _written(value: object) -> str:
-    """A value of a configuration in Hydra's words.
+    """Returns a value of a configuration in Hydra's override syntax.
 
     >>> _written({"name": "latex", "stop": None, "weights": [1, 0.5, True]})
     "{name:'latex',stop:null,weights:[1,0.5,true]}"
@@ -148,7 +148,7 @@ def _written(value: object) -> str:
 
 @lru_cache(maxsize=4096)  # the cells of an experiment share most of them
 def _check_readable(command: str, override: str) -> None:
-    """Raise HarnessError for a value that Hydra cannot read: it does not say which, nor that quotes would help."""
+    """Raises HarnessError for a value that Hydra cannot parse, with the key and the quotes needed."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -174,7 +174,7 @@ def _unquoted(value: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _other_than_text(name: str) -> str:
-    """As what Hydra reads a name, such as `nan` or `1e5`; empty if it is text."""
+    """Returns the type as which Hydra reads a name such as `nan` or `1e5`; empty if it is text."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -189,7 +189,7 @@ NAME = {"collection": "name", "corpus": "name", "protocol": "name", "paper": "ke
 
 
 def _check_alone(group: str, path: Path) -> None:
-    """Raise HarnessError for a configuration that reaches out of its own group, by a directive of Hydra's.
+    """Raises HarnessError for a configuration that sets keys outside of its group by a directive of Hydra.
 
     It could set keys of Hydra itself, some of which name code to be run. Sweeps do set keys outside of their group.
     """
@@ -203,7 +203,7 @@ def _check_alone(group: str, path: Path) -> None:
 
 
 def _check_chosen(group: str, name: str) -> None:
-    """Raise HarnessError for what Hydra would stumble over in a configuration, or what it would lack."""
+    """Raises HarnessError for what Hydra cannot read in a configuration, and for a missing or wrong name."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 

@@ -79,7 +79,7 @@ def _demonstrate(settings: ReproduceSettings, output: Path) -> None:
 
 
 def _out_means(scores: Sequence[Scores], comparison: Comparison) -> None:
-    """The means of every run, the best first, with the marks of its tests against the baseline."""
+    """Prints the means of every run, the best first, with the marks of its tests against the baseline."""
     from harness.render.model import MARKS
     from harness.reports.comparison import marks_of
     from harness.scoring.measures import without_diagnostics

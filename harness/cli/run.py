@@ -1,4 +1,4 @@
-"""The command `run`: one configuration produced, scored and reported; or the points of a sweep, and what came of them.
+"""The command `run`: produces, scores and reports one configuration, or the points of a sweep.
 
 With `tune`, the points of a sweep are scored on other collections than the one that is reported: the configuration is
 chosen there, and the reported topics see the chosen one alone.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def run(cfg: DictConfig) -> float | None:
-    """One run, or one point of a sweep: then the mean of the first measure."""
+    """Runs one configuration; of a point of a sweep, returns the mean of the first measure."""
     import_from_here()
     settings = checked(RunSettings, cfg, "run")
     overrides = swept()
@@ -55,7 +55,7 @@ def run(cfg: DictConfig) -> float | None:
 
 
 def check(settings: RunSettings, sweeping: bool) -> None:
-    """Raise HarnessError if a key is missing or cannot be meant."""
+    """Raises HarnessError if a key is missing or has no meaning here."""
     for group in ("collection", "system"):
         if not getattr(settings, group):
             known = suggestion("", config.names(group))
@@ -76,7 +76,7 @@ def check(settings: RunSettings, sweeping: bool) -> None:
 
 
 def check_needs(settings: RunSettings) -> None:
-    """Raise HarnessError if a module that the system needs is missing, or a model that a person has to bring.
+    """Raises HarnessError if a module that the system needs is missing, or a model that is downloaded by hand.
 
     The line names all that is missing, each with the command that installs or fetches it.
     """
@@ -92,7 +92,7 @@ def check_needs(settings: RunSettings) -> None:
 
 
 def with_corpus(settings: RunSettings) -> RunSettings:
-    """Return the settings with the corpus that the collection names, if none is given and the system may read one.
+    """Returns the settings with the corpus that the collection names, if none is given and the system may read one.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def with_corpus(settings: RunSettings) -> RunSettings:
 
 
 def _searches(system: Mapping[str, object]) -> bool:
-    """Whether a system may read a corpus; one that cannot be built has faults that are reported later."""
+    """Returns whether a system may read a corpus; True if it cannot be built, whose faults are reported later."""
     try:
         return build_system(system, "run: system").searches()
     except HarnessError:
@@ -127,7 +127,7 @@ def _say_corpus(collection: str, corpus: str) -> None:
 
 
 def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ()) -> None:
-    """Produce, score and report one run."""
+    """Produces, scores and reports one run."""
     # Before the task, whose files may have to be fetched: faults of the system's keys are found at once.
     system = build_system(settings.system or {}, "run: system")
     found = task_of(settings, name_of(settings.collection), settings.edition, {})
@@ -145,7 +145,7 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
 
 
 def said_of(settings: RunSettings, system: Built, produced: Produced) -> tuple[str, ...]:
-    """What a reader of a run's numbers must know, a sentence each."""
+    """Returns the remarks on a run, a sentence each: training, re-ranking, approximate search."""
     remarks = (*system.notes(), *sidecar.recalls(sidecar.beside(produced.path)))
     if settings.training:
         remarks = (f"Learnt from the judgments of {', '.join(settings.training)}.", *remarks)
@@ -160,7 +160,7 @@ def said_of(settings: RunSettings, system: Built, produced: Produced) -> tuple[s
 
 
 def point(settings: RunSettings, overrides: Mapping[str, str], rest: Mapping[str, object], folder: Path) -> float:
-    """Produce and score one configuration of a sweep; return the mean of the first measure.
+    """Produces and scores one configuration of a sweep; returns the mean of the first measure.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def point(settings: RunSettings, overrides: Mapping[str, str], rest: Mapping[str
 def _unvaried_digests(
     varied: Collection[str], rest: Mapping[str, object], protocols: Sequence[Protocol]
 ) -> dict[str, str]:
-    """Return what all points of a sweep must share -> its digest: the keys that do not vary.
+    """Returns key -> digest of its value, of the keys that all points of a sweep must share.
 
     The protocol is the one in use, which may be that of the collection.
     """
@@ -222,7 +222,7 @@ def _unvaried_digests(
 
 
 def _pooled(scored: Sequence[Scores], measure: str) -> float | None:
-    """The mean over the topics of all collections."""
+    """Returns the mean over the topics of all collections."""
     n = [scores.n(measure) for scores in scored]
     if not sum(n):
         return None
@@ -230,7 +230,7 @@ def _pooled(scored: Sequence[Scores], measure: str) -> float | None:
 
 
 def run_suffix(overrides: Mapping[str, str], fixed: Collection[str]) -> str:
-    """What distinguishes the runs of a sweep's points: `-k1=0.9-b=0.4`; a digest stands for what fits no file name.
+    """Returns the suffix of a point's run: `-k1=0.9-b=0.4`; a digest stands for values that fit no file name.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def run_suffix(overrides: Mapping[str, str], fixed: Collection[str]) -> str:
 
 
 def summarise(folder: Path, formats: Sequence[str]) -> None:
-    """The report of a sweep; with `tune`, then the run of the best configuration. Raises HarnessError for failures."""
+    """Reports a sweep; with `tune`, runs the best configuration. Raises HarnessError for points that failed."""
     from harness.reports.sweep import sweep_report
 
     points = read_points(folder, say)
@@ -285,7 +285,7 @@ _MOST_SHARED = 8
 def task_of(
     settings: RunSettings, collection: str, edition: str | None, made: dict[str, Task], measures: Sequence[str] = ()
 ) -> Task:
-    """The task of a configuration; from `made` if one of the same content stands there, else put there."""
+    """Returns the task of a configuration; `made` keeps tasks of the same content."""
     given = (
         load_collection(collection),
         load_corpus(name_of(settings.corpus)) if settings.corpus else None,
@@ -301,12 +301,12 @@ def task_of(
 
 
 def name_of(configuration: Mapping[str, object] | None) -> str:
-    """The name of a configuration that must have been chosen."""
+    """Returns the name of a chosen configuration."""
     return str((configuration or {}).get("name"))
 
 
 def produced_by(settings: RunSettings, system: Built, found: Task, suffix: str) -> Produced:
-    """The run that a system makes of a task, as the settings say."""
+    """Produces the run of a system on a task, as the settings say."""
     return make(
         system,
         found,

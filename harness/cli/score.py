@@ -98,10 +98,10 @@ Quiet = Annotated[
 
 
 class ScoreCommand(TyperCommand):
-    """A command whose `--topics FILE` was a flag once, and would swallow what stands behind the flag."""
+    """A command whose `--topics FILE` was once a flag, which would now take the next argument as its file."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  (its type is private to typer)
-        """Read the arguments; see the class."""
+        """Parses the arguments; see the class."""
         given = args[: args.index("--")] if "--" in args else args
         named = {arg.partition("=")[0] for arg in given}
         behind = [given[at + 1 : at + 2] for at, arg in enumerate(given) if arg == "--topics"]
@@ -114,7 +114,7 @@ class ScoreCommand(TyperCommand):
 
 @dataclass(frozen=True)
 class _Asked:
-    """The options that both commands have."""
+    """Options of both commands."""
 
     runs: Sequence[str]
     collection: str | None
@@ -252,7 +252,7 @@ def _reproduce(
     persistence: float,
     output: Path | None,
 ) -> None:
-    """Two runs, or two pairs of a run and its baseline: tables, the report, or the JSON document."""
+    """Compares two runs, or two runs with their baselines, as a reproduction: tables, report or JSON document."""
     from harness.experiments.evaluate import inputs, reproduce
     from harness.reports.reproduction import effects_table, headline, orders_table, reproduction_report
     from harness.scoring.reproduction import to_json
@@ -291,7 +291,7 @@ def _reproduce(
 
 
 def _note(quiet: bool) -> Callable[[str], None]:
-    """What becomes of a line that is neither a result nor an error; `--quiet` hides it, and progress with it."""
+    """Returns the function for warnings and progress, which `--quiet` hides."""
     if not quiet:
         return say
     hide_progress()
@@ -299,7 +299,7 @@ def _note(quiet: bool) -> Callable[[str], None]:
 
 
 def _evaluate(asked: _Asked) -> Evaluation:
-    """Runs read, checked and scored; what must be said of them before any number is said."""
+    """Reads, checks and scores the runs; prints coverage and warnings."""
     from harness.collections.corpora import load_corpus
     from harness.collections.keys import read_keys
     from harness.collections.load import load_collection, local_collection
@@ -353,7 +353,7 @@ def _evaluate(asked: _Asked) -> Evaluation:
 
 
 def find_readers(collection: Collection, corpus: str | None) -> None:
-    """Let readers that are functions be of the current folder, if the collection, its corpus or that one has any."""
+    """Lets reader functions be imported from the current folder, if the collection or a corpus names any."""
     from harness.cli.settings import import_from_here
     from harness.collections import foreign
     from harness.collections.corpora import load_corpus
@@ -369,7 +369,7 @@ def find_readers(collection: Collection, corpus: str | None) -> None:
 
 
 def _labelled(texts: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """Names (empty: the file's own) and paths of arguments `[NAME=]FILE`; an existing file is itself, `=` and all."""
+    """Returns names (empty: the file's own) and paths of arguments `[NAME=]FILE`; an existing file may contain `=`."""
     from harness.data.trec import TAG, TAG_RULE
 
     names: list[str] = []
@@ -447,7 +447,7 @@ def _p(value: float | None) -> str:
 
 
 def _finish_redacted(asked: _Asked, evaluation: Evaluation, comparison: Comparison | None, output: Path | None) -> None:
-    """What participants may see, printed or written, and nothing else."""
+    """Prints or writes what participants may see of private judgments."""
     from harness.experiments.redacted import redact, redacted_to_json
     from harness.reports.redacted import redacted_report
 
@@ -477,14 +477,14 @@ def _finish_redacted(asked: _Asked, evaluation: Evaluation, comparison: Comparis
 
 
 def _say_private(asked: _Asked, evaluation: Evaluation) -> None:
-    """That a report with private judgments is not for participants."""
+    """Returns the warning that a report with private judgments is not for participants."""
     edition = evaluation.task.collection.edition(evaluation.scores[0].edition)
     if edition.private:
         asked.note(f"edition {edition.name} is private, and this report shows its judgments; --redact leaves them out")
 
 
 def _finish(asked: _Asked, evaluation: Evaluation, comparison: Comparison | None, output: Path | None) -> None:
-    """The report, if one is asked for; then the JSON document."""
+    """Writes the report, if one is asked for, then prints the JSON document."""
     if output is not None:
         from harness.reports.comparison import report
 

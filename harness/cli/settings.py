@@ -62,7 +62,7 @@ class _Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class ReproduceSettings(_Settings):
-    """What the command `reproduce` was composed of: the keys of `conf/reproduce.yaml`."""
+    """Settings of the command `reproduce`: the keys of `conf/reproduce.yaml`."""
 
     paper: Mapping[str, object]
     brought: Annotated[str | None, _maybe_folder] = None
@@ -72,7 +72,7 @@ class ReproduceSettings(_Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(_Settings):
-    """What the command `run` was composed of: the keys of `conf/run.yaml`, and of each group the whole configuration.
+    """Settings of the command `run`: the keys of `conf/run.yaml`, and the whole configuration of each group.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class RunSettings(_Settings):
 
 
 def import_from_here() -> None:
-    """Let `_target_` name modules of the current folder, as `python -m` has it; also in the processes of a launcher.
+    """Lets `_target_` name modules of the current folder, as `python -m` does; also in the processes of a launcher.
 
     Called when all that a run always needs is imported, so that nothing in that folder stands in its place.
     """
@@ -108,14 +108,14 @@ def import_from_here() -> None:
 
 
 def checked(cls: type[S], cfg: DictConfig, command: str) -> S:
-    """The configuration as a value, checked before any work is done."""
+    """Returns the checked settings of a configuration."""
     from omegaconf import OmegaConf
 
     return typed(cls, OmegaConf.to_container(cfg, resolve=True), command)
 
 
 def swept() -> dict[str, str]:
-    """The overrides of this point of a sweep; empty outside of one."""
+    """Returns the overrides of this point of a sweep; empty outside of one."""
     from hydra.core.hydra_config import HydraConfig
 
     config_ = HydraConfig.get()
@@ -128,14 +128,14 @@ def swept() -> dict[str, str]:
 
 
 def fixed() -> frozenset[str]:
-    """The keys that do not vary in this sweep, among those that its command line gives."""
+    """Returns the keys of the command line that do not vary in this sweep."""
     from hydra.core.hydra_config import HydraConfig
 
     return frozenset(HydraConfig.get().job.config.override_dirname.exclude_keys)
 
 
 def unvaried(cfg: DictConfig) -> dict[str, object]:
-    """Return the configuration of this point of a sweep without the system's parameters that vary.
+    """Returns the configuration of this point of a sweep without the system's parameters that vary.
 
     Interpolations are left as they stand, since their values may vary with those.
     """
@@ -149,7 +149,7 @@ def unvaried(cfg: DictConfig) -> dict[str, object]:
 
 
 def sweep_folder() -> Path:
-    """Where the points of this sweep are kept: a folder of its own for every command line."""
+    """Returns the folder of this sweep's points; every command line has its own."""
     from hydra.core.hydra_config import HydraConfig
 
     sweep = HydraConfig.get().sweep

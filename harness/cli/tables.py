@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def print_table(table: Table) -> None:
-    """The caption, the columns side by side with the marks of their cells, and the notes."""
+    """Returns a table as lines: caption, aligned columns with marks, and notes."""
     from harness.render.model import MARKS
 
     out(table.caption)

@@ -45,7 +45,7 @@ def _with_parts(side: Side) -> Iterator[Side]:
 
 
 def _numbers(value: object) -> list[float]:
-    """The numbers of a list; none if it is something else."""
+    """Returns the numbers of a list; nothing of any other value."""
     found = value if isinstance(value, list) else []
     return [float(number) for number in found if isinstance(number, int | float) and not isinstance(number, bool)]
 
@@ -90,7 +90,7 @@ def together(side: Side) -> int:
 
 
 def latencies(sides: Sequence[Side]) -> list[float]:
-    """The seconds of all queries of some runs."""
+    """Returns the seconds of all queries of some runs."""
     found = [side.get(cost.LATENCY) for side in sides]
     return [number for value in found if isinstance(value, Mapping) for number in _numbers(list(value.values()))]
 

@@ -17,7 +17,7 @@ from harness.systems.build import build_system
 
 @dataclass(frozen=True)
 class Demonstration:
-    """The demonstration on one collection: run file -> run, the run to compare with, run -> CPU seconds a topic."""
+    """Evaluation of the demonstration on one collection: runs by file, the baseline, and CPU seconds a topic by run."""
 
     task: Task
     runs: Mapping[str, Run]
@@ -26,7 +26,7 @@ class Demonstration:
 
 
 def demonstrate(output: Path, say: Say = quiet) -> Iterator[Demonstration]:
-    """The systems of `conf/paper/demo.yaml` on the embedded collections, one collection after the other.
+    """Yields the evaluation of the systems of `conf/paper/demo.yaml` on each embedded collection.
 
     Runs are always made, as their times are reported; those of a fusion include the runs that it reads.
     """

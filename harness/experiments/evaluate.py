@@ -31,7 +31,7 @@ VERSION = 1
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """Runs scored by one task, and what came to light on the way.
+    """Runs scored by one task, with the warnings found.
 
     Attributes
     ----------
@@ -57,11 +57,11 @@ class Evaluation:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the readers of the runs passed over."""
+        """Warnings of the readers of the runs."""
         return tuple(str(warning) for run in self.runs for warning in run.warnings)
 
     def coverage_sentence(self) -> str:
-        """What must be said before any number if the corpus holds only part of the judged documents; else empty."""
+        """Returns the sentence on coverage if the corpus holds only part of the judged documents; else empty."""
         coverage, corpus = self.task.coverage, self.task.corpus
         if coverage is None or coverage.complete:
             return ""
@@ -87,7 +87,7 @@ def read_runs(
     format: str | None = None,
     known_topics: frozenset[str] | None = None,
 ) -> list[Run]:
-    """Run files with distinct names: those given, else their tags, or the files' names where tags are shared.
+    """Reads run files under distinct names: given names, else tags, or file names where tags are shared.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def read_runs(
 
 
 def check_names(runs: Iterable[Run]) -> None:
-    """Raise HarnessError if two runs have one name."""
+    """Raises HarnessError if two runs share a name."""
     for name, times in Counter(run.name for run in runs).items():
         if times > 1:
             raise HarnessError(f"{name}: {times} runs have this name; give each its own, as NAME=FILE")
@@ -141,7 +141,7 @@ def _renamed(run: Run, name: str, path: Path) -> Run:
 
 
 def evaluate(task: Task, *runs: Run | str | Path) -> Evaluation:
-    """Score runs (values, or files that are read first) and find out what the order of their ties could change.
+    """Scores runs or run files, and computes the range of means over the orders of their ties.
 
     Raises
     ------
@@ -180,7 +180,7 @@ def evaluate(task: Task, *runs: Run | str | Path) -> Evaluation:
 
 
 def cautions(evaluation: Evaluation) -> tuple[str, ...]:
-    """Warnings on the runs that were scored: faults that readers passed over, results without a key, unknown bounds."""
+    """Returns warnings on the scored runs: faults that readers skipped, results without a key, unknown tie bounds."""
     unknown = {scores.run: scores.counts.get("documents without a key", 0) for scores in evaluation.scores}
     lacking = (f"{run}: {n} results have no key and count as not judged" for run, n in unknown.items() if n)
     ties = tie_caution(evaluation.scores)
@@ -198,7 +198,7 @@ def compare(
     permutations: int = stats.PERMUTATIONS,
     seed: int = 0,
 ) -> Comparison:
-    """Test the runs of an evaluation against a baseline, or all pairs.
+    """Tests the runs of an evaluation against a baseline, or all pairs.
 
     Topics that share their `cluster`, if the collection has one, are averaged first; tests are then of clusters.
 
@@ -245,7 +245,7 @@ def compare(
 
 
 def reproduce(original: Evaluation, new: Evaluation, *, persistence: float = 0.9) -> Reproduction:
-    """How far a run reproduces another one: of one evaluation of both, or of two on different topics.
+    """Measures how far a run reproduces another one: of one evaluation of both, or of two on different topics.
 
     Parameters
     ----------
@@ -294,13 +294,13 @@ def reproduce(original: Evaluation, new: Evaluation, *, persistence: float = 0.9
 
 
 def independent(evaluation: Evaluation) -> Sequence[Scores]:
-    """The scores that are tested: of topics, or means of their clusters if the collection has any."""
+    """Returns the scores that are tested: of topics, or means of clusters of topics if the collection has any."""
     clusters = evaluation.task.collection.clusters()
     return evaluation.scores if clusters is None else [scores.by_cluster(clusters) for scores in evaluation.scores]
 
 
 def evaluation_to_json(evaluation: Evaluation, comparison: Comparison | None = None) -> dict[str, Any]:
-    """Scores and comparison as plain JSON values; NaN becomes null. Schema: `harness/data/schemas/evaluation.json`."""
+    """Returns scores and comparison as JSON values, NaN as null. Schema: `harness/data/schemas/evaluation.json`."""
     return {
         "schema": SCHEMA,
         "version": VERSION,
@@ -317,7 +317,7 @@ def evaluation_to_json(evaluation: Evaluation, comparison: Comparison | None = N
 
 
 def inputs(evaluation: Evaluation) -> Provenance:
-    """The provenance of scores: the judgments, the runs, and the corpus if there is one."""
+    """Returns the provenance of scores: the judgments, the runs, and the corpus if there is one."""
     task = evaluation.task
     qrels = task.scorer.qrels
     files = {f"{task.collection.name}, edition {qrels.edition}": qrels.sha256}

@@ -35,7 +35,7 @@ Cost = Literal[
 
 @dataclass(frozen=True)
 class Condition:
-    """What is compared: overrides, and the labels of axes that it is restricted to (`only`).
+    """A condition: overrides, and the labels of axes that it is restricted to (`only`).
 
     `tune` names keys and the values to try: all their combinations are run, and each set of topics sees the one whose
     mean of the first measure is best over the other sets; of equal ones, the first. See `Experiment.tune_on`.
@@ -46,7 +46,7 @@ class Condition:
     tune: Mapping[str, tuple[Words, ...]] | None = None
 
     def points(self) -> tuple[tuple[str, ...] | None, ...]:
-        """The overrides of each combination that is tried; a single None where nothing is tuned."""
+        """Returns the overrides of each combination that is tried; a single None where nothing is tuned."""
         if self.tune is None:
             return (None,)
         keys = tuple(self.tune)
@@ -71,7 +71,7 @@ class Seeds:
 
 @dataclass(frozen=True)
 class Scale:
-    """An experiment made smaller, or for a larger machine: what it changes, in words and as overrides.
+    """A scale of an experiment, smaller or for a larger machine: its changes in words and as overrides.
 
     Attributes
     ----------
@@ -175,9 +175,9 @@ class Experiment:
         if self.pool is not None and self.pool not in self.axes:
             faults.append(f"key 'pool': no axis is called {self.pool!r}; {suggestion(self.pool, self.axes)}")
         for name, condition in self.conditions.items():
-            faults += self._strange(condition.only, f"key 'conditions': {name}: only", self.axes)
+            faults += self._unknown_labels(condition.only, f"key 'conditions': {name}: only", self.axes)
         if self.seeds is not None:
-            faults += self._strange(self.seeds.only, "key 'seeds': only", self.coordinates)
+            faults += self._unknown_labels(self.seeds.only, "key 'seeds': only", self.coordinates)
             with gather(faults):
                 for value in (*self.seeds.values, *(value for each in self.scale.values() for value in each.seeds)):
                     checked_override("seeds", f"{self.seeds.key}={value}")
@@ -196,15 +196,15 @@ class Experiment:
         refuse(self._untestable())
 
     def _too_many(self) -> list[str]:
-        """The fault of having more cells than anyone runs, by a product that nobody has counted."""
+        """Returns a fault if the experiment has too many cells."""
         cells = 0
         for condition in self.conditions.values():
             chosen = [len((condition.only or {}).get(axis, of)) for axis, of in self.axes.items()]
             cells += prod((*chosen, *map(len, (condition.tune or {}).values())))
         return [f"has {cells:,} cells, all labels crossed; at most {_MOST:,} can be run"] if cells > _MOST else []
 
-    def _strange(self, only: Only | None, where: str, known: Iterable[str]) -> list[str]:
-        """Faults of labels by coordinate."""
+    def _unknown_labels(self, only: Only | None, where: str, known: Iterable[str]) -> list[str]:
+        """Returns faults of labels by coordinate."""
         faults, names = [], tuple(known)
         for coordinate, labels in (only or {}).items():
             if coordinate not in names:
@@ -217,7 +217,7 @@ class Experiment:
         return faults
 
     def _twice(self) -> list[str]:
-        """Faults of keys that two parts of one cell set, so that one of them would have no say."""
+        """Returns faults of keys that two parts of one cell set, of which one would have no effect."""
         lists: dict[str, dict[str, Overrides]] = {f"axis {axis!r}": dict(of) for axis, of in self.axes.items()}
         tuned = {name: tuple(f"{key}=" for key in each.tune or ()) for name, each in self.conditions.items()}
         lists["a condition"] = {name: (*each.overrides, *tuned[name]) for name, each in self.conditions.items()}
@@ -230,7 +230,7 @@ class Experiment:
                 faults += [f"key {key!r} is set twice by {which}" for key in dict.fromkeys(keys) if keys.count(key) > 1]
         for one, two in combinations(lists, 2):
             faults += [f"key {key!r} is set by {one} and by {two}" for key in sorted(sets[one] & sets[two])]
-        faults += self._hidden()
+        faults += self._replaced_keys()
         for name, scale in self.scale.items():
             changed = [key_of(word) for word in scale.changes]
             faults += [f"key {key!r} is set by scale {name!r} and by {part}" for part in lists for key in changed
@@ -243,23 +243,23 @@ class Experiment:
             ]
         return faults
 
-    def _hidden(self) -> list[str]:
-        """Faults of keys that an axis sets below one that a later part of the same cell sets as a whole."""
+    def _replaced_keys(self) -> list[str]:
+        """Returns faults of keys that an axis sets inside of one that a later part of the same cell replaces."""
         faults = []
         for condition in self.conditions.values():
             only = condition.only or {}
             for at, (axis, of) in enumerate(self.axes.items()):
-                inner = {key_of(word) for word in _of(of, only.get(axis))}
+                inner = {key_of(word) for word in _labelled(of, only.get(axis))}
                 outer = [("a condition", word) for word in condition.overrides]
                 for other in list(self.axes)[at + 1 :]:
-                    outer += [(f"axis {other!r}", word) for word in _of(self.axes[other], only.get(other))]
+                    outer += [(f"axis {other!r}", word) for word in _labelled(self.axes[other], only.get(other))]
                 for key, (part, word) in product(sorted(inner), outer):
                     if hides(word, key):
                         faults.append(f"key {key!r} is set by axis {axis!r}, and {key_of(word)!r} above it by {part}")
         return list(dict.fromkeys(faults))
 
     def _unscaled(self) -> list[str]:
-        """Faults of scales."""
+        """Returns faults of scales."""
         faults = []
         for name, scale in self.scale.items():
             where = f"key 'scale': {name}"
@@ -274,7 +274,7 @@ class Experiment:
         return faults
 
     def _untuned(self) -> list[str]:
-        """Faults of conditions that are tuned."""
+        """Returns faults of tuned conditions."""
         faults = []
         for name, condition in self.conditions.items():
             if condition.tune is None:
@@ -298,7 +298,7 @@ class Experiment:
         return faults
 
     def _unnumbered(self) -> list[str]:
-        """Faults of axes of numbers."""
+        """Returns faults of numeric axes."""
         found = [axis for axis in self.numeric if axis not in self.axes or axis == self.pool]
         faults = [f"key 'numeric': {axis!r} is no axis, or that of the sets of topics" for axis in found]
         labels = [
@@ -315,7 +315,7 @@ class Experiment:
         return faults
 
     def _unnamed(self) -> list[str]:
-        """Faults of names: labels that no line can show, and what a list names twice."""
+        """Returns faults of names: labels with control characters, and names that a list has twice."""
         faults = [] if self.title.strip() else ["key 'title' is empty; it heads the report"]
         for axis in self.coordinates:
             found = [label for label in self.labels(axis) if not label.strip() or not label.isprintable()]
@@ -329,10 +329,10 @@ class Experiment:
         return faults
 
     def _untestable(self) -> list[str]:
-        """Faults of the baseline and the family."""
+        """Returns faults of the baseline and the family of tests."""
         if self.baseline is None:
             return [f"key {key!r} has no use without a baseline" for key in ("tested", "family") if getattr(self, key)]
-        faults = self._strange(
+        faults = self._unknown_labels(
             {name: (label,) for name, label in self.baseline.items()}, "key 'baseline'", self.coordinates
         )
         if self.pool in self.baseline:
@@ -354,11 +354,11 @@ class Experiment:
 
     @property
     def coordinates(self) -> tuple[str, ...]:
-        """What places a cell: the condition, then each axis."""
+        """The coordinates of a cell: the condition, then each axis."""
         return (CONDITION, *self.axes)
 
     def labels(self, coordinate: str) -> Labels:
-        """The labels of a coordinate."""
+        """Returns the labels of a coordinate."""
         return tuple(self.conditions if coordinate == CONDITION else self.axes[coordinate])
 
     @property
@@ -367,7 +367,7 @@ class Experiment:
         return tuple(self.tested or without_diagnostics(self.measures)) if self.baseline else ()
 
     def cells(self, extra: Sequence[str] = (), scale: str = FULL) -> tuple[Cell, ...]:
-        """All cells, in the order of the file.
+        """Returns all cells, in the order of the file.
 
         Parameters
         ----------
@@ -399,7 +399,7 @@ class Experiment:
         return tuple(found)
 
     def scale_of(self, name: str) -> Scale:
-        """A scale by its name; HarnessError if there is none."""
+        """Returns a scale by its name; raises HarnessError if there is none."""
         known = (FULL, *(scale for scale in self.scale if scale != FULL))
         if name not in known:
             raise HarnessError(f"run: key 'scale': the experiment has no scale {name!r}; {suggestion(name, known)}")
@@ -415,14 +415,14 @@ class Experiment:
         return all(at[name] in known for name, known in only.items())
 
     def restricted(self, cells: Iterable[Cell], only: Only | None) -> tuple[Cell, ...]:
-        """The cells with these labels, and those that they are tested against.
+        """Returns the cells with these labels, and those of their baselines.
 
         Raises
         ------
         HarnessError
             There is no such axis or label, or no cell has them all.
         """
-        refuse(self._strange(only, "run: key 'only'", self.coordinates))
+        refuse(self._unknown_labels(only, "run: key 'only'", self.coordinates))
         cells = tuple(cells)
         wanted = {cell.labels for cell in cells if self._within(cell.labels, only or {})}
         if not wanted:
@@ -431,21 +431,21 @@ class Experiment:
         return tuple(cell for cell in cells if cell.labels in wanted)
 
     def row(self, labels: Labels) -> Labels:
-        """The labels but that of the set of topics."""
+        """Returns the labels without that of the set of topics."""
         return tuple(label for name, label in zip(self.coordinates, labels, strict=True) if name != self.pool)
 
     def part(self, labels: Labels) -> str:
-        """The label of the set of topics; empty if there is but one set."""
+        """Returns the label of the set of topics; empty if there is only one set."""
         return labels[self.coordinates.index(self.pool)] if self.pool is not None else ""
 
     def baseline_of(self, labels: Labels) -> Labels:
-        """Where the cell is that one is tested against; of the baseline itself, its own place."""
+        """Returns the labels of the baseline of a cell; of the baseline itself, its own."""
         at = dict(zip(self.coordinates, labels, strict=True)) | dict(self.baseline or {})
         return tuple(at[name] for name in self.coordinates)
 
     @cached_property
     def tests(self) -> int:
-        """How many tests the whole experiment makes: rows x tested measures x sets of topics, all together among these.
+        """Returns the size of the family: rows x tested measures x sets of topics, all topics among them.
 
         A row is one of the all-together ones if it has every set.
         """
@@ -457,18 +457,18 @@ class Experiment:
         return len(self.of_tests) * sum(n + (n == whole_ > 1) for n in sets.values())
 
 
-def _of(labels: Mapping[str, Overrides], only: Sequence[str] | None) -> list[str]:
-    """The overrides of some labels; of all without `only`."""
+def _labelled(labels: Mapping[str, Overrides], only: Sequence[str] | None) -> list[str]:
+    """Returns the overrides of some labels; of all without `only`."""
     return [word for label, overrides in labels.items() if only is None or label in only for word in overrides]
 
 
 def said_of(labels: Iterable[str]) -> str:
-    """Labels in one line."""
+    """Returns labels in one line."""
     return ", ".join(labels)
 
 
 def load_experiment(name: str) -> Experiment:
-    """An experiment by the name of its file.
+    """Reads an experiment by the name of its file.
 
     Raises
     ------
@@ -485,7 +485,7 @@ def load_experiment(name: str) -> Experiment:
 
 
 def _lifted(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keys of a file with `numeric: true` of axes as a key of its own."""
+    """Returns the keys of a file, with the axes that say `numeric: true` under the key `numeric`."""
     axes = mapping.get("axes")
     marked = [
         axis for axis, of in (axes if isinstance(axes, Mapping) else {}).items()

@@ -11,7 +11,7 @@ from harness.experiments.experiment import CONDITION, Cell, Experiment
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is known of a cell before it is run.
+    """State of a cell before it is run.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Estimate:
-    """How long unfinished cells may take.
+    """Estimated time of the unfinished cells.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Estimate:
 
 
 def estimate(cells: Sequence[Forecast]) -> Estimate:
-    """The time of the unfinished cells: each takes the mean of the finished ones that are nearest to it.
+    """Estimates the time of the unfinished cells: each takes the mean of the nearest finished ones.
 
     Those of the same labels, or else of its condition, or else of all: a training of 20,000 pairs takes what another
     seed's took, not what those of 1,000 do.
@@ -69,7 +69,7 @@ def estimate(cells: Sequence[Forecast]) -> Estimate:
 
 
 def forecast_lines(name: str, found: Experiment, scale: str, cells: Sequence[Forecast]) -> Iterator[str]:
-    """What is told of an experiment that is not run: a line for the whole, one a condition, and the estimate."""
+    """Returns the lines of a dry run: the whole experiment, each condition, and the estimate."""
     conditions = list(dict.fromkeys(each.cell.labels[0] for each in cells))
     seeds = list(dict.fromkeys(each.cell.seed for each in cells if each.cell.seed is not None))
     told = [_count(len(conditions), CONDITION), *(f"{axis}: {len(found.labels(axis))}" for axis in found.axes)]
@@ -85,10 +85,10 @@ def forecast_lines(name: str, found: Experiment, scale: str, cells: Sequence[For
         line += f", {duration(statistics.mean(done))} each" if done else ""
         line += f"; {sum(bool(each.reason) for each in of)} cannot be run here: {'; '.join(lost)}" if lost else ""
         yield line
-    yield _told(estimate(cells), sum(each.seconds is None and not each.reason for each in cells))
+    yield _in_words(estimate(cells), sum(each.seconds is None and not each.reason for each in cells))
 
 
-def _told(found: Estimate, waiting: int) -> str:
+def _in_words(found: Estimate, waiting: int) -> str:
     if not waiting:
         return "nothing is left that can be run here"
     left = f"{_count(waiting, 'cell')} left to run"
@@ -105,7 +105,7 @@ def _count(n: int, what: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in words.
+    """Returns a time in words.
 
     Examples
     --------

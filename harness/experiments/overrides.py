@@ -24,13 +24,13 @@ SETS = (
 
 
 def has_several(value: str) -> bool:
-    """Whether an override gives its key several values."""
+    """Returns whether an override gives its key several values."""
     outside = re.sub(r"\[[^\]]*\]|\{[^}]*\}|'[^']*'|\"[^\"]*\"", "", value)
     return "," in outside or bool(re.search(r"\b(?:choice|range|interval|glob|sort|shuffle|tag)\(", outside))
 
 
 def key_of(override: str) -> str:
-    """The key that an override sets.
+    """Returns the key that an override sets.
 
     >>> key_of("+system.k1=2")
     'system.k1'

@@ -1,4 +1,4 @@
-"""What a report says of runs that are not the archived ones: where each is from, and its checksum."""
+"""Sources and checksums of runs that are not the archived ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from harness.render.model import Block, Cell, Column, Section, Table, Text
 
 
 def brought_section(brought: Brought) -> Section | None:
-    """A line a run; None if all runs are the archived ones."""
+    """Returns a line for each run; None if all runs are the archived ones."""
     if not brought.runs:
         return None
     rows = tuple(
@@ -29,11 +29,11 @@ def brought_section(brought: Brought) -> Section | None:
     )
     blocks: list[Block] = [Text(brought.notes)] if brought.notes else []
     table = Table("brought", "Runs beside the archived ones", tuple(map(Column, names)), rows, notes, row_headers=2)
-    return Section("Whose runs these are", (*blocks, table))
+    return Section("Sources of the runs", (*blocks, table))
 
 
 def brought_data(brought: Brought) -> dict[str, object]:
-    """The same for the JSON document; empty if there is none."""
+    """Returns the sources of runs for the JSON document; empty if all are the archived ones."""
     runs = [
         {
             "table": run.row.table,

@@ -1,4 +1,4 @@
-"""The section of a report that tests what a paper says about its numbers in words."""
+"""The section of a report that tests a paper's claims about its numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.scoring.scores import Scores
 def claims_section(
     claims: Sequence[Claim], notes: Mapping[str, str], labels: Mapping[str, str] = MappingProxyType({})
 ) -> Section | None:
-    """What the paper claims in words and what the tests say; None if it claims nothing.
+    """Returns the paper's claims with their tests; None without claims.
 
     `notes`: run -> what a reader of a claim about it must know; `labels`: measure -> how it is shown.
     """
@@ -65,7 +65,7 @@ def claims_section(
             label,
         )
         blocks.append(Figure(f"claim-{number}-figure", f"{claim.title}: differences from the run compared with", svg))
-    return Section("What the paper claims", tuple(blocks))
+    return Section("Claims of the paper", tuple(blocks))
 
 
 _CLAIM_COLUMNS = (

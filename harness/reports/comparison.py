@@ -1,4 +1,4 @@
-"""The report of runs on one collection: what was compared, who wins, where, and whether to trust it."""
+"""The report of runs on one collection: means, significance tests, groups of topics, cost and limitations."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def report(
     remarks: Sequence[str] = (),
     provenance: Provenance | None = None,
 ) -> Report:
-    """A report of scored runs; with a comparison, of the differences between them.
+    """Builds the report of scored runs; with a comparison, also of their differences.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def report(
     """
     sections = [
         _results(evaluation, comparison),
-        _what(evaluation, remarks),
+        _data_and_protocol(evaluation, remarks),
         _groups(evaluation, comparison),
         _where(evaluation),
         domain_section(evaluation),
@@ -89,7 +89,7 @@ def report(
 
 
 def headline(evaluation: Evaluation) -> str:
-    """The outcome in one line."""
+    """Returns the main result in one line."""
     first = evaluation.scores[0]
     measure = first.measures[0]
     ranked = _ranked(evaluation)
@@ -101,18 +101,18 @@ def headline(evaluation: Evaluation) -> str:
 
 
 def _ranked(evaluation: Evaluation) -> list[Scores]:
-    """The runs in the order of every table and figure: by the mean of the first measure, then by name."""
+    """Returns the runs in the order of tables and figures: by the mean of the first measure, then by name."""
     return sorted(evaluation.scores, key=lambda s: (-s.mean(s.measures[0]), s.run))
 
 
 def _results(evaluation: Evaluation, comparison: Comparison | None) -> Section:
-    """The means first; before them only what keeps them from being what they seem."""
+    """Returns the table of means, after the sentence on coverage if the corpus is incomplete."""
     said = evaluation.coverage_sentence()
     first: tuple[Block, ...] = (Text((f"{said[0].upper()}{said[1:]}.",)),) if said else ()
     return Section("Results", (*first, means_table(evaluation, comparison), *_figures(evaluation, comparison)))
 
 
-def _what(evaluation: Evaluation, remarks: Sequence[str]) -> Section:
+def _data_and_protocol(evaluation: Evaluation, remarks: Sequence[str]) -> Section:
     first = evaluation.scores[0]
     edition = evaluation.task.collection.edition(first.edition)
     judged = evaluation.task.scorer.qrels
@@ -124,11 +124,11 @@ def _what(evaluation: Evaluation, remarks: Sequence[str]) -> Section:
             *remarks,
         )
     )
-    return Section("What was compared", (text, protocol_text(first.protocol)))
+    return Section("Data and protocol", (text, protocol_text(first.protocol)))
 
 
 def means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
-    """Means of every run with n, and the tests against the baseline if there is one."""
+    """Returns the means of every run with n, marked by the tests against the baseline if there is one."""
     first = evaluation.scores[0]
     tests = {(row.a, row.measure): row for row in comparison.rows} if comparison and comparison.baseline else {}
     ranked = _ranked(evaluation)
@@ -157,7 +157,7 @@ def means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
 
 
 def marks_of(row: Row | None) -> tuple[str, ...]:
-    """What a test says at the value of its first run: significant, only without correction, or nothing."""
+    """Returns the mark of a test: significant after correction, only without correction, or none."""
     if row is None:
         return ()
     if row.significant_bonferroni:
@@ -200,7 +200,7 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
 
 
 def tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Table:
-    """Every test of a comparison, in its order; `label`: how a measure is called."""
+    """Returns every test of a comparison, in its order; `label`: measure -> its name in tables."""
     rows = tuple(
         (
             Cell(row.a),
@@ -223,7 +223,7 @@ def tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Ta
 
 
 def _all_pairs(evaluation: Evaluation, measure: str, declared: Comparison | None) -> Comparison:
-    """The tests of every pair of runs: those declared, or as many more, by the declared test and family.
+    """Tests every pair of runs; the family is the union of these tests and the declared ones.
 
     The family is the declared one; it is made larger only if it is smaller than the declared tests and the pairs that
     are not among them taken together.
@@ -247,7 +247,7 @@ def _all_pairs(evaluation: Evaluation, measure: str, declared: Comparison | None
 
 
 def _groups(evaluation: Evaluation, comparison: Comparison | None) -> Section | None:
-    """Which runs the first measure separates: letters and a matrix of all pairs."""
+    """Returns the groups of runs that do not differ by the first measure: letters and a matrix of all pairs."""
     if not 2 <= len(evaluation.scores) <= MOST_IN_MATRIX:
         return None
     first = evaluation.scores[0]
@@ -274,7 +274,7 @@ def _groups(evaluation: Evaluation, comparison: Comparison | None) -> Section | 
     svg = figures.p_value_matrix(order, matrix)
     table = Table("groups", f"Groups of runs by {label}", columns, rows, (note,))
     caption = f"p of every pair of runs in {label}: {pairs.correction}; Bonferroni's correction"
-    return Section("Which runs differ significantly", (table, Figure("pairs", caption, svg)))
+    return Section("Significance groups", (table, Figure("pairs", caption, svg)))
 
 
 def _number(p: float | None) -> float:
@@ -282,7 +282,7 @@ def _number(p: float | None) -> float:
 
 
 def _where(evaluation: Evaluation) -> Section | None:
-    """Means by slice of the topics, for every attribute that has a few values."""
+    """Returns means by attribute of topics, for every attribute with few values."""
     first = evaluation.scores[0]
     measure = first.measures[0]
     known = evaluation.task.topics.by_id()
@@ -311,11 +311,11 @@ def _where(evaluation: Evaluation) -> Section | None:
         ranked = [scores.by_cluster(clusters) for scores in _ranked(evaluation)]
         n = Counter(clusters[topic] for topic in first.topics)
         blocks.append(by_group(ranked, n, measure, first.protocol.label(measure), evaluation.task.collection.cluster))
-    return Section("Where", tuple(blocks)) if blocks else None
+    return Section("Groups of topics", tuple(blocks)) if blocks else None
 
 
 def by_group(runs: Sequence[Scores], n: Mapping[str, int], measure: str, label: str, name: str) -> Figure:
-    """Means of each group of topics, of which tests are, for every run; drawn for as many runs as can be told apart.
+    """Returns the means of each group of topics for every run; draws as many runs as a figure can distinguish.
 
     Parameters
     ----------
@@ -352,11 +352,11 @@ def _topics(evaluation: Evaluation, comparison: Comparison | None) -> Section:
     formulas = scorer.protocol.deduplicate
     texts = own_corpus(collection)
     block = explorer([pages], baseline=baseline, tables=[table], corpus=texts, key=scorer.key, bare=formulas)
-    return Section("Topic by topic", (block,))
+    return Section("Per-topic results", (block,))
 
 
 def _cost(evaluation: Evaluation) -> Section | None:
-    """Effectiveness against the time it takes, if that is known."""
+    """Returns effectiveness against CPU time, if that is known."""
     if not evaluation.seconds:
         return None
     first = evaluation.scores[0]
@@ -394,4 +394,4 @@ def _trust(evaluation: Evaluation) -> Section:
     if unknown := tie_caution(evaluation.scores):
         lines.append(f"{unknown[0].upper()}{unknown[1:]}.")
     lines = lines or ["No order of tied results would change a mean."]
-    return Section("Can these numbers be trusted?", (table, Text((*lines, *evaluation.warnings))))
+    return Section("Limitations", (table, Text((*lines, *evaluation.warnings))))

@@ -16,7 +16,7 @@ INTERVAL = ("95% low", "95% high")
 
 
 def domain_section(evaluation: Evaluation, seed: int = 0) -> Section | None:
-    """The first measure over all topics and over those of each domain, with bootstrap intervals; None without domains.
+    """Returns the first measure over all topics and by domain, with bootstrap intervals; None without domains.
 
     Domains overlap: a topic may be in several.
     """

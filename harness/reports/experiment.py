@@ -1,4 +1,4 @@
-"""The report of an experiment: the table, the tests, what was not run, and how to make each row again."""
+"""The report of an experiment: means, tests, missing runs, costs, and the command of each run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ More = Callable[[Results], Sequence[Section]]
 
 
 def experiment_report(results: Results, more: Iterable[More] = ()) -> Report:
-    """The report of what was run of an experiment.
+    """Builds the report of the finished runs of an experiment.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def experiment_report(results: Results, more: Iterable[More] = ()) -> Report:
         *_breakdown(results),
         *(section for of in more for section in of(results)),
         pages(results),
-        _said(results),
+        _data_and_protocol(results),
         _commands(results),
         provenance_section(_inputs(results)),
     ]
@@ -66,7 +66,7 @@ def experiment_report(results: Results, more: Iterable[More] = ()) -> Report:
 
 
 def _scaled(results: Results) -> str:
-    """The scale in words, with what it changes; empty where nothing is changed."""
+    """Returns the scale in words, with its changes; empty at full scale."""
     if results.scale == FULL:
         return ""
     scale = results.experiment.scale_of(results.scale)
@@ -75,7 +75,7 @@ def _scaled(results: Results) -> str:
 
 
 def _with_scale(section: Section, said: str) -> Section:
-    """The section with the scale below each of its tables."""
+    """Returns the section with the scale noted below each of its tables."""
     if not said:
         return section
     line = f"{said[0].upper()}{said[1:]}."
@@ -91,7 +91,7 @@ def _with_scale(section: Section, said: str) -> Section:
 
 
 def _restriction(results: Results) -> str:
-    """What was less, or other, than the whole experiment; empty if nothing was."""
+    """Returns the restriction and overrides of the command line in words; empty without any."""
     only = [f"only {name}: {', '.join(labels)}" for name, labels in results.only.items()]
     return "; ".join([*only, *([f"with {' '.join(results.extra)}"] if results.extra else [])])
 
@@ -113,13 +113,13 @@ def _headline(results: Results) -> str:
 
 
 def _of_part(results: Results, part: str) -> list[tuple[Labels, Scores]]:
-    """The rows that have scores on a set of topics."""
+    """Returns the rows that have scores on a set of topics."""
     found = ((row, results.scores(row, part, partial=True)) for row in results.rows)
     return [(row, scores) for row, scores in found if scores is not None]
 
 
 def _table(results: Results) -> Section:
-    """What every row has, by set of topics; before it only what keeps the numbers from being what they seem."""
+    """Returns the table of means by row and set of topics, after coverage and the figure of means."""
     measures, seeded = results.experiment.measures, results.experiment.seeds is not None
     tests = {(test.row, test.part, test.result.measure): test.result for test in results.tests}
     baselines = {test.against for test in results.tests}
@@ -179,7 +179,7 @@ def _mean_cell(mean: float, sd: float | None, marks: tuple[str, ...], seeded: bo
 
 
 def _coverage(results: Results) -> tuple[str, ...]:
-    """What must be said before any number where a corpus holds only part of the judged documents."""
+    """Returns sentences on coverage where a corpus holds only part of the judged documents."""
     sets: dict[str, dict[str, None]] = {}
     for outcome in results.outcomes:
         task = outcome.task
@@ -205,7 +205,7 @@ _OF_TESTS = (
 
 def _tests(results: Results) -> Section | None:
     if results.comparison is None:
-        return Section("Tests", (Text(results.refused),)) if results.refused else None
+        return Section("Significance tests", (Text(results.refused),)) if results.refused else None
     rows = []
     for test in results.tests:
         row = test.result
@@ -234,17 +234,17 @@ def _tests(results: Results) -> Section | None:
     table = Table("tests", "Differences from the baseline", columns, tuple(rows), tuple(notes), len(columns) - 7)
     figure = differences_figure(results)
     refused: tuple[Block, ...] = (Text(results.refused),) if results.refused else ()
-    return Section("Tests", (*([figure] if figure is not None else []), table, *refused))
+    return Section("Significance tests", (*([figure] if figure is not None else []), table, *refused))
 
 
 def _costs(results: Results) -> Section | None:
-    """The table of costs, below the figure of effectiveness against cost."""
+    """Returns the figure of effectiveness against cost and the table of costs."""
     section, figure = costs(results), cost_figure(results)
     return section if section is None or figure is None else replace(section, blocks=(figure, *section.blocks))
 
 
 def _cell_columns(results: Results) -> tuple[Column, ...]:
-    """The columns that name a cell."""
+    """Returns the columns that identify a cell."""
     seed = [Column("seed")] if results.experiment.seeds is not None else []
     point = [Column("setting")] if any(outcome.cell.point for outcome in results.outcomes) else []
     return (*(Column(name) for name in results.experiment.coordinates), *seed, *point)
@@ -272,11 +272,11 @@ def _not_run(results: Results) -> Section | None:
     named = _cell_columns(results)
     columns = (*named, Column("state"), Column("why"), Column("command that runs it then"))
     caption = f"{len(lost)} of {len(results.outcomes)} runs are missing"
-    return Section("What was not run", (Table("not-run", caption, columns, rows, row_headers=len(named)),))
+    return Section("Missing runs", (Table("not-run", caption, columns, rows, row_headers=len(named)),))
 
 
 def _breakdown(results: Results) -> list[Section]:
-    """The first measure by attributes of topics, over all sets whose topics have them."""
+    """Returns the first measure by attributes of topics, over all sets whose topics have them."""
     blocks: list[Block] = []
     for name in results.experiment.breakdown:
         values = {part: _values(results, part, name) for part in results.sets}
@@ -285,11 +285,11 @@ def _breakdown(results: Results) -> list[Section]:
             blocks.append(_by_attribute(results, name, sets, {t: v for part in sets for t, v in values[part].items()}))
         else:
             blocks.append(Text((f"No topic has the attribute {name}.",)))
-    return [Section("Where", tuple(blocks))] if blocks else []
+    return [Section("Groups of topics", tuple(blocks))] if blocks else []
 
 
 def _values(results: Results, part: str, name: str) -> dict[str, str]:
-    """Topic -> its value of an attribute, for the judged topics of one set; a collection may hold those of several."""
+    """Returns topic -> its value of an attribute, for the judged topics of one set."""
     of = [o for o in results.outcomes if o.task is not None and results.experiment.part(o.cell.labels) == part]
     tasks = {id(outcome.task): outcome.task for outcome in of}
     found: dict[str, str] = {}
@@ -333,8 +333,8 @@ def _by_attribute(results: Results, name: str, sets: Sequence[str], values: dict
     return Table(f"by-{slug(name)}", caption, tuple(columns), tuple(rows), notes, row_headers=named)
 
 
-def _said(results: Results) -> Section | None:
-    """What a reader of the numbers must know: how they were scored, notes of collections, systems and runs."""
+def _data_and_protocol(results: Results) -> Section | None:
+    """Returns the protocol, and notes of collections, systems and runs."""
     tasks = {id(o.task): o.task for o in results.outcomes if o.task is not None}
     protocols = {repr(task.scorer.protocol): task.scorer.protocol for task in tasks.values()}
     notes: dict[str, dict[str, None]] = {}
@@ -361,11 +361,11 @@ def _said(results: Results) -> Section | None:
         *lines,
         *dict.fromkeys(c for o in results.outcomes for c in o.cautions),
     )
-    return Section("How it was made", (Text(texts), *(protocol_text(found) for found in protocols.values())))
+    return Section("Data and protocol", (Text(texts), *(protocol_text(found) for found in protocols.values())))
 
 
 def _commands(results: Results) -> Section:
-    """How to make each run again."""
+    """Returns the command of each run."""
     rows = tuple(
         (*_cell_cells(results, o), Cell(command(o.cell.overrides)), Cell(str(o.run or ""))) for o in results.outcomes
     )
@@ -378,7 +378,7 @@ def _commands(results: Results) -> Section:
 
 
 def _inputs(results: Results) -> Provenance:
-    """The provenance: judgments, corpora, runs."""
+    """Returns the provenance: judgments, corpora, runs."""
     files: dict[str, str] = {}
     for outcome in results.outcomes:
         if (task := outcome.task) is None:
@@ -392,7 +392,7 @@ def _inputs(results: Results) -> Provenance:
 
 
 def _mean_records(results: Results) -> Records:
-    """One row for each row of the table, set of topics and measure; a row without runs has none."""
+    """Returns one record for each row of the table, set of topics and measure; none for a row without runs."""
     names = [name for name in results.experiment.coordinates if name != results.experiment.pool]
     rows: list[tuple[str | float | bool | None, ...]] = []
     for part in results.parts:
@@ -406,7 +406,7 @@ def _mean_records(results: Results) -> Records:
 
 
 def _test_records(results: Results) -> Records:
-    """One row for each test."""
+    """Returns one record for each test."""
     columns = ("topics", *(field.name for field in fields(Row)), "family", "alpha")
     plan = results.comparison
     same = () if plan is None else (plan.family, plan.alpha)

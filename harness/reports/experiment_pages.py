@@ -1,4 +1,4 @@
-"""A page for each topic of an experiment: its text, what is judged, and what each row made of it."""
+"""A page for each topic of an experiment: its text, its judgments, and the ranking of each row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.scoring.scores import Scores
 
 
 def made_of(results: Results, row: Labels, part: str) -> tuple[Task, Scores, Path] | None:
-    """What a row's run on a set of topics is and was scored by: of several seeds the first, of settings the chosen."""
+    """Returns task, scores and file of a row's run on a set of topics: the first seed, or the chosen settings."""
     chosen = results.setting(row, part) if results.is_tuned(row) else None
     for outcome in results.of(row, part):
         if outcome.task is None or outcome.scores is None or outcome.run is None:
@@ -28,7 +28,7 @@ def made_of(results: Results, row: Labels, part: str) -> tuple[Task, Scores, Pat
 
 
 def pages_of(results: Results, part: str, rows: Sequence[Labels], topics: Topics | None = None) -> TopicPages | None:
-    """The pages of one set of topics, of the rows that have been scored on the same ones.
+    """Returns the pages of one set of topics, for the rows that were scored on the same topics.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def _mean_of_seeds(results: Results, row: Labels, part: str, first: Scores) -> S
 
 
 def seeds_note(results: Results) -> tuple[str, ...]:
-    """Returns what a reader of topic pages must know of seeds; nothing without several."""
+    """Returns the note on seeds for topic pages; nothing for single seeds."""
     counts = [len(results.seeds(row, part, partial=True)) for row in results.rows for part in results.sets]
     if max(counts, default=0) < 2:
         return ()
@@ -70,7 +70,7 @@ def seeds_note(results: Results) -> tuple[str, ...]:
 
 
 def pages(results: Results) -> Section | None:
-    """The pages of the topics that the experiment names, with all rows side by side; it says which ones have none."""
+    """Returns the pages of the topics that the experiment names, all rows side by side, and names missing topics."""
     wanted = set(results.experiment.pages)
     if not wanted:
         return None
@@ -82,7 +82,7 @@ def pages(results: Results) -> Section | None:
     kept = [replace(page, topics=tuple(topic for topic in page.topics if topic.id in shown)) for page in made]
     kept = [page for page in kept if page.topics]
     if not kept:
-        return Section("Topic by topic", (Text(tuple(said)),)) if said else None
+        return Section("Per-topic results", (Text(tuple(said)),)) if said else None
     task = next(o.task for o in results.outcomes if o.task is not None and o.scores is not None)
     plan = results.experiment
     at = results.outcomes[0].cell.labels
@@ -93,4 +93,4 @@ def pages(results: Results) -> Section | None:
         key=task.scorer.key,
         bare=task.scorer.protocol.deduplicate,
     )
-    return Section("Topic by topic", (*([Text(tuple(said))] if said else []), block))
+    return Section("Per-topic results", (*([Text(tuple(said))] if said else []), block))

@@ -1,4 +1,4 @@
-"""Further parts of the report of an experiment: best seeds, settings that were chosen, costs, and curves."""
+"""Parts of the report of an experiment: best seeds, tuned settings, costs and curves."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from harness.render.svg import SERIES
 
 
 def row_columns(results: Results) -> tuple[Column, ...]:
-    """The columns that name a row: the condition and each axis but the pooled one."""
+    """Returns the columns that identify a row: the condition and each axis but the pooled one."""
     found = results.experiment
     return tuple(Column(name) for name in found.coordinates if name != found.pool)
 
 
 def row_cells(row: Labels) -> tuple[Cell, ...]:
-    """The cells that name a row."""
+    """Returns the cells that identify a row."""
     return tuple(Cell(label) for label in row)
 
 
 def label_of(results: Results, measure: str) -> str:
-    """A measure as the first run's protocol calls it."""
+    """Returns the name of a measure under the first run's protocol."""
     known = (outcome.scores.protocol for outcome in results.outcomes if outcome.scores is not None)
     return next(known).label(measure)
 
@@ -34,7 +34,7 @@ def label_of(results: Results, measure: str) -> str:
 
 
 def best_seeds(results: Results) -> Section | None:
-    """The best of several seeds, marked where the reported topics chose it."""
+    """Returns the best of several seeds, marked if it was chosen on the reported topics."""
     plan, first = results.experiment.seeds, results.experiment.measures[0]
     if plan is None:
         return None
@@ -53,7 +53,7 @@ def best_seeds(results: Results) -> Section | None:
 
 
 def settings(results: Results) -> Section | None:
-    """What was chosen for the conditions that are tuned."""
+    """Returns the settings chosen for tuned conditions."""
     sets = [part for part in results.parts if part in results.sets]
     tuned = [row for row in results.rows if results.is_tuned(row)]
     found = {(row, part): results.setting(row, part) for row in tuned for part in sets}
@@ -101,7 +101,7 @@ def _chosen_table(
 
 
 def costs(results: Results) -> Section | None:
-    """The table of costs that the experiment asks for."""
+    """Returns the table of the costs that the experiment asks for."""
     if not results.experiment.costs:
         return None
     rows = []
@@ -132,14 +132,14 @@ def costs(results: Results) -> Section | None:
 
 
 def _cost_rows(results: Results) -> Iterator[tuple[Labels, int, dict[str, float | None]]]:
-    """Each row with the number of its runs and its costs, in seconds and bytes."""
+    """Yields each row with the number of its runs and its costs, in seconds and bytes."""
     for row in results.rows:
         sides = [outcome.costs for part in results.sets for outcome in results.of(row, part) if outcome.run is not None]
         yield row, len(sides), {name: COLUMNS[name].of(sides) for name in results.experiment.costs}
 
 
 def cost_records(results: Results) -> Records:
-    """One row for each row of the table and cost, in seconds, bytes and numbers."""
+    """Returns one record for each row of the table and cost, in seconds, bytes and numbers."""
     names = [column.title for column in row_columns(results)]
     rows = tuple((*row, name, value) for row, _, values in _cost_rows(results) for name, value in values.items())
     return Records((*names, "cost", "value"), rows)
@@ -149,7 +149,7 @@ def cost_records(results: Results) -> Records:
 
 
 def curves(results: Results) -> Section | None:
-    """Means over the axes of numbers, and losses of trainings if the experiment asks for them."""
+    """Returns means over numeric axes, and training losses if the experiment asks for them."""
     blocks: list[Block] = [block for axis in results.experiment.numeric for block in _over(results, axis)]
     if results.experiment.curves:
         blocks += _losses(results)
@@ -157,7 +157,7 @@ def curves(results: Results) -> Section | None:
 
 
 def _over(results: Results, axis: str) -> Iterator[Figure]:
-    """The first measure over the labels of an axis: the mean over seeds, with their deviations."""
+    """Yields the first measure over the labels of an axis: means over seeds, with deviations."""
     place = [column.title for column in row_columns(results)].index(axis)
     measure = results.experiment.measures[0]
     label = label_of(results, measure)
@@ -185,7 +185,7 @@ def _over(results: Results, axis: str) -> Iterator[Figure]:
 
 
 def _losses(results: Results) -> list[Block]:
-    """Losses by step and by epoch, a line each run; trainings that several sets of topics share are drawn once."""
+    """Returns losses by step and by epoch, a line for each training; shared trainings are drawn once."""
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
     seen: set[str] = set()
     for outcome in results.outcomes:
@@ -223,6 +223,6 @@ Line = tuple[str, Sequence[tuple[float, float]]]
 
 
 def _some(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
-    """As many lines at a time as a figure can tell apart."""
+    """Yields as many lines at a time as a figure can distinguish."""
     for begin in range(0, len(lines), SERIES):
         yield lines[begin : begin + SERIES]

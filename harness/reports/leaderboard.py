@@ -1,4 +1,4 @@
-"""The report of leaderboards: who stands where, how sure that is, and what the judgments and ties leave open."""
+"""The report of leaderboards: ranks with intervals, groups, judged results and ties."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PRIVATE = (
 def leaderboard_report(
     boards: Sequence[Leaderboard], provenance: Provenance, *, title: str = "", remarks: Sequence[str] = ()
 ) -> Report:
-    """A report with a table for each leaderboard; runs of different editions or protocols never share one.
+    """Builds a report with a table for each leaderboard; runs of different editions or protocols never share one.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def leaderboard_report(
             _standings(board, end, level),
             _reading(board, level),
             *(section for section in (_judgments(board, end, level), _ties(board, end, level)) if section is not None),
-            _what(board, remarks, level),
+            _data_and_protocol(board, remarks, level),
         ]
     sections.append(provenance_section(provenance))
     name = ", ".join(dict.fromkeys(board.collection for board in boards))
@@ -73,12 +73,12 @@ def leaderboard_report(
 
 
 def said_of(board: Leaderboard) -> str:
-    """What the runs were scored by."""
+    """Returns collection, edition and protocol in words."""
     return f"{board.collection}, edition {board.edition}, protocol {board.protocol.name}"
 
 
 def headline(board: Leaderboard) -> str:
-    """The outcome in one line."""
+    """Returns the main result in one line."""
     best = board.ranked[0]
     value = best.mean(board.main).value
     shown = "n/a" if value is None else f"{value:.{board.decimals}f}"
@@ -93,7 +93,7 @@ def headline(board: Leaderboard) -> str:
 
 
 def _letters(group: str) -> list[str]:
-    """The letters of a group: `ab1c` is a, b1 and c."""
+    """Returns the letters of a group: `ab1c` is a, b1 and c."""
     out: list[str] = []
     for char in group:
         if char.isdigit() and out:
@@ -104,13 +104,13 @@ def _letters(group: str) -> list[str]:
 
 
 def _like_the_best(board: Leaderboard) -> set[str]:
-    """The best run and those that do not differ significantly from it: they share any of its letters."""
+    """Returns the best run and those that share a letter with it: they do not differ significantly."""
     letters = set(_letters(board.ranked[0].group))
     return {each.name for each in board.ranked if not letters.isdisjoint(_letters(each.group))}
 
 
 def incomplete(board: Leaderboard) -> tuple[str, ...]:
-    """Ranked runs that do not answer all topics, a sentence each; not told where judgments are private."""
+    """Returns a sentence for each ranked run that does not answer all topics; none where judgments are private."""
     found = [each for each in board.ranked if each.missing]
     if board.protocol.topics == "all":
         effect = "the others count 0"
@@ -126,7 +126,7 @@ def incomplete(board: Leaderboard) -> tuple[str, ...]:
 
 
 def reading(board: Leaderboard) -> tuple[str, ...]:
-    """How ranks, groups and intervals are to be read, a sentence or two each."""
+    """Returns how to read ranks, groups and intervals, a sentence or two each."""
     label, percent = board.protocol.label(board.main), f"{board.confidence * 100:g}%"
     how = "without correction" if board.correction == "none" else f"{board.correction.capitalize()}'s correction"
     family = f"two-sided paired t-tests of {label}, alpha {board.alpha:g}, {how} over a family of {board.family:,} "
@@ -169,7 +169,7 @@ def reading(board: Leaderboard) -> tuple[str, ...]:
 
 
 def _mean_cell(mean: Mean, board: Leaderboard, marks: tuple[str, ...] = ()) -> Cell:
-    """A mean with the half of its interval, where intervals are told."""
+    """Returns a mean with half the width of its interval, if intervals are shown."""
     decimals = board.decimals
     if mean.value is None or board.private:
         return number_cell(math.nan if mean.value is None else mean.value, decimals, marks)
@@ -185,7 +185,7 @@ def _whole(value: int | None) -> Cell:
 
 
 def _table(board: Leaderboard, standings: Sequence[Standing], name: str, caption: str, *, ranked: bool) -> Table:
-    """Runs with their means; ranked ones with rank, group and the rank's interval."""
+    """Returns the table of runs with their means; ranked runs with rank, group and the rank's interval."""
     kinds = any(each.kind for each in standings)
     counts = not board.private
     best = {}
@@ -252,7 +252,7 @@ def _standings(board: Leaderboard, end: str, level: int) -> Section:
 
 
 def _figure(board: Leaderboard, end: str) -> Figure:
-    """The main means with their intervals, best first."""
+    """Draws the means of the main measure with their intervals, best first."""
     label = board.protocol.label(board.main)
     drawn, alike = [], _like_the_best(board)
     for each in board.ranked[:MOST_DRAWN]:
@@ -266,11 +266,11 @@ def _figure(board: Leaderboard, end: str) -> Figure:
 
 
 def _reading(board: Leaderboard, level: int) -> Section:
-    return Section("How to read it", (Text(reading(board)),), level)
+    return Section("Interpretation", (Text(reading(board)),), level)
 
 
 def _judgments(board: Leaderboard, end: str, level: int) -> Section | None:
-    """How much of each run was judged."""
+    """Returns the share of judged results of each run."""
     found = [(each, each.judgments) for each in (*board.ranked, *board.others) if each.judgments is not None]
     if not found:
         return None
@@ -290,11 +290,11 @@ def _judgments(board: Leaderboard, end: str, level: int) -> Section | None:
     said += [PRIMED] if board.protocol.prime else []
     said += [f"Judged@{depth} is how much of the whole run the pool covers."] if depth is not None else []
     table = Table(f"judged{end}", "How much of the runs was judged", tuple(columns), tuple(rows))
-    return Section("What was judged", (Text(tuple(said)), table), level)
+    return Section("Judged results", (Text(tuple(said)), table), level)
 
 
 def _ties(board: Leaderboard, end: str, level: int) -> Section | None:
-    """What the order of tied results could change."""
+    """Returns the range of means over the orders of tied results."""
     if board.private:
         return None
     label = board.protocol.label(board.main)
@@ -321,7 +321,7 @@ def _ties(board: Leaderboard, end: str, level: int) -> Section | None:
     return Section("Ties", (Text((rule,)), Table(f"ties{end}", caption, columns, tuple(rows), (note,))), level)
 
 
-def _what(board: Leaderboard, remarks: Sequence[str], level: int) -> Section:
+def _data_and_protocol(board: Leaderboard, remarks: Sequence[str], level: int) -> Section:
     judged = f"SHA-256 of the judgments: {board.qrels_sha256[:12]}." if board.qrels_sha256 else ""
     head = f"Collection {board.collection}, edition {board.edition}: {board.topics} topics. {judged}".strip()
-    return Section("What was compared", (Text((head, *remarks)), protocol_text(board.protocol)), level)
+    return Section("Data and protocol", (Text((head, *remarks)), protocol_text(board.protocol)), level)

@@ -1,4 +1,4 @@
-"""Evaluations and comparisons as notebooks show them: the tables of their reports."""
+"""Evaluations and comparisons as HTML tables for notebooks."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from harness.scoring.compare import Comparison
 
 
 def table_html(value: Evaluation | Comparison) -> str:
-    """The means of runs, or the tests between them, as an HTML table without a page around it."""
+    """Returns the means of runs, or the tests between them, as an HTML table."""
     return render_html_table(means_table(value, None) if isinstance(value, Evaluation) else tests_table(value))

@@ -1,4 +1,4 @@
-"""What organisers read: systems, topics, measures and pool behind a table of means; pools; agreement of assessors."""
+"""Reports for organisers: variance by system and topic, correlations of measures, pools, agreement of assessors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Label = Callable[[str], str]
 
 
 def values_of(scores: Sequence[Scores], measure: str) -> Floats:
-    """One measure of all runs, shape (topics, runs)."""
+    """Returns one measure of all runs, shape (topics, runs)."""
     return np.stack([each.column(measure) for each in scores], axis=1)
 
 
@@ -40,7 +40,7 @@ def values_of(scores: Sequence[Scores], measure: str) -> Floats:
 
 
 def difficulty_table(found: Sequence[TopicDifficulty], label: str) -> Table:
-    """Every topic, the hardest first."""
+    """Returns every topic, the hardest first."""
     rows = tuple(
         (
             Cell(each.topic),
@@ -81,13 +81,13 @@ def _topics_section(scores: Sequence[Scores], measure: str, label: Label) -> tup
 
 
 def measure_correlations(scores: Sequence[Scores], measures: Sequence[str], label: Label) -> list[Correlation]:
-    """The rankings of the runs by each pair of measures."""
+    """Returns the rank correlations of each pair of measures."""
     means = {measure: {each.run: each.mean(measure) for each in scores} for measure in measures}
     return [rank_correlation(label(a), label(b), means[a], means[b]) for a, b in combinations(measures, 2)]
 
 
 def correlations_table(found: Sequence[Correlation], caption: str) -> Table:
-    """Each pair of rankings, most alike last."""
+    """Returns each pair of rankings, the most similar last."""
     rows = tuple(
         (
             Cell(each.a),
@@ -154,7 +154,7 @@ def rankings_report(given: Mapping[str, Sequence[Scores]], measures: Sequence[st
 
 
 def sources_table(found: Mapping[str, Anova]) -> Table:
-    """What systems, topics and the rest explain; `found`: the measure's label -> its analysis."""
+    """Returns the variance explained by systems, topics and the rest; `found`: label of a measure -> analysis."""
     rows = tuple(
         (
             Cell(name),
@@ -179,7 +179,7 @@ def sources_table(found: Mapping[str, Anova]) -> Table:
 
 
 def pairs_table(found: Anova, holm: Mapping[frozenset[str], float | None], label: str) -> Table:
-    """Tukey's test of every pair of systems beside the corrected paired t-test; `holm`: two runs -> its p."""
+    """Returns Tukey's test of every pair of systems beside the corrected paired t-test; `holm`: two runs -> its p."""
     rows = []
     for pair in sorted(found.pairs, key=lambda each: -abs(each.difference)):
         p = holm.get(frozenset((pair.a, pair.b)))
@@ -230,7 +230,7 @@ def _systems_section(evaluation: Evaluation, alpha: float, label: Label) -> tupl
 
 
 def teams_table(found: Sequence[TeamBias], label: Label) -> Table:
-    """What each team's runs lose, at the most, and what becomes of the order of all runs; a row a team and measure."""
+    """Returns the largest loss of each team's runs without its pool, and the change of the ranking of runs."""
     rows = []
     for bias in found:
         for measure, tau in bias.tau.items():
@@ -261,7 +261,7 @@ def teams_table(found: Sequence[TeamBias], label: Label) -> Table:
 
 
 def losses_table(found: Sequence[TeamBias], label: Label) -> Table:
-    """Every run of every team: means and ranks before and after."""
+    """Returns means and ranks of every run, before and after."""
     rows = tuple(
         (
             Cell(bias.team),
@@ -282,7 +282,7 @@ def losses_table(found: Sequence[TeamBias], label: Label) -> Table:
 
 
 def pool_tables(found: Pool) -> tuple[Table, Table]:
-    """What each run gave to a pool, and the topics of the pool."""
+    """Returns the contribution of each run to a pool, and the topics of the pool."""
     shares = tuple(
         (Cell(each.run), *(Cell(f"{n:,}", n) for n in (each.depth, each.pooled, each.alone))) for each in found.shares
     )
@@ -299,12 +299,12 @@ def pool_tables(found: Pool) -> tuple[Table, Table]:
 
 
 def pool_report(found: Pool, title: str, how: Sequence[str], made: Provenance) -> Report:
-    """A pool; `how`: what it was made by, a sentence each."""
+    """Builds the report of a pool; `how`: its settings, a sentence each."""
     shares, topics = pool_tables(found)
     headline = f"{len(found):,} to judge in {len(found.topics)} topics, from {len(found.shares)} runs"
     said = (*how, f"{found.judged:,} were judged already and are left out.") if found.judged else tuple(how)
     aside = "For organisers: who gave what must not be known to those who judge; they get pool.tsv alone."
-    sections = (Section("The pool", (Text((*said, aside)), shares, topics)), provenance_section(made))
+    sections = (Section("Pool", (Text((*said, aside)), shares, topics)), provenance_section(made))
     return Report(title, headline, sections)
 
 
@@ -334,10 +334,10 @@ def analysis_report(
         sections.append(Section("Measures", (correlations_table(rows, "Rankings of the runs by pairs of measures"),)))
     if bias is not None:
         blocks: tuple[Block, ...] = (teams_table(bias, protocol.label), losses_table(bias, protocol.label))
-        sections.append(Section("The pool", blocks))
+        sections.append(Section("Pool", blocks))
     what = Text((f"{evaluation.task.collection.title}, edition {scores[0].edition}.", *remarks))
     sections += [
-        Section("What was analysed", (what, protocol_text(protocol))),
+        Section("Data and protocol", (what, protocol_text(protocol))),
         provenance_section(inputs(evaluation)),
     ]
     name, first = next(iter(found.items()))
@@ -357,7 +357,7 @@ def analysis_report(
 
 
 def kappa_report(a: Qrels, b: Qrels, relevant_from: float, names: tuple[str, str], made: Provenance) -> Report:
-    """How far two assessors agree on what both judged.
+    """Builds the report of the agreement of two assessors on what both judged.
 
     Parameters
     ----------
@@ -401,7 +401,7 @@ def kappa_report(a: Qrels, b: Qrels, relevant_from: float, names: tuple[str, str
     return Report(
         f"Agreement of {names[0]} and {names[1]}",
         f"Cohen's kappa {shown} on {plain.n:,} documents that both judged",
-        (Section("Agreement", blocks), Section("Topic by topic", (by_topic,)), provenance_section(made)),
+        (Section("Agreement", blocks), Section("Per-topic results", (by_topic,)), provenance_section(made)),
         data={"kappa": {name: asdict(each) for name, each in found.items()}},
     )
 
@@ -409,7 +409,7 @@ def kappa_report(a: Qrels, b: Qrels, relevant_from: float, names: tuple[str, str
 def kappas_table(
     id: str, caption: str, first: str, found: Mapping[str, Kappa], note: str = "", collapsed: bool = False
 ) -> Table:
-    """Kappas with what they are made of."""
+    """Returns kappas with observed and expected agreement."""
     rows = tuple(
         (
             Cell(name),

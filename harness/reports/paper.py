@@ -1,4 +1,4 @@
-"""The report of a reproduction: what the paper printed, what came out, and why they are or are not the same."""
+"""The report of a reproduction: published and recomputed values with a verdict for each."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def paper_report(
     titles: bool = True,
     beside: Section | None = None,
 ) -> Report:
-    """The whole report of one paper.
+    """Builds the report of one paper.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def _outcome(reproduction: Reproduction) -> Section:
     if reproduction.scores:
         blocks.append(Table("verdicts", "What became of the published numbers", columns, rows))
     lacking = [verdict for verdict in reproduction.verdicts if verdict.value is None]
-    blocks += [_lacking(reproduction, lacking)] if lacking else []
+    blocks += [_missing_resources(reproduction, lacking)] if lacking else []
     paper = reproduction.paper
     remarks = paper.config.remarks
     if remarks:
@@ -147,12 +147,12 @@ def _outcome(reproduction: Reproduction) -> Section:
 
 
 def _mark(verdict: str) -> str:
-    """The mark of a verdict: its name as one word."""
+    """Returns the mark of a verdict: its name as one word."""
     return verdict.replace(" ", "-")
 
 
-def _lacking(reproduction: Reproduction, verdicts: Sequence[Verdict]) -> Table:
-    """What is missing, with the tables that need it: a line for each cause; remarks on measures are notes."""
+def _missing_resources(reproduction: Reproduction, verdicts: Sequence[Verdict]) -> Table:
+    """Returns what is missing, with the tables that need it: a line for each cause; remarks on measures are notes."""
     notes = reproduction.paper.config.metric_notes
     tables: dict[tuple[str, str], list[str]] = {}
     for verdict in verdicts:
@@ -169,7 +169,7 @@ def _lacking(reproduction: Reproduction, verdicts: Sequence[Verdict]) -> Table:
 
 
 def _tables(reproduction: Reproduction, alpha: float) -> Section | None:
-    """Every table of which something was recomputed, rows and columns as the paper prints them."""
+    """Returns every table with recomputed values, rows and columns as the paper prints them."""
     by_table: dict[str, list[Verdict]] = {}
     for verdict in reproduction.verdicts:
         by_table.setdefault(verdict.cell.table, []).append(verdict)
@@ -231,7 +231,7 @@ def _table(
 
 
 def _cells(verdict: Verdict | None, tests: Mapping[tuple[str, str, str], Row]) -> tuple[Cell, Cell]:
-    """The value as printed, and the recomputed one with two digits more."""
+    """Returns the value as printed, and the recomputed one with two more digits."""
     if verdict is None:
         return Cell(""), Cell("", marks=("missing",))
     cell = verdict.cell
@@ -276,7 +276,7 @@ def _table_notes(reproduction: Reproduction, verdicts: Sequence[Verdict], alpha:
 
 
 def _twice(reproduction: Reproduction) -> Section | None:
-    """Values that differ from those that another paper, or another table, prints for the same run; side by side."""
+    """Returns values that differ from those that another paper or table prints for the same run."""
     pairs = reproduction.paper.twice
     if not pairs:
         return None
@@ -299,11 +299,11 @@ def _twice(reproduction: Reproduction) -> Section | None:
     columns = (*map(Column, ("here", "there", "measure")), *numbers)
     note = f"All are as printed; {len(pairs) - len(rows)} further values that are printed twice agree."
     table = Table("twice", "Runs with two published values", columns, tuple(rows), (note,), row_headers=3)
-    return Section("One run, two values", (table,))
+    return Section("Contradictory published values", (table,))
 
 
 def _run_notes(reproduction: Reproduction) -> dict[str, str]:
-    """Run -> what is wrong with the topics it was made from."""
+    """Returns run -> the fault of the topics it was made from."""
     return {
         run.name: _translation_note(reproduction, translation)
         for translation in reproduction.translations
@@ -408,7 +408,7 @@ def _breakdown(reproduction: Reproduction) -> Section | None:
     table = Table("breakdown", entry.title, columns, tuple(rows), (note,))
     label = next(iter(reproduction.scores.values())).protocol.label(measure)
     svg = figures.grouped_bars(values, runs, means, label)
-    return Section("Where the differences are", (Figure("breakdown-figure", entry.title, svg, table),))
+    return Section("Distribution of differences", (Figure("breakdown-figure", entry.title, svg, table),))
 
 
 def _rerun(reproduction: Reproduction) -> Section | None:
@@ -461,7 +461,7 @@ def _per_topic(reproduction: Reproduction, titles: bool) -> Section | None:
         pages.append(topic_pages(name, collection.title, topics, scorer, values, rankings, collection.link))
         tables.append(per_topic_table(name, found, topics.by_id() if titles else {}))
     baseline = next(iter(reproduction.paper.config.baselines.values()), "")
-    return Section("Topic by topic", (explorer(pages, baseline=baseline, tables=tables),)) if pages else None
+    return Section("Per-topic results", (explorer(pages, baseline=baseline, tables=tables),)) if pages else None
 
 
 def _trust(reproduction: Reproduction) -> Section | None:
@@ -495,4 +495,4 @@ def _trust(reproduction: Reproduction) -> Section | None:
         *(bounds or ["No order of tied results would change a mean."]),
         *(reproduction.warnings or ["The readers of the run files had nothing to warn of."]),
     ]
-    return Section("Can these numbers be trusted?", (protocol_text(first.protocol), Text(tuple(lines))))
+    return Section("Limitations", (protocol_text(first.protocol), Text(tuple(lines))))

@@ -14,25 +14,25 @@ from harness.store.provenance import Provenance
 
 
 def shown_p(value: float | None) -> Cell:
-    """A p-value, or `undefined`."""
+    """Returns the cell of a p-value, or `undefined`."""
     if value is None:
         return Cell("undefined")
     return Cell("<.0001" if value < 0.0001 else f"{value:.4f}", value)
 
 
 def shown_drawn_p(value: float, error: float | None) -> Cell:
-    """The p-value of a randomization test; where it was drawn, with its standard error."""
+    """Returns the p-value of a randomization test; if it was sampled, with its standard error."""
     shown = shown_p(value)
     return shown if error is None else replace(shown, text=f"{shown.text} ± {error:.4f}")
 
 
 def protocol_text(protocol: Protocol) -> Text:
-    """A protocol in words."""
+    """Returns a protocol in words."""
     return Text((f"Protocol {protocol.name}: {protocol.title}.", " ".join(s for s in protocol.in_words() if s)))
 
 
 def per_topic_table(name: str, runs: Mapping[str, Scores], topics: Mapping[str, Topic]) -> Table:
-    """The first measure of every run on every topic; without `topics` there is no column of titles."""
+    """Returns the first measure of every run on every topic; without `topics` there is no column of titles."""
     first = next(iter(runs.values()))
     measure = first.measures[0]
     rows = []
@@ -49,7 +49,7 @@ def per_topic_table(name: str, runs: Mapping[str, Scores], topics: Mapping[str, 
 
 
 def provenance_section(provenance: Provenance) -> Section:
-    """Versions, machine, command and checksums."""
+    """Returns versions, machine, command and checksums."""
     said = (("command", provenance.command), *provenance.versions.items(), ("machine", provenance.machine))
     facts = Facts(tuple((name, value) for name, value in said if value))
     files = Table(

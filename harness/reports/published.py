@@ -1,4 +1,4 @@
-"""What an experiment that makes a paper's systems again has beside the numbers that the paper prints."""
+"""Published values beside those of an experiment that reproduces a paper's systems."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def crossmath(results: Results) -> Sequence[Section]:
     rows of Table 1 are those whose topics went through NLLB.
     """
     printed = {(c.system, c.group, c.collection, c.metric): c for c in load_paper("crossmath").cells}
-    return _beside(results, printed, _place)
+    return _beside(results, printed, _published_place)
 
 
 def mirmu(results: Results) -> Sequence[Section]:
@@ -44,7 +44,7 @@ def mirmu(results: Results) -> Sequence[Section]:
 def _beside(
     results: Results, printed: Mapping[tuple[str, str, str, str], Published], place: Place
 ) -> Sequence[Section]:
-    """The rows that the paper prints, at the places that it has them."""
+    """Returns the outcomes whose rows the paper prints, by their place in its tables."""
     rows, whole = [], True
     other = bool(results.extra) or results.scale != FULL
     for outcome in results.outcomes:
@@ -75,11 +75,11 @@ def _beside(
         partial = f"Scaled down, not the paper's setting ({says}): no number can be the paper's."
     if results.extra:
         partial = f"Not the paper's setting, but one with {' '.join(results.extra)}: no number can be the paper's."
-    return [Section("Beside the paper", (*(() if whole else (Text((partial,)),)), table))]
+    return [Section("Published values", (*(() if whole else (Text((partial,)),)), table))]
 
 
-def _place(outcome: Outcome, scores: Scores, measure: str) -> tuple[str, str, str, str]:
-    """The system, language, collection and metric that the paper's cell has."""
+def _published_place(outcome: Outcome, scores: Scores, measure: str) -> tuple[str, str, str, str]:
+    """Returns the system, language, collection and metric of the paper's cell."""
     language = scores.collection.removeprefix("crossmath-").partition("-")[0]
     system = outcome.cell.labels[0]
     if language == "eng":  # which stands in the paper without a translator

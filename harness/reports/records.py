@@ -14,7 +14,7 @@ TEST_COLUMNS = ("collection", "edition", "protocol", *(field.name for field in f
 
 
 def score_records(scores: Iterable[Scores]) -> Records:
-    """One row for each run, topic and measure; no value where the protocol leaves the topic out of the mean."""
+    """Returns one record for each run, topic and measure; no value where the protocol excludes the topic."""
     rows = []
     for score in scores:
         same = (score.collection, score.edition, score.protocol.name, score.run)
@@ -25,7 +25,7 @@ def score_records(scores: Iterable[Scores]) -> Records:
 
 
 def comparison_records(comparison: Comparison) -> Records:
-    """One row for each pair of runs and measure: what `harness.scoring.compare.Row` says, and the family of tests."""
+    """Returns one record for each pair of runs and measure: `harness.scoring.compare.Row` and the family of tests."""
     same = (comparison.collection, comparison.edition, comparison.protocol)
     plan = (comparison.family, comparison.alpha)
     return Records(TEST_COLUMNS, tuple((*same, *astuple(row), *plan) for row in comparison.rows))

@@ -1,4 +1,4 @@
-"""The report that participants may see of runs with private judgments; see `harness.experiments.redacted`."""
+"""The report of runs with private judgments that participants may see; see `harness.experiments.redacted`."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def redacted_report(found: Redacted, evaluation: Evaluation) -> Report:
     files = {name: digest for name, digest in full.files.items() if name in kept}
     sections = (
         Section("Results", (*coverage, _means(found), *tests)),
-        Section("What was compared", (what, protocol_text(evaluation.scores[0].protocol))),
-        Section("What is left out", (Text((found.left_out,)),)),
+        Section("Data and protocol", (what, protocol_text(evaluation.scores[0].protocol))),
+        Section("Redactions", (Text((found.left_out,)),)),
         provenance_section(replace(full, files=files)),
     )
     return Report(

@@ -26,7 +26,7 @@ _ORDERS = (
 def reproduction_report(
     found: Reproduction, protocol: Protocol, provenance: Provenance, remarks: Sequence[str] = ()
 ) -> Report:
-    """Everything that `harness.scoring.reproduction` found.
+    """Builds the report of all that `harness.scoring.reproduction` computes.
 
     Parameters
     ----------
@@ -35,15 +35,15 @@ def reproduction_report(
     blocks: list[Block] = [effects_table(found, protocol.label)]
     if found.orders:
         blocks.append(orders_table(found))
-    said = [_what(found), *remarks]
+    said = [_collections(found), *remarks]
     if found.unanswered:
         said.append(f"Answered by one of the runs only: {', '.join(found.unanswered)}.")
     sections = [
-        Section("How near it comes", tuple(blocks)),
-        Section("What was compared", (Text(tuple(said)), protocol_text(protocol))),
+        Section("Agreement with the original", tuple(blocks)),
+        Section("Data and protocol", (Text(tuple(said)), protocol_text(protocol))),
     ]
     if found.orders:
-        sections.append(Section("Topic by topic", (topics_table(found),)))
+        sections.append(Section("Per-topic results", (topics_table(found),)))
     sections.append(provenance_section(provenance))
     kind = "Reproduction" if found.paired else "Replication"
     return Report(
@@ -55,7 +55,7 @@ def reproduction_report(
 
 
 def headline(found: Reproduction, label: Callable[[str], str] = str) -> str:
-    """The outcome in one line."""
+    """Returns the main result in one line."""
     first = found.effects[0]
     parts = [f"{label(first.measure)} {first.new:.4f} for {first.original:.4f}"]
     if first.rmse is not None:
@@ -68,7 +68,7 @@ def headline(found: Reproduction, label: Callable[[str], str] = str) -> str:
     return f"{found.new} against {found.original}: {', '.join(parts)}"
 
 
-def _what(found: Reproduction) -> str:
+def _collections(found: Reproduction) -> str:
     where = f"{found.collection}, edition {found.edition}"
     if found.paired:
         return f"A reproduction: both runs on the same topics and judgments ({where})."
@@ -77,7 +77,7 @@ def _what(found: Reproduction) -> str:
 
 
 def effects_table(found: Reproduction, label: Callable[[str], str] = str) -> Table:
-    """Measure by measure: means, differences, the test, and effects over the baselines if there are any."""
+    """Returns means, differences, tests, and effects over the baselines if there are any, by measure."""
     based = found.baseline_original is not None
     rows = []
     for each in found.effects:
@@ -118,7 +118,7 @@ def effects_table(found: Reproduction, label: Callable[[str], str] = str) -> Tab
 
 
 def orders_table(found: Reproduction) -> Table:
-    """The rankings: mean, lowest and highest of each figure over topics."""
+    """Returns the similarity of rankings: mean, lowest and highest of each coefficient over topics."""
     rows = []
     for name, title, note in _ORDERS:
         mean, n = found.mean(name)
@@ -134,7 +134,7 @@ def orders_table(found: Reproduction) -> Table:
 
 
 def topics_table(found: Reproduction) -> Table:
-    """The rankings of each topic."""
+    """Returns the similarity of rankings for each topic."""
     rows = tuple(
         (
             Cell(each.topic),

@@ -1,4 +1,4 @@
-"""What a report says of archived runs that were made again: how far the scores agree, and where they do not."""
+"""Archived runs beside recomputed ones: agreement and differences of their scores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGEST = 10
 
 
 def rerun_section(paper: str, settings: Again, found: Sequence[Agreement]) -> Section:
-    """How far the runs made here are the archived ones; what it needs if none were made.
+    """Returns the agreement of recomputed runs with the archived ones; what is missing if none were recomputed.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What of a paper's tables runs here: a row's system, the commands, and what is missing."""
+"""Rows of a paper's tables: systems, commands, and what is missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TOO_FEW = "none: fewer than two of its runs can be made"
 
 
 def available_section(available: Available) -> Section:
-    """A line for each row of the paper's tables, then the commands of those that can be run."""
+    """Returns a line for each row of the paper's tables, then the commands of the available rows."""
     full = load_corpus(available.corpus)
     states = [row.state() for row in available.rows]
     shown: tuple[State, ...] = ("runs", "in part", "needs", "not implemented", "blocked")
@@ -24,7 +24,7 @@ def available_section(available: Available) -> Section:
     if available.instead:
         small = load_corpus(available.instead)
         text = (*text, f"Instead of it: {_corpus(small)}. It does not give the paper's numbers.")
-    return Section("What runs here", (Text(text), _rows(available), _commands(available)))
+    return Section("Available rows", (Text(text), _rows(available), _commands(available)))
 
 
 def _corpus(corpus: Corpus) -> str:

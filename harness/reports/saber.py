@@ -1,4 +1,4 @@
-"""Reports on collections with fixed candidates: domains with intervals, tournaments, and what their analyses find."""
+"""Reports on collections with fixed candidates: tournaments and their analyses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ MOST_SUBDOMAINS = 40
 
 
 def tournament_section(played: Sequence[Games], judge: str) -> Section:
-    """What was played, and the judge's position bias."""
+    """Returns the games of the tournament and the judge's position bias."""
     bias = position_bias(played)
     games = sum(len(each.games) for each in played)
     out = sum(len(names) for each in played for names in each.sat_out)
@@ -66,7 +66,7 @@ def tournament_section(played: Sequence[Games], judge: str) -> Section:
 
 
 def ranks_section(shares: Mapping[str, Floats]) -> Section:
-    """Figure 4: how early candidates of each signal stand in the order of ratings."""
+    """Returns the cumulative ranks of candidates by signal in the order of ratings (Figure 4)."""
     series = [(signal, [(rank, float(y)) for rank, y in enumerate(values, 1)]) for signal, values in shares.items()]
     last = max((len(values) for values in shares.values()), default=1)
     ranks = sorted({1, *(round(last * part / 10) for part in range(1, 11)), min(10, last)} - {0})
@@ -80,7 +80,7 @@ def ranks_section(shares: Mapping[str, Floats]) -> Section:
 
 
 def domains_table(counts: Mapping[tuple[str, str], int], problems: int) -> Table:
-    """Figure 6: problems with a topic in each subdomain."""
+    """Returns the number of problems in each subdomain (Figure 6)."""
     rows = tuple(
         (Cell(domain), Cell(sub), number_cell(n, 0), number_cell(n / problems)) for (domain, sub), n in counts.items()
     )
@@ -90,7 +90,7 @@ def domains_table(counts: Mapping[tuple[str, str], int], problems: int) -> Table
 
 
 def retrieved_table(target: str, found: Sequence[Retrieved], first: int = 10) -> Table:
-    """Figure 7: where the candidates of one target stand."""
+    """Returns the domains of the first candidates of one target (Figure 7)."""
     rows = tuple(
         (
             *(Cell(name) for name in each.subdomain),
@@ -107,7 +107,7 @@ def retrieved_table(target: str, found: Sequence[Retrieved], first: int = 10) ->
 
 
 def tokens_table(counts: Mapping[str, Tokens]) -> Table:
-    """Figure 2: the tokens of problems by domain."""
+    """Returns the numbers of tokens of problems by domain (Figure 2)."""
     columns = (Column("domain"), *(Column(t, kind="number") for t in ("problems", "in formulas", "words", "share")))
     rows = tuple(
         (
@@ -124,7 +124,7 @@ def tokens_table(counts: Mapping[str, Tokens]) -> Table:
 
 
 def preference_table(found: Mapping[str, Mapping[str, Preference]]) -> Table:
-    """Figures 2 and 8: system -> domain -> preference."""
+    """Returns the preferences of systems by domain (Figures 2 and 8)."""
     columns = (
         Column("system"),
         Column("domain"),
@@ -150,7 +150,7 @@ def preference_table(found: Mapping[str, Mapping[str, Preference]]) -> Table:
 
 
 def correlation_table(found: Iterable[tuple[str, str, Correlation]]) -> Table:
-    """Two leaderboards a row: their names and correlation."""
+    """Returns the correlation of each two leaderboards."""
     columns = [Column("leaderboard"), Column("against"), Column("systems", kind="number")]
     for name in ("Kendall's tau", "Spearman's rho"):
         columns += [Column(name, kind="number"), Column("95% interval", name, parts=INTERVAL)]
@@ -171,7 +171,7 @@ def correlation_table(found: Iterable[tuple[str, str, Correlation]]) -> Table:
 
 
 def people_table(found: Mapping[str, PeopleAgreement]) -> Table:
-    """Order -> agreement of people with it."""
+    """Returns the agreement of people with each order."""
     columns = (
         Column("order"),
         Column("choices", kind="number"),
@@ -196,11 +196,11 @@ def _second_section(judge: str, games: int, same: int) -> Section:
     low, high = wilson(same, games)
     share = f"{same / games:.3f} (95% interval {low:.3f} to {high:.3f})" if games else "n/a"
     items = (("judge", judge), ("comparisons that both decide", f"{games:,}"), ("the same preferred", share))
-    return Section("Another judge", (Facts(items),))
+    return Section("Second judge", (Facts(items),))
 
 
 def truth_section(found: Above, truth: str) -> Section:
-    """Ratings held against judgments of another collection."""
+    """Returns ratings beside the judgments of another collection."""
     items = (
         ("judgments of", truth),
         ("targets with relevant and other candidates", f"{found.targets:,}"),
@@ -208,7 +208,7 @@ def truth_section(found: Above, truth: str) -> Section:
         ("relevant rated above others", f"{found.share:.3f} (95% interval {found.low:.3f} to {found.high:.3f})"),
     )
     said = "Of pairs of a relevant and another candidate the share in which the relevant one has the higher rating."
-    return Section("Independent truth", (Facts(items), Text((said,))))
+    return Section("Independent judgments", (Facts(items), Text((said,))))
 
 
 # ---- what was built ---------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ def truth_section(found: Above, truth: str) -> Section:
 
 @dataclass(frozen=True)
 class Beside:
-    """What stands beside the builder's own in its report.
+    """Further inputs of the report of a builder.
 
     Attributes
     ----------
@@ -237,7 +237,7 @@ class Beside:
 
 
 def built_report(settings: Settings, folders: Mapping[str, Path], beside: Beside) -> Report:
-    """The analyses of SABER-Math on what a builder made.
+    """Builds the report with the analyses of the SABER-Math paper on a built collection.
 
     Parameters
     ----------
@@ -274,12 +274,12 @@ def built_report(settings: Settings, folders: Mapping[str, Path], beside: Beside
     if beside.preferences:
         of = {target.id: target.domains for target in targets}
         found = {name: preference(*runs, of) for name, runs in beside.preferences.items()}
-        sections.append(Section("Formulas or words", (preference_table(found),)))
+        sections.append(Section("Preference for formulas or words", (preference_table(found),)))
     if beside.boards:
         compared = [(a, b, leaderboards(mine, theirs)) for a, mine, b, theirs in beside.boards]
         sections.append(Section("Leaderboards", (correlation_table(compared),)))
     if beside.people:
-        sections.append(Section("People", (people_table(beside.people),)))
+        sections.append(Section("Human agreement", (people_table(beside.people),)))
     if beside.second is not None:
         sections.append(_second_section(*beside.second))
     if beside.truth is not None:
@@ -295,7 +295,7 @@ def built_report(settings: Settings, folders: Mapping[str, Path], beside: Beside
 
 
 def subdomain(tops: Mapping[str, Sequence[str]]) -> Callable[[str], tuple[str, str] | None]:
-    """The domain and the subdomain, a title below its top, of a node of the ontology; None at the top.
+    """Returns domain and subdomain of a node of the ontology; None for the root.
 
     >>> subdomain({"Algebra": ["Algebra"]})("Algebra/PolynomialRoots/VietasFormulas")
     ('Algebra', 'Polynomial Roots')
@@ -313,7 +313,7 @@ def subdomain(tops: Mapping[str, Sequence[str]]) -> Callable[[str], tuple[str, s
 
 
 def study_report(points: Sequence[Point], candidates: int) -> Report:
-    """Figure 3: inversions between Swiss order and the order of all pairs, and the known order, over rounds."""
+    """Builds the report of a study of Swiss pairing: inversions over rounds (Figure 3)."""
     found = means(points)
     noises = list(dict.fromkeys(point.noise for point in points))
     rounds = sorted({point.rounds for point in points})

@@ -22,7 +22,7 @@ _NOT_COMPARABLE = (
 def sweep_report(
     points: Sequence[Point], title: str, provenance: Provenance, tuned_on: Sequence[str] | None = None
 ) -> Report:
-    """Return the report of every configuration tried, the best first; with one swept number, a curve.
+    """Builds the report of every configuration tried, the best first; with one swept number, a curve.
 
     No configuration is called the best where they were scored on different topics or judgments.
 
@@ -59,10 +59,10 @@ def sweep_report(
     table = Table("points", "Configurations", columns, tuple(rows), (note,), row_headers=len(names))
     blocks: list[Block] = [table, *_curves(done, names, labels[0])]
     said = tuple(dict.fromkeys(line for point in done for line in point.said))
-    sections = [Section("What was tried", (*((Text(said),) if said else ()), *blocks))]
+    sections = [Section("Configurations", (*((Text(said),) if said else ()), *blocks))]
     if failed:
         lines = tuple(f"{point.text()}: {point.error}" for point in failed)
-        sections.append(Section("What failed", (Text(lines),)))
+        sections.append(Section("Failed configurations", (Text(lines),)))
     sections.append(provenance_section(provenance))
     where = f"tuned on {', '.join(tuned_on)}" if tuned_on else "chosen on the same topics"
     systems, collections = (_named(done, group) for group in ("system", "collection"))
@@ -79,7 +79,7 @@ def sweep_report(
 
 
 def _topics(points: Sequence[Point]) -> str:
-    """Return the number of topics behind the means, or the least and the most of them."""
+    """Returns the number of topics behind the means, or its range."""
     least, most = min(point.n for point in points), max(point.n for point in points)
     return f"{least}" if least == most else f"{least} to {most}"
 
@@ -89,21 +89,21 @@ def _counted(n: int, noun: str) -> str:
 
 
 def _named(points: Sequence[Point], group: str) -> str:
-    """The systems or collections of the points in a few words; empty where the points have no settings."""
+    """Returns the systems or collections of the points in words; empty where the points have no settings."""
     found = dict.fromkeys(str((point.settings or {}).get(group, {}).get("name", "")) for point in points)
     names = [name for name in found if name]
     return _counted(len(names), group) if len(names) > 3 else ", ".join(names)
 
 
 def _varied(points: Sequence[Point]) -> list[str]:
-    """The keys whose values differ between points; all of them if none does."""
+    """Returns the keys whose values differ between points; all of them if none does."""
     names = sorted({name for point in points for name in point.overrides})
     varied = [name for name in names if len({point.overrides.get(name) for point in points}) > 1]
     return varied or names
 
 
 def _curves(points: Sequence[Point], names: Sequence[str], label: str) -> list[Figure]:
-    """The first measure against each swept number, a line for each choice of the other keys; nothing for words.
+    """Yields the first measure against each swept number, a line for each choice of the other keys.
 
     Where there are more lines than can be distinguished, one line shows the best of them at each value, if all were
     scored on the same topics and judgments.

@@ -1,4 +1,4 @@
-"""What the report of an experiment on theorems says beyond every experiment's: groups of queries, and where these lie.
+"""Sections of experiments on theorems: means by group of queries, and query vectors on a plane.
 
 Source: the figures of Gao et al., "A Semantic Search Engine for Mathlib4" (2024): means by group of queries (Figure 6),
 and vectors of queries on a plane (Figure 5). An experiment names `sections` under its key `sections`.
@@ -34,13 +34,13 @@ _LEAST = 4  # queries of a picture
 
 
 def sections(results: Results) -> Sequence[Section]:
-    """The sections: the first measure by group of queries, and the queries' vectors by group and form."""
+    """Returns the first measure by group of queries, and the query vectors by group and form."""
     found = (groups(results), maps(results))
     return [section for section in found if section is not None]
 
 
 def groups(results: Results) -> Section | None:
-    """Means of each group of queries, for the rows that were run, on each collection whose topics have groups."""
+    """Returns the means of each group of queries, for the finished rows, where topics have groups."""
     blocks: list[Block] = []
     for part in results.sets:
         there = [(row, scores) for row in results.rows if (scores := results.scores(row, part, independent=True))]
@@ -56,7 +56,7 @@ def groups(results: Results) -> Section | None:
 
 
 def maps(results: Results) -> Section | None:
-    """Vectors of queries on a plane, one picture for each way in which the rows' bi-encoders encode them."""
+    """Returns query vectors on a plane, one figure for each different encoding."""
     blocks: list[Block] = []
     seen: set[tuple[str, str]] = set()
     for outcome in results.outcomes:
@@ -73,18 +73,18 @@ def maps(results: Results) -> Section | None:
             blocks.append(picture(row, config, outcome, results.seed))
         except HarnessError as error:
             blocks.append(Text((f"{row}: {error.lines[0]}",)))
-    return Section("Where queries lie", tuple(blocks)) if blocks else None
+    return Section("Query vectors", tuple(blocks)) if blocks else None
 
 
 def _encoder(system: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The bi-encoder that a system is or asks; None without one, or where a model writes queries anew before."""
+    """Returns the bi-encoder of a system; None without one, or where a model rewrites the queries."""
     if system.get("augment"):
         return None
     return next((part for part in parts(system) if part.get("_target_") == _CLASS), None)
 
 
 def picture(row: str, config: Mapping[str, Any], outcome: Outcome, seed: int) -> Figure:
-    """The vectors of an outcome's queries, each with its form and joined to the middle of its group.
+    """Returns the vectors of an outcome's queries, each with its form and group.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def picture(row: str, config: Mapping[str, Any], outcome: Outcome, seed: int) ->
 
 
 def plane(vectors: npt.NDArray[np.float32], seed: int) -> tuple[npt.NDArray[np.float64], float]:
-    """Places of vectors on a plane by t-SNE, shape (vectors, 2), and the perplexity: at most a third of the vectors.
+    """Returns coordinates by t-SNE, shape (vectors, 2), and the perplexity: at most a third of the vectors.
 
     The same vectors and seed give the same places.
 

@@ -1,4 +1,4 @@
-"""What experiments with MathAMR+ have besides: heat maps of similarities (its Figure 4.1), and the printed values."""
+"""Sections of experiments with MathAMR+: heat maps of similarities (Figure 4.1 of the thesis) and published values."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ COLUMNS = ("table", "row", "measure", "printed", "of", "here", "sd", "seeds here
 
 
 def heat_maps(results: Results) -> Sequence[Section]:
-    """The cosines of a topic's vectors with a document's, for each row of the first seed that has noted them."""
+    """Returns the cosines of a topic's vectors with a document's, for each row whose first seed recorded them."""
     figures: list[Block] = []
     seen = set()
     for outcome in results.outcomes:
@@ -125,7 +125,7 @@ def beside(results: Results) -> Sequence[Section]:
     mark = Cell(_marked(results))
     rows = []
     for cell, kind, row in _matching(results, printed):
-        found = _here(results, row, cell.metric, kind)
+        found = _computed(results, row, cell.metric, kind)
         if found is not None:
             title, *here = found
             rows.append((Cell(cell.table), Cell(", ".join(row)), title, Cell(cell.value), Cell(kind), *here, mark))
@@ -145,11 +145,11 @@ def beside(results: Results) -> Sequence[Section]:
     table = Table("thesis", "Printed values and those here", columns, tuple(rows), tuple(notes))
     lines = dict.fromkeys([*inconsistent, *(f"{name}: {REMARKS[name]}" for name in wanted if name in REMARKS)])
     said = (Text(tuple(lines)),) if lines else ()
-    return [Section("Beside the thesis", (table, *said))]
+    return [Section("Published values", (table, *said))]
 
 
 def _marked(results: Results) -> str:
-    """How rows were made, in words that fit a cell."""
+    """Returns the differences between systems in words that fit a cell."""
     gpu = any(each.costs.get(name) for each in results.outcomes for name in (cost.GPU_MEMORY, cost.TRAINING_GPU_MEMORY))
     device = "GPU" if gpu else "CPU"
     setting = "scaled down" if results.scale != FULL else "other settings" if results.extra else "full scale"
@@ -157,7 +157,7 @@ def _marked(results: Results) -> str:
 
 
 def _plain(name: str) -> str:
-    """A row's name without what the tables of the thesis write in several ways."""
+    """Returns a row's name normalised over the spellings in the tables of the thesis."""
     return re.sub(r"[\s-]", "", name.removesuffix(" (ef = 128)")).casefold()
 
 
@@ -170,8 +170,8 @@ def _matching(results: Results, printed: Sequence[Published]) -> Iterator[tuple[
                 yield cell, kind, row
 
 
-def _here(results: Results, row: tuple[str, ...], metric: str, kind: str) -> tuple[Cell, Cell, Cell, Cell] | None:
-    """Title, value, deviation, seeds; None if not measured. Of the last set of topics, ARQMath-3 there."""
+def _computed(results: Results, row: tuple[str, ...], metric: str, kind: str) -> tuple[Cell, Cell, Cell, Cell] | None:
+    """Returns title, value, deviation and seeds of the last set of topics (ARQMath-3); None if not measured."""
     part = results.sets[-1]
     if metric in COSTS:
         title, name, unit, digits = COSTS[metric]
@@ -226,11 +226,11 @@ def kept(folder: Path) -> Section | None:
         "None is a reproduction, and none has a verdict."
     )
     table = Table("scaled-down", "Printed values and those made here", columns, tuple(rows), tuple(made))
-    return Section("Made here, not as printed", (Text((said,)), table))
+    return Section("Values computed with the harness", (Text((said,)), table))
 
 
 def _shown(column: str, text: str) -> Cell:
-    """A field of such a table; those of numbers here with the decimals of a table, not of a file."""
+    """Returns a field of such a table, numbers rounded as in a table."""
     try:
         value = float(text) if column in ("here", "sd") else math.nan
     except ValueError:
@@ -239,7 +239,7 @@ def _shown(column: str, text: str) -> Cell:
 
 
 def _read(file: Path) -> list[dict[str, str]]:
-    """The rows of a table that has these columns; none if it cannot be read."""
+    """Returns the rows of a table with these columns; nothing if it cannot be read."""
     try:
         with file.open(encoding="utf-8", newline="") as opened:
             found = list(csv.DictReader(opened))

@@ -1,4 +1,4 @@
-"""The part of a report that a reader looks around in, built from scores, rankings, judgments and topics."""
+"""The explorer of topics in a report, built from scores, rankings, judgments and topics."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MOST_READ = 1 << 26  # bytes of a corpus, for the texts of documents
 
 
 def own_corpus(collection: Collection) -> Corpus | None:
-    """The corpus that a collection names, if it is here and small: large ones are not read for texts."""
+    """Returns the corpus that a collection names, if it is fetched and small enough to read its texts."""
     return readable(load_corpus(collection.corpus)) if collection.corpus else None
 
 
 def readable(corpus: Corpus | None) -> Corpus | None:
-    """The corpus, if it is here and small enough to be read for texts."""
+    """Returns the corpus, if it is fetched and small enough to read its texts."""
     if corpus is None or corpus.state() != "here" or not all(path.exists() for path in corpus.paths):
         return None
     files = (file for path in corpus.paths for file in ([path] if path.is_file() else path.rglob("*")))
@@ -34,7 +34,7 @@ def readable(corpus: Corpus | None) -> Corpus | None:
 
 
 def written(language: str) -> tuple[str, Direction]:
-    """How a language (ISO 639-3) is written: its tag of BCP 47, and the direction.
+    """Returns the BCP 47 tag and the writing direction of a language (ISO 639-3).
 
     Examples
     --------
@@ -53,7 +53,7 @@ def topic_pages(
     rankings: Sequence[Mapping[str, Ranking]],
     link: str = "",
 ) -> TopicPages:
-    """The topics of one collection; `scores` and `rankings` (of `scorer`) are of the same runs in the same order.
+    """Returns the topic pages of one collection; `scores` and `rankings` are of the same runs, in order.
 
     `link` : the address of a document, with `{id}` in place of its id.
     """
@@ -121,7 +121,7 @@ def explorer(
     key: Callable[[str], str] = str,
     bare: bool = False,
 ) -> Explorer:
-    """The explorer of one or several collections.
+    """Returns the explorer of one or several collections.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def _pair(pages: TopicPages, baseline: str) -> tuple[str, str]:
 def _documents(
     collections: Sequence[TopicPages], corpus: Iterable[Document], key: Callable[[str], str], bare: bool
 ) -> dict[str, tuple[str, str]]:
-    """Title and text of the documents shown, as many as `MOST_TEXT` allows: relevant ones first, then by rank."""
+    """Returns title and text of the shown documents within `MOST_TEXT`: relevant ones first, then by rank."""
     pages = [page for collection in collections for page in collection.topics]
     wanted = dict.fromkeys(doc for page in pages for doc in page.docs[: page.relevant])
     longest = max((len(ranking) for page in pages for ranking in page.firsts), default=0)

@@ -1,4 +1,4 @@
-"""Topic by topic: what became of each topic's text in a chosen translation, and what the retrievers made of it."""
+"""Pages of topics with each step of their translation and the rankings of the retrievers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_TEXT = 2_500_000  # characters of all wordings of topics
 
 @dataclass(frozen=True)
 class Translation:
-    """The topics of a collection in other words, for which some rows of an experiment searched.
+    """A translation of a collection's topics, with the rows of the experiment that searched for it.
 
     Attributes
     ----------
@@ -44,18 +44,18 @@ class Translation:
 
     @property
     def source(self) -> str:
-        """The language of the topics, by its ISO 639-3 code."""
+        """The language of the topics (ISO 639-3)."""
         return next((topic.language for topic in self.topics), "")
 
     @property
     def translates(self) -> bool:
-        """Whether a translator has seen the topics."""
+        """Whether a translator produced the text."""
         foreign = self.system.script is not None or self.source != self.system.target
         return isinstance(self.system.made, Translator) and foreign
 
     @property
     def how(self) -> str:
-        """The translator or control, and how it was used."""
+        """The translator or control, with its settings."""
         if not self.translates:
             return self.system.made.name
         masked = "formulas unmasked" if self.system.masking is None else "formulas masked"
@@ -63,13 +63,13 @@ class Translation:
         return f"{self.system.made.name}, {masked}{whose}"
 
     def restored(self, topic: str) -> str:
-        """Title and body that were searched for."""
+        """Title and body of the query."""
         found = self.found[topic]
         return f"{found.title.restored} {found.body.restored}"
 
 
 def topic_by_topic(results: Results, found: Sequence[Translation], topics: Topics | None) -> Section | None:
-    """The explorer of an experiment's runs, with the texts of topics step by step; what has no room is named.
+    """Returns the explorer of an experiment's runs, with each step of the translations; names what exceeds its size.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def topic_by_topic(results: Results, found: Sequence[Translation], topics: Topic
         key=task.scorer.key,
         bare=task.scorer.protocol.deduplicate,
     )
-    return Section("Topic by topic", (*([Text(tuple(said))] if said else []), block))
+    return Section("Per-topic results", (*([Text(tuple(said))] if said else []), block))
 
 
 def _few(names: Sequence[str]) -> str:
@@ -106,7 +106,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _chosen(results: Results, found: Sequence[Translation]) -> list[Labels]:
-    """The rows that have room: of each translation its first one before any has its second."""
+    """Returns the rows that fit: one of each translation before a second of any."""
     groups: dict[object, list[Labels]] = {}
     for row in results.rows:
         used = tuple(index for index, each in enumerate(found) if row in each.rows)
@@ -119,7 +119,7 @@ def _chosen(results: Results, found: Sequence[Translation]) -> list[Labels]:
 def _versions(
     found: Sequence[Translation], shown: set[str]
 ) -> tuple[list[tuple[Version, dict[str, Wording]]], list[str]]:
-    """The translations that have room, each with its topics; and the names of those that have none, controls first."""
+    """Returns the translations that fit, with their topics, and the names of the others, controls first."""
     known: set[tuple[str, str]] = set()
     room = MOST_TEXT
     made: dict[int, tuple[Version, dict[str, Wording]]] = {}

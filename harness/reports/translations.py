@@ -1,4 +1,4 @@
-"""What the report of a cross-lingual experiment says beyond every experiment's: what translations kept, lost and left.
+"""Sections of cross-lingual experiments: translation quality, formula preservation, untranslated text.
 
 An experiment names it under its key `sections`.
 """
@@ -33,7 +33,7 @@ _CLASS = f"{CrossLingual.__module__}.{CrossLingual.__qualname__}"
 
 
 def sections(results: Results) -> Sequence[Section]:
-    """The sections: shares of English, quality, formulas kept, untranslated text, topic by topic."""
+    """Returns the sections: share of the English score, quality, formulas, untranslated text, per-topic results."""
     found = translations(results)
     english = reference(results)
     parts = (
@@ -51,7 +51,7 @@ def sections(results: Results) -> Sequence[Section]:
 
 @dataclass(frozen=True)
 class Found:
-    """The translations of an experiment.
+    """Translations of an experiment.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Found:
 
 
 def translations(results: Results) -> Found:
-    """Each different translation that took part in a run, from the store; one that is gone is made again."""
+    """Returns each distinct translation behind a run, from the store; a deleted one is recomputed."""
     used: dict[str, list[tuple[Outcome, Mapping[str, object]]]] = {}
     for outcome in results.outcomes:
         for part in states.parts(outcome.system) if outcome.scores is not None else ():
@@ -99,7 +99,7 @@ def _translation(
 
 
 def _evaluated(outcome: Outcome) -> list[str]:
-    """The topics behind the first measure."""
+    """Returns the topics behind the first measure."""
     scores = outcome.scores
     if scores is None:
         return []
@@ -112,7 +112,7 @@ def _coordinates(results: Results) -> Labels:
 
 
 def _told_apart(groups: Sequence[Sequence[Labels]], names: Labels) -> tuple[Labels, list[Labels]]:
-    """The coordinates that each group has one label of, those with one label overall left out; and these labels."""
+    """Returns the coordinates in which groups differ, and their labels."""
     of = [[{row[at] for row in rows} for rows in groups] for at in range(len(names))]
     single = [at for at, sets in enumerate(of) if all(len(labels) == 1 for labels in sets)]
     telling = [at for at in single if len(set.union(*of[at])) > 1] if groups else []
@@ -121,7 +121,7 @@ def _told_apart(groups: Sequence[Sequence[Labels]], names: Labels) -> tuple[Labe
 
 
 def _unlike(made: Sequence[Translation]) -> tuple[Translation, ...]:
-    """The same, those of one name named by their translators, too."""
+    """Returns the names of groups; equal names get their translators appended."""
     names = [each.name for each in made]
     return tuple(
         replace(each, name=f"{each.name} ({each.how})".lstrip()) if names.count(each.name) > 1 else each
@@ -131,19 +131,19 @@ def _unlike(made: Sequence[Translation]) -> tuple[Translation, ...]:
 
 @dataclass(frozen=True)
 class Reference:
-    """The topics that others were translated from, or into."""
+    """Topics that were translated from or into."""
 
     collection: str
     topics: Topics
 
     @property
     def language(self) -> str:
-        """That of the first topic, by its ISO 639-3 code."""
+        """The language of the first topic (ISO 639-3)."""
         return next((topic.language for topic in self.topics), "")
 
 
 def reference(results: Results) -> Reference | None:
-    """The topics of the baseline, by which translations into their language are judged; None without a baseline."""
+    """Returns the baseline's topics, the references for translations into their language; None without a baseline."""
     for outcome in results.outcomes if results.experiment.baseline else ():
         labels = outcome.cell.labels
         if outcome.task is not None and results.experiment.baseline_of(labels) == labels:
@@ -155,7 +155,7 @@ def reference(results: Results) -> Reference | None:
 
 
 def shares(results: Results) -> Section | None:
-    """Scores as shares of the baseline's, conditions below each other, the axis that the baseline fixes side by side.
+    """Returns scores as shares of the baseline's: a row a condition, a column a label of the baseline's axis.
 
     A table for each label of the other axes, such as retrievers. None where the baseline fixes none or two axes.
     """
@@ -204,14 +204,14 @@ def shares(results: Results) -> Section | None:
         caption = f"Share of the baseline's {label}{f': {said_of(with_)}' if with_ else ''}"
         heads = (Column(CONDITION), *(Column(name, fixed[0], "number", ("share", "p")) for name in columns))
         tables.append(Table(slug(f"shares {said_of(with_)}"), caption, heads, tuple(lines), notes))
-    return Section("What is left of the score", tuple(tables))
+    return Section("Share of the baseline's score", tuple(tables))
 
 
 # ---- quality ----------------------------------------------------------------------------------------------------
 
 
 def prose(text: str) -> str:
-    """A text with one sign for each of its formulas.
+    """Returns a text with each formula replaced by one character.
 
     Examples
     --------
@@ -236,7 +236,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, s
 
 
 def quality(found: Found, english: Reference | None) -> Section | None:
-    """What was searched for beside the topics of the baseline; controls, too, so that the numbers have a floor."""
+    """Returns the quality of translations against the baseline's topics, controls included as a floor."""
     if english is None:
         return None
     there = english.topics.by_id()
@@ -289,7 +289,7 @@ def quality(found: Found, english: Reference | None) -> Section | None:
         notes,
         len(found.names) + 1,
     )
-    return Section("How good the translations are", (table,))
+    return Section("Translation quality", (table,))
 
 
 def _words(topic: Topic) -> str:
@@ -300,11 +300,11 @@ def _words(topic: Topic) -> str:
 
 
 def integrity(found: Found) -> Section | None:
-    """What became of formulas and sentences in each translation."""
+    """Returns the numbers of kept, lost and changed formulas and sentences of each translation."""
     there = [each for each in found.translations if each.translates]
     said = (Text(tuple(f"Not counted: {line}" for line in found.faults)),) if found.faults else ()
     if not there:
-        return Section("What became of formulas", said) if said else None
+        return Section("Formula preservation", said) if said else None
     part = any(each.evaluated < each.topics.ids() for each in there)
     rows = []
     for each in there:
@@ -326,7 +326,7 @@ def integrity(found: Found) -> Section | None:
         *(("Every topic of a collection is translated; those evaluated have a value of the first measure.",) * part),
     )
     table = Table("integrity", "Formulas on their way", tuple(columns), tuple(rows), notes, len(found.names) + 1)
-    return Section("What became of formulas", (table, *said))
+    return Section("Formula preservation", (table, *said))
 
 
 # ---- the authors' rule ------------------------------------------------------------------------------------------
@@ -336,7 +336,7 @@ _UNITS: Mapping[Script, str] = {"nllb": "sentences", "mbart": "titles and bodies
 
 
 def authors_rule(found: Found) -> Section | None:
-    """Text that CrossMath's two translation functions leave untranslated, counted on the topics that took part."""
+    """Returns the text that CrossMath's two translation functions leave untranslated, on the topics of the runs."""
     collections: dict[str, Translation] = {}
     for each in found.translations:
         collections.setdefault(each.collection, each)
@@ -377,7 +377,7 @@ def authors_rule(found: Found) -> Section | None:
 
 
 class _Share(NamedTuple):
-    """A share of units with words that stay untranslated, its collection, and the topics with such a unit, of all."""
+    """Returns the share of units with untranslated words, its collection, and the number of topics with such a unit."""
 
     share: float
     collection: str
@@ -386,7 +386,7 @@ class _Share(NamedTuple):
 
 
 def _meaning(shares: Mapping[Script, Sequence[_Share]]) -> tuple[Text, ...]:
-    """What the counts mean for claims about the two translators."""
+    """Returns what the counts mean for claims about the two translators."""
     told = []
     for script, found in shares.items():
         if found:

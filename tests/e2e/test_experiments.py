@@ -271,7 +271,7 @@ def test_pages_of_topics(place: Place) -> None:
     place.good("run", "experiment=mine", "formats=[html,md]")
     report = place.here / "reports/experiments/mine"
     assert "Not among the topics that are judged here: Q.0." in (report / "report.md").read_text()
-    assert "Topic by topic" in (report / "index.html").read_text()
+    assert "Per-topic results" in (report / "index.html").read_text()
 
 
 @pytest.mark.slow

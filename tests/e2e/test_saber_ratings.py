@@ -69,10 +69,10 @@ def test_the_report_holds_every_analysis(tmp_path: Path) -> None:
         "Ranks by signal",
         "Domains",
         "Tokens",
-        "Formulas or words",
+        "Preference for formulas or words",
         "Leaderboards",
-        "People",
-        "Another judge",
+        "Human agreement",
+        "Second judge",
     ):
         assert f"## {title}\n" in page
     assert f"Candidates of {targets[1]}" in page

@@ -120,7 +120,7 @@ def test_domains_overlap_and_have_intervals(built: dict[str, Ratings], tmp_path:
         assert interval[0] <= number <= interval[1]
     shown = {each.title: each.blocks for each in h.report(evaluation).sections}
     assert shown["Domains"] == section.blocks
-    assert "Where" not in shown
+    assert "Groups of topics" not in shown
 
 
 def test_other_documents_are_refused_with_their_line(built: dict[str, Ratings], tmp_path: Path) -> None:

@@ -275,7 +275,7 @@ def test_their_report_tells_it_in_every_format() -> None:
     assert command in {row[3].text for row in commands.rows}
     assert command in render_html(report)
     assert command in render_markdown(report)
-    assert "What runs here" in render_latex(report)
+    assert "Available rows" in render_latex(report)
     files = tables_csv(report)
     read = list(csv.reader(io.StringIO(files["commands.csv"])))
     assert any(command in row for row in read)
@@ -333,7 +333,7 @@ def test_a_table_of_rows(tiny: Tiny) -> None:
             )
         ),
     ]
-    (section,) = (section for section in report.sections if section.title == "What runs here")
+    (section,) = (section for section in report.sections if section.title == "Available rows")
     (prose,) = (block for block in section.blocks if isinstance(block, Text))
     assert prose.paragraphs[0] == (
         "Of 4 rows, 3 can be run here once their documents are here, 0 in part; "
@@ -379,7 +379,9 @@ def test_rows_of_one_label_are_told_apart_by_their_group(tiny: Tiny) -> None:
 def test_a_paper_need_not_say(tiny: Tiny) -> None:
     key = tiny()
     assert load_paper(key).available is None
-    assert not {"What runs here", "One run, two values"} & {section.title for section in report_of(key).sections}
+    assert not {"Available rows", "Contradictory published values"} & {
+        section.title for section in report_of(key).sections
+    }
 
 
 def fused(*inputs: str, **more: object) -> dict[str, object]:

@@ -313,9 +313,9 @@ def hostile(text: str = HOSTILE) -> Explorer:
 
 
 def test_formats_that_are_only_read_say_where_topics_are_looked_into() -> None:
-    report = Report("T", "H", (Section("Topic by topic", (replace(hostile(), tables=()),)),))
+    report = Report("T", "H", (Section("Per-topic results", (replace(hostile(), tables=()),)),))
     assert render_markdown(report).endswith(
-        "## Topic by topic\n\nTopics and runs can be looked into on the report's page, index.html.\n"
+        "## Per-topic results\n\nTopics and runs can be looked into on the report's page, index.html.\n"
     )
     assert "report's page, index.html." in render_latex(report)
 

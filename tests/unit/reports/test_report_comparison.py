@@ -116,7 +116,7 @@ def test_a_single_run_is_never_called_the_best(make: Make) -> None:
 def test_the_result_stands_before_the_protocol(make: Make) -> None:
     evaluation, comparison = three(make)
     report = report_of(evaluation, comparison)
-    assert [section.title for section in report.sections][:2] == ["Results", "What was compared"]
+    assert [section.title for section in report.sections][:2] == ["Results", "Data and protocol"]
     assert report.sections[0].blocks[0] == means_table(evaluation, comparison)
 
 
@@ -173,12 +173,12 @@ def test_what_was_compared(make: Make) -> None:
     evaluation, comparison = three(make)
     sha = evaluation.scores[0].qrels_sha256
     report = report_on(evaluation, comparison, provenance=provenance({}), remarks=["A remark."])
-    assert words(report, "What was compared")[:3] == [
+    assert words(report, "Data and protocol")[:3] == [
         f"My <collection>; judgments: the first (12 topics, 24 judgments, SHA-256 {sha[:12]}…).",
         "Mind the gap.",
         "A remark.",
     ]
-    assert words(report, "What was compared")[3] == "Protocol plain: Plain."
+    assert words(report, "Data and protocol")[3] == "Protocol plain: Plain."
     assert report.title == "My <collection>"
     assert report_on(evaluation, comparison, provenance=provenance({}), title="Other").title == "Other"
 
@@ -239,7 +239,7 @@ def test_ties_and_counts_are_told(make: Make) -> None:
     tied = Run.from_dict("tied", {t: {"good": 1.0, "bad": 1.0} for t in TOPICS[:3]})
     both = evaluate(task("mine"), tied)
     report = report_of(both, None)
-    lines = words(report, "Can these numbers be trusted?")
+    lines = words(report, "Limitations")
     assert lines == [
         "tied: MRR′ lies between 0.1250 and 0.2500, depending on the order of tied results.",
         "tied: P′@1 lies between 0.0000 and 0.2500, depending on the order of tied results.",
@@ -249,9 +249,7 @@ def test_ties_and_counts_are_told(make: Make) -> None:
     assert found["results"] == "6"
     assert found["tied results"] == "6"
     assert found["topics missing"] == "9"
-    assert words(report_of(evaluation, None), "Can these numbers be trusted?") == [
-        "No order of tied results would change a mean."
-    ]
+    assert words(report_of(evaluation, None), "Limitations") == ["No order of tied results would change a mean."]
 
 
 def test_the_data_holds_scores_and_tests(make: Make, tmp_path: Path) -> None:

@@ -239,7 +239,7 @@ def test_what_would_undermine_the_numbers_is_told(tiny: Tiny) -> None:
     wrong_rank = "T1 Q0 d1 1 1 x\nT1 Q0 d3 2 2 x\n"
     lines = words(
         report_of(tiny(files={"runs/base_2.txt": wrong_rank.replace("T1", "U1").replace("d", "e")})),
-        ("Can these numbers be trusted?"),
+        ("Limitations"),
     )
     assert lines[0] == "Protocol tiny: Tiny protocol."
     assert "Documents without a judgment are removed before scoring (prime)." in lines[1]
@@ -261,7 +261,7 @@ def test_where_all_is_well_that_is_told(tiny: Tiny) -> None:
     )
     report = report_of(tiny(files={**whole, "cells.csv": cells}))
     assert report.headline == "tiny: 1 of 1 table cells exact"
-    assert words(report, "Can these numbers be trusted?")[2:] == [
+    assert words(report, "Limitations")[2:] == [
         "Every run answers every topic.",
         "1 topic of c2 without a relevant document: binary measures are 0 there for every run.",
         "No order of tied results would change a mean.",
@@ -274,7 +274,7 @@ def test_where_all_is_well_that_is_told(tiny: Tiny) -> None:
 @pytest.mark.slow
 def test_a_paper_of_which_nothing_can_be_recomputed() -> None:
     report = report_of("mirmu-msm")
-    assert titles(report) == ["Outcome", "One run, two values", "What runs here", "Provenance"]
+    assert titles(report) == ["Outcome", "Contradictory published values", "Available rows", "Provenance"]
     assert report.headline == "None of the 295 published values is recomputed here"
     assert {mark for table in report.tables() for row in table.rows for cell in row for mark in cell.marks} == set()
     rows = tables(report)["not-recomputed"].rows
@@ -335,7 +335,7 @@ def test_the_data_holds_verdicts_and_scores(tiny: Tiny, tmp_path: Path) -> None:
 
 def test_claims_are_part_of_the_report(tiny: Tiny) -> None:
     report = report_of(tiny("claims:\n  - {title: A claim, expect: first better, pairs: [[base-run, short-run]]}\n"))
-    assert words(report, "What the paper claims")[0] == "Claim 1: A claim."
+    assert words(report, "Claims of the paper")[0] == "Claim 1: A claim."
     assert len(tables(report)["claim-1"].rows) == 2 * 2 + 2
 
 

@@ -59,7 +59,7 @@ def explorer(section: Section) -> Explorer:
 
 @pytest.mark.slow
 def test_formulas_are_counted_in_all_topics_and_in_those_evaluated(results: Results) -> None:
-    (row,) = rows(table(sections(results)["What became of formulas"]))
+    (row,) = rows(table(sections(results)["Formula preservation"]))
     assert [cell.text for cell in row.values()][:3] == ["dictionary", "Foreign", "dictionary, formulas masked"]
     # M.1: three formulas, the second of its body lost; M.4: two, one lost; M.5: two, and its title has no word.
     counts = {
@@ -86,7 +86,7 @@ def test_duplicated_moved_and_altered_formulas_are_counted(tmp_path: Path) -> No
         "turned": (spoken.system("turned", spoken.dictionary(turned)), ("Foreign",)),
     }
     topics = (Topic("M.1", "Uno", "Con $a$ y $b$", language="spa"), Topic("M.4", "Dos", "Un $a$", language="spa"))
-    (row,) = rows(table(sections(spoken.results(tmp_path, topics, made))["What became of formulas"]))
+    (row,) = rows(table(sections(spoken.results(tmp_path, topics, made))["Formula preservation"]))
     # M.1: both kept, in the other order; `qz1` beside `QZ1` is left as text. M.4: its only placeholder became QZ2.
     named = ("topics", "formulas", "kept", "lost", "duplicated", "moved", "altered", "appended")
     assert [row[name].value for name in named] == [2, 3, 2, 1, 0, 1, 1, 1]
@@ -100,9 +100,9 @@ def test_repaired_formulas_are_counted_in_the_table_and_by_topic(tmp_path: Path)
     }
     topics = (Topic("M.1", "Uno", "Con $a$ y $b$", language="spa"), Topic("M.4", "Dos", "Un día", language="spa"))
     found = sections(spoken.results(tmp_path, topics, made))
-    (row,) = rows(table(found["What became of formulas"]))
+    (row,) = rows(table(found["Formula preservation"]))
     assert [row[name].value for name in ("formulas", "kept", "repaired", "lost", "altered")] == [2, 2, 1, 0, 1]
-    (pages,) = explorer(found["Topic by topic"]).collections
+    (pages,) = explorer(found["Per-topic results"]).collections
     facts = [dict(wording.facts).get("formulas kept") for wording in pages.topics[0].wordings if wording is not None]
     assert "2 of 2, 1 of them repaired" in facts
 
@@ -112,7 +112,7 @@ def test_unmasked_formulas_are_found_in_the_translation(tmp_path: Path) -> None:
         "as they are": spoken.SYSTEMS["as they are"],
         "bare": (spoken.system("bare", spoken.dictionary({"$n$": "$m$"}), masking=None), ("Foreign",)),
     }
-    (row,) = rows(table(sections(spoken.results(tmp_path, systems=made))["What became of formulas"]))
+    (row,) = rows(table(sections(spoken.results(tmp_path, systems=made))["Formula preservation"]))
     assert row["translator"].text == "dictionary, formulas unmasked"
     assert [row[f"all topics / {name}"].value for name in ("formulas", "kept", "lost", "appended")] == [7, 5, 2, 0]
 
@@ -120,7 +120,7 @@ def test_unmasked_formulas_are_found_in_the_translation(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_quality_is_sacrebleus_and_formulas_are_counted_by_hand(results: Results) -> None:
     metrics = pytest.importorskip("sacrebleu.metrics")
-    found = table(sections(results)["How good the translations are"])
+    found = table(sections(results)["Translation quality"])
     by_name = {row["condition"].text: row for row in rows(found)}
     assert list(by_name) == ["as they are", "formulas", "dictionary"]  # the reference itself is none of them
     english = ["Sum of ◇ odd numbers Let ◇ be odd. Show that ◇ is odd.", "A prime Is ◇ a prime, and ◇?", "◇ Prove ◇."]
@@ -164,9 +164,7 @@ def test_without_sacrebleu_the_column_says_how_to_get_it(results: Results, monke
 def test_topics_that_are_english_already_are_counted(tmp_path: Path) -> None:
     same = replace(spoken.ENGLISH[0], title="Suma de $n$ impares", language="spa")
     results = spoken.results(tmp_path, (same, *spoken.SPANISH[1:]))
-    assert [
-        row["in English before"].value for row in rows(table(sections(results)["How good the translations are"]))
-    ] == [
+    assert [row["in English before"].value for row in rows(table(sections(results)["Translation quality"]))] == [
         1,
         1,
         1,
@@ -297,7 +295,7 @@ def test_no_shares_without_one_set_of_topics_or_a_baseline(mini: Task) -> None:
 
 
 def test_pages_have_each_step_in_its_language_and_direction(results: Results) -> None:
-    block = explorer(sections(results)["Topic by topic"])
+    block = explorer(sections(results)["Per-topic results"])
     (pages,) = block.collections
     assert block.pair[1] == "as they are, English"
     assert [page.id for page in pages.topics] == list(spoken.JUDGED)
@@ -331,7 +329,7 @@ def test_pages_have_each_step_in_its_language_and_direction(results: Results) ->
 
 def test_persian_is_written_from_the_right(tmp_path: Path) -> None:
     topics = (Topic("M.1", "جمع", "فرض کنید $n$", language="pes"), Topic("M.4", "عدد", "", language="pes"))
-    (pages,) = explorer(sections(spoken.results(tmp_path, topics))["Topic by topic"]).collections
+    (pages,) = explorer(sections(spoken.results(tmp_path, topics))["Per-topic results"]).collections
     steps = {version.name: [(s.language, s.direction) for s in version.steps] for version in pages.versions}
     assert steps["dictionary, Foreign"] == [("fa", "rtl"), ("fa", "rtl"), ("en", "ltr"), ("en", "ltr")]
     assert steps["as they are, Foreign"] == [("fa", "rtl"), ("fa", "rtl")]
@@ -341,7 +339,7 @@ def test_persian_is_written_from_the_right(tmp_path: Path) -> None:
 def test_what_has_no_room_is_named(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translation_pages, "MOST_RUNS", 3)
     monkeypatch.setattr(translation_pages, "MOST_TEXT", 130)
-    section = sections(results)["Topic by topic"]
+    section = sections(results)["Per-topic results"]
     (pages,) = explorer(section).collections
     assert pages.runs == ("as they are, English", "as they are, Foreign", "formulas, Foreign")
     said = texts(section)
@@ -370,7 +368,7 @@ def test_a_translation_that_cannot_be_had_again_is_named(results: Results, monke
         if made["name"] == "dictionary":  # another translator than the store knows, and one that fails
             made["translator"] = spoken.dictionary({"Suma": "Total"}, crash="Sea")
         broken.append(replace(outcome, system=made))
-    section = sections(replace(results, outcomes=tuple(broken)))["What became of formulas"]
+    section = sections(replace(results, outcomes=tuple(broken)))["Formula preservation"]
     assert texts(section) == ["Not counted: dictionary, Foreign: translator dictionary: crashed at 'Sea'"]
 
 
