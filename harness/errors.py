@@ -33,7 +33,7 @@ def shortened(text: str, most: int = LONGEST_LINE) -> str:
 
 
 def one_line(line: str) -> str:
-    """A line as a person sees it: printable, and at most `LONGEST_LINE` characters."""
+    """Returns a line as a person sees it: printable, and at most `LONGEST_LINE` characters."""
     # Cut before as well, so that a text of any size is escaped in no time.
     return shortened(printable(shortened(line, 4 * LONGEST_LINE)))
 
@@ -96,7 +96,7 @@ class FormatError(HarnessError):
 
 
 def format_error(path: object, line: int, reason: str) -> FormatError:
-    """A `FormatError` with a single fault."""
+    """Returns a `FormatError` with a single fault."""
     return FormatError([Problem(str(path), line, reason)])
 
 
@@ -119,7 +119,7 @@ def gather(faults: list[str]) -> Iterator[None]:
 
 
 def refuse(faults: Sequence[str]) -> None:
-    """Raise `HarnessError` with these faults, a line each and each once; nothing if there are none."""
+    """Raises `HarnessError` with these faults, a line each and each once; nothing if there are none."""
     if faults:
         raise HarnessError(*dict.fromkeys(faults))
 

@@ -24,12 +24,12 @@ CHECKS: Mapping[str, Callable[[Path], None]] = {
 
 
 def by_hand() -> list[str]:
-    """The sources whose files a person must bring."""
+    """Returns the sources whose files a person must bring."""
     return [name for name in config.names("source") if config.load("source", name)[0].get("by_hand")]
 
 
 def accept(path: Path, source: str) -> Path:
-    """Check a file that belongs to a source and copy it into the cache; where it lies there.
+    """Checks a file that belongs to a source and copy it into the cache; where it lies there.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def accept(path: Path, source: str) -> Path:
 
 
 def check_arrived(files: Iterable[Resource | Folder]) -> None:
-    """Raise HarnessError if a file that came from the hub is not what its source needs."""
+    """Raises HarnessError if a file that came from the hub is not what its source needs."""
     arrived = {file for file in files if isinstance(file, Resource) and file.hub}
     for name, check in CHECKS.items() if arrived else ():
         for file in arrived.intersection(catalogue.source_files(name)):
@@ -67,7 +67,7 @@ def check_arrived(files: Iterable[Resource | Folder]) -> None:
 
 
 def _wanted(path: Path, source: str, files: list[str]) -> str:
-    """Which of a source's files this is: the only one, or that of the same name."""
+    """Returns which of a source's files this is: the only one, or that of the same name."""
     same = [file for file in files if Path(file).name == path.name]
     if len(files) == 1 or len(same) == 1:
         return (same or files)[0]

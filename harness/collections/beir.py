@@ -49,7 +49,7 @@ class DataSet:
         return f"{self.name}@{self.revision[:7]}" if self.folder is None else str(self.folder)
 
     def here(self) -> bool:
-        """Whether all of its files are on this machine; no file is read."""
+        """Returns whether all of its files are on this machine; no file is read."""
         try:
             return self._local() is not None
         except HarnessError:
@@ -96,7 +96,7 @@ class DataSet:
         return self.files()
 
     def reachable(self) -> None:
-        """Raise HarnessError unless it is here or the hub says that it has its parts."""
+        """Raises HarnessError unless it is here or the hub says that it has its parts."""
         if self.folder is not None:
             self._local()
         elif not self.here():
@@ -130,7 +130,7 @@ class BeirCollection(Collection):
         return self.data.state(self.name)
 
     def qrels(self, edition: str | None = None) -> Qrels:
-        """The judgments, counted against what the configuration says."""
+        """Returns the judgments, counted against what the configuration says."""
         chosen = self.edition(edition)
         found = beir.qrels(self.data.files(), chosen.name)
         counted = (chosen.topics or len(found.topics), chosen.judgments or len(found))
@@ -142,7 +142,7 @@ class BeirCollection(Collection):
         return found
 
     def known_topics(self) -> frozenset[str]:
-        """The queries that are judged."""
+        """Returns the queries that are judged."""
         return self.topics().ids()
 
     def listed(self, edition: Edition) -> Mapping[str, frozenset[str]] | None:
@@ -239,7 +239,7 @@ class CorpusFile:
 
 
 def collection(name: str, mapping: Mapping[str, Any], where: str) -> BeirCollection:
-    """A collection from its configuration; `protocol`, `corpus` and `link` must have been checked.
+    """Returns a collection from its configuration; `protocol`, `corpus` and `link` must have been checked.
 
     Raises
     ------
@@ -255,7 +255,7 @@ def collection(name: str, mapping: Mapping[str, Any], where: str) -> BeirCollect
 
 
 def corpus(name: str, mapping: Mapping[str, Any], where: str) -> BeirCorpus:
-    """A corpus from its configuration. Raises HarnessError for all faulty keys, a line each."""
+    """Returns a corpus from its configuration. Raises HarnessError for all faulty keys, a line each."""
     found = typed(CorpusFile, mapping, where)
     return BeirCorpus(
         name,
@@ -288,7 +288,7 @@ class Survey:
 
 
 def named(place: str, revision: str | None, split: str, subset: str) -> DataSet:
-    """A data set by its folder or its name on the hub, there at a revision (by default the newest).
+    """Returns a data set by its folder or its name on the hub, there at a revision (by default the newest).
 
     Raises
     ------
@@ -307,7 +307,7 @@ def named(place: str, revision: str | None, split: str, subset: str) -> DataSet:
 
 
 def survey(data: DataSet) -> Survey:
-    """Read all of a data set and check that its parts fit together.
+    """Reads all of a data set and check that its parts fit together.
 
     Raises
     ------

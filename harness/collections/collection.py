@@ -56,7 +56,7 @@ class Edition:
     topic_order: ExclusionFile | None = None
 
     def exclusion_files(self) -> list[ExclusionFile]:
-        """The files that say what is excluded."""
+        """Returns the files that say what is excluded."""
         return [each for each in (self.exclusions, self.order, self.topic_order) if each is not None]
 
 
@@ -123,7 +123,7 @@ class Collection:
     key_file: KeyFile | None = None
 
     def edition(self, name: str | None = None) -> Edition:
-        """An edition by name, or the default one."""
+        """Returns an edition by name, or the default one."""
         chosen = self.default_edition if name is None else name
         if chosen not in self.editions:
             raise HarnessError(
@@ -146,7 +146,7 @@ class Collection:
         return by_hand[0] if by_hand else "fetchable" if "fetchable" in states else "here"
 
     def qrels(self, edition: str | None = None) -> Qrels:
-        """The judgments of an edition, counted against what the configuration says."""
+        """Returns the judgments of an edition, counted against what the configuration says."""
         chosen = self.edition(edition)
         path = local(chosen.file)
         qrels = read_judgments(path, chosen.reader, chosen.name)
@@ -198,7 +198,7 @@ class Collection:
         return None if file is None else read_listed(local(file.file), file.reader)
 
     def topics(self) -> Topics:
-        """The topics with all attributes, read once; without a file of topics, the ids of the judged."""
+        """Returns the topics with all attributes, read once; without a file of topics, the ids of the judged."""
         return self._topics
 
     @cached_property
@@ -212,7 +212,7 @@ class Collection:
         return out
 
     def known_topics(self) -> frozenset[str] | None:
-        """The topics that a run may answer; None if nothing says which there are."""
+        """Returns the topics that a run may answer; None if nothing says which there are."""
         return self.topics().ids() if self.topic_file is not None else None
 
     def clusters(self) -> dict[str, str] | None:
@@ -226,7 +226,7 @@ class Collection:
         return {topic: str(value) for topic, value in found.items()}
 
     def keys(self) -> dict[str, str] | None:
-        """Document -> key of de-duplication, or None if the collection needs none."""
+        """Returns document -> key of de-duplication, or None if the collection needs none."""
         part = self.key_file
         return None if part is None else read_keys(local(part.file), part.id_column, part.key_column)
 

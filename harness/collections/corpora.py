@@ -20,7 +20,7 @@ from harness.sources.resource import Folder
 
 
 def reader(name: str) -> Reader:
-    """A reader by name; the modules of the other forms are loaded when they are needed."""
+    """Returns a reader by name; the modules of the other forms are loaded when they are needed."""
     if name == JSONL.name:
         return JSONL
     if foreign.named(name):
@@ -76,7 +76,7 @@ class _Corpus:
 
 
 def load_corpus(name: str) -> Corpus:
-    """A corpus by name; nothing is fetched before it is read. `irds:ID` is one of the package ir_datasets.
+    """Returns a corpus by name; nothing is fetched before it is read. `irds:ID` is one of the package ir_datasets.
 
     Raises
     ------

@@ -89,7 +89,7 @@ class Chosen(Protocol):
     """Some documents, as `harness.collections.judged.Judged` has them."""
 
     def holds(self, document: Document) -> bool:
-        """Whether a document is one of them."""
+        """Returns whether a document is one of them."""
 
     def digest(self) -> str:
         """What decides which they are."""
@@ -99,7 +99,7 @@ class Part(Protocol):
     """What can be asked for documents, which may have to be fetched for it."""
 
     def read(self) -> Chosen:
-        """The documents."""
+        """Returns the documents."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Corpus:
         return self._digest([_checksum(source, path) for source, path in pairs])
 
     def declared(self) -> str:
-        """The digest that it has if fetched files are what their checksums say; these are not read."""
+        """Returns the digest that it has if fetched files are what their checksums say; these are not read."""
         return self._digest([_declared(source) for source in self._sources()])
 
     def _digest(self, shas: Sequence[str]) -> str:
@@ -191,11 +191,11 @@ class Corpus:
         return self.documents(Counter())
 
     def ids(self) -> Iterator[str]:
-        """The ids of its documents, in order."""
+        """Yields the ids of its documents, in order."""
         return (document.id for document in self)
 
     def keys(self) -> dict[str, str] | None:
-        """Document -> key of de-duplication: the visual id of the formula that it is, where it has one.
+        """Returns document -> key of de-duplication: the visual id of the formula that it is, where it has one.
 
         None if the corpus does not say that it `has_keys`. Reads all documents.
         """
@@ -212,7 +212,7 @@ class Corpus:
         return dict(sorted(remarks.items()))
 
     def documents(self, remarks: Remarks) -> Iterator[Document]:
-        """The documents; what is odd about them is counted in `remarks` on the way.
+        """Yields the documents; what is odd about them is counted in `remarks` on the way.
 
         Raises
         ------
@@ -246,12 +246,12 @@ _COUNTED: dict[Corpus, int] = {}  # how many documents there were when it was la
 
 
 def _checksum(source: Source, path: Path) -> str:
-    """The SHA-256 of a source that lies at `path`."""
+    """Returns the SHA-256 of a source that lies at `path`."""
     return sha256_file(path) if isinstance(source, Resource) else _declared(source)
 
 
 def _declared(source: Source) -> str:
-    """The SHA-256 of a source, as it is said of those that are fetched."""
+    """Returns the SHA-256 of a source, as it is said of those that are fetched."""
     if isinstance(source, Checkout):
         return source.digest()
     return sha256_file(source) if isinstance(source, Path) else source.sha256

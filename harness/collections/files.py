@@ -49,7 +49,7 @@ OF_FOLDERS = frozenset({"stacks", "stacks-proofs", "stacks-premises", "stacks-or
 
 
 def read_topics(path: Path, reader: str = "", language: str = "eng") -> Topics:
-    """The topics of a file.
+    """Returns the topics of a file.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def content(path: Path, reader: str) -> bytes:
 
 
 def _topics_form(data: bytes, path: Path) -> str:
-    """Which of `TOPICS` reads a file, recognised by its first item or line."""
+    """Returns which of `TOPICS` reads a file, recognised by its first item or line."""
     text = data[:65536].decode("utf-8-sig", "replace").lstrip()
     if text.startswith("<"):
         return "arqmath-xml"
@@ -115,7 +115,7 @@ def _topics_form(data: bytes, path: Path) -> str:
 
 
 def local(file: Located) -> Path:
-    """The path of a file, fetched if it must be; of all files of a source, the folder that they are in."""
+    """Returns the path of a file, fetched if it must be; of all files of a source, the folder that they are in."""
     if isinstance(file, Path):
         return file
     paths = fetch([file] if isinstance(file, Resource) else file)

@@ -26,12 +26,12 @@ Item = TypeVar("Item", Topic, Document)
 
 
 def named(reader: object) -> bool:
-    """Whether a reader is named by its module and function, and so may be anybody's."""
+    """Returns whether a reader is named by its module and function, and so may be anybody's."""
     return isinstance(reader, str) and bool(extensions.NAME.fullmatch(reader))
 
 
 def topics(reader: str) -> Callable[[bytes, str, str], Topics]:
-    """A reader of topics, by the name of its function."""
+    """Returns a reader of topics, by the name of its function."""
 
     def read(data: bytes, path: str, language: str) -> Topics:
         what = f"{path}: reader {reader}"
@@ -63,7 +63,7 @@ def judgments(reader: str) -> Callable[[bytes, str, str], Qrels]:
 
 
 def documents(reader: str) -> Reader:
-    """A reader of documents, by the name of its function."""
+    """Returns a reader of documents, by the name of its function."""
     return Reader(reader, _Read(reader), unique=True, module=reader.partition(":")[0])
 
 
@@ -112,7 +112,7 @@ _SAID = {
 
 
 def _right(name: str, value: object) -> bool:
-    """Whether a field of a topic or document holds what `_SAID` says."""
+    """Returns whether a field of a topic or document holds what `_SAID` says."""
     if name in ("tags", "formulas"):
         kind = str if name == "tags" else Formula
         return isinstance(value, tuple) and all(isinstance(part, kind) for part in value)
@@ -122,7 +122,7 @@ def _right(name: str, value: object) -> bool:
 
 
 def _grades(given: object, what: str) -> Mapping[str, Mapping[str, float]]:
-    """Topic -> document -> grade, of what a reader of judgments gave."""
+    """Returns topic -> document -> grade, of what a reader of judgments gave."""
     if isinstance(given, Mapping):
         return given
     if not isinstance(given, Qrels):

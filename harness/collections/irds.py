@@ -24,7 +24,7 @@ FIRST = 1000  # documents that tell one state of a corpus from another, besides 
 
 
 def dataset(name: str, *needed: str) -> Any:  # noqa: ANN401  (a class that ir_datasets makes)
-    """The dataset `irds:ID`, which must have some of `docs`, `queries` and `qrels`.
+    """Returns the dataset `irds:ID`, which must have some of `docs`, `queries` and `qrels`.
 
     Raises
     ------
@@ -83,12 +83,12 @@ def corpus(name: str) -> Corpus:
 
 
 def label(name: str) -> str:
-    """The name as folders have it: `irds:beir/scifact` -> `irds-beir-scifact`."""
+    """Returns the name as folders have it: `irds:beir/scifact` -> `irds-beir-scifact`."""
     return name.replace(":", "-").replace("/", "-")
 
 
 def _read(name: str, rows: Iterable[Any]) -> Iterator[Any]:
-    """The rows, whose download or reading may fail in many ways."""
+    """Yields the rows, whose download or reading may fail in many ways."""
     try:
         yield from rows
     except (HarnessError, KeyboardInterrupt):
@@ -102,7 +102,7 @@ def _text(row: Any) -> str:  # noqa: ANN401
 
 
 def _kept(name: str, file: str, lines: Iterable[str]) -> Path:
-    """A file of the cache with these lines, in a folder named by their content."""
+    """Returns a file of the cache with these lines, in a folder named by their content."""
     content = "".join(lines)
     path = cache_root() / "ir_datasets" / label(name) / sha256(content.encode())[:16] / file
     if not path.is_file() or path.read_text(encoding="utf-8") != content:

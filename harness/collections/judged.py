@@ -25,11 +25,11 @@ class Judged:
     keys: frozenset[str]
 
     def holds(self, document: Document) -> bool:
-        """Whether a document is judged, or holds a formula that looks like a judged one."""
+        """Returns whether a document is judged, or holds a formula that looks like a judged one."""
         return document.id in self.documents or any(formula.visual_id in self.keys for formula in document.formulas)
 
     def digest(self) -> str:
-        """A SHA-256 of all ids."""
+        """Returns a SHA-256 of all ids."""
         return sha256(repr((sorted(self.documents), sorted(self.keys))).encode())
 
 
@@ -40,7 +40,7 @@ class JudgedBy:
     collections: tuple[str, ...]
 
     def read(self) -> Judged:
-        """The ids."""
+        """Returns the ids."""
         return judged(self.collections)
 
 

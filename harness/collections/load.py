@@ -30,7 +30,7 @@ _EXCLUDED: Mapping[str, _Kind] = {
 
 
 def _configured(key: str, value: object) -> str:
-    """The name of a configuration, of the group that is called as the key is."""
+    """Returns the name of a configuration, of the group that is called as the key is."""
     if not isinstance(value, str):
         raise HarnessError(f"key {key!r} is {value!r}, expected text")
     if value not in (known := config.names(key)):
@@ -113,7 +113,7 @@ class CollectionFile:
 
 
 def load_collection(name: str) -> Collection:
-    """A collection by name; `irds:ID` is one of the package ir_datasets.
+    """Returns a collection by name; `irds:ID` is one of the package ir_datasets.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def _nth(key: str, n: int, entries: Sequence[object]) -> str:
 
 
 def _reader(entry: object, where: str, usual: str, known: Collection_[str]) -> tuple[str, object]:
-    """The reader that an entry names, and the rest of it, which says where the file is."""
+    """Returns the reader that an entry names, and the rest of it, which says where the file is."""
     if not isinstance(entry, Mapping):
         return usual, entry
     reader = str(entry.get("reader", usual))
@@ -244,7 +244,7 @@ def _reader(entry: object, where: str, usual: str, known: Collection_[str]) -> t
 
 
 def local_collection(qrels: Path, topics: Path | None = None) -> Collection:
-    """A collection of judgments in a file (TREC), with its topics in another one of any form of `TOPICS`.
+    """Returns a collection of judgments in a file (TREC), with its topics in another one of any form of `TOPICS`.
 
     Without topics every topic of a run is accepted, and those without judgments do not count. The protocol is
     `trec_eval` unless another is asked for.

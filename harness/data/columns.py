@@ -58,7 +58,7 @@ class Text:
     line: int = 0
 
     def words(self, at: Index) -> Words:
-        """The eight bytes from each position, shape of `at`."""
+        """Returns the eight bytes from each position, shape of `at`."""
         window: Words = np.ndarray((self.bytes_.size - 7,), "<u8", self.bytes_, 0, (1,))
         return window[at]
 
@@ -71,7 +71,7 @@ class Text:
         return self.cut(start, length).decode("utf-8", "backslashreplace")
 
     def line_of(self, position: int) -> int:
-        """The number of the line of a position, from 1."""
+        """Returns the number of the line of a position, from 1."""
         return self.line + _ends(self.bytes_[:position]) + 1
 
 
@@ -99,7 +99,7 @@ class Lines:
 
 
 def text(data: bytes, begin: int = 0, line: int = 0) -> Text:
-    """The rest of `data` from a position as a `Text`, of which a padded copy is made."""
+    """Returns the rest of `data` from a position as a `Text`, of which a padded copy is made."""
     padded = np.frombuffer(data[begin:] + bytes(PADDING), dtype=np.uint8)
     return Text(data, padded, len(data) - begin, begin, line)
 
@@ -120,7 +120,7 @@ def pieces(data: bytes, size: int = BLOCK) -> Iterator[Text]:
 
 
 def line_ends(data: bytes) -> int:
-    """How many line ends there are (`bytes.count` takes ten times as long)."""
+    """Returns how many line ends there are (`bytes.count` takes ten times as long)."""
     return _ends(np.frombuffer(data, dtype=np.uint8))
 
 
@@ -172,7 +172,7 @@ def words_of(source: Text, start: Index, length: Index) -> Words:
 
 
 def equals(source: Text, start: Index, length: Index, value: bytes) -> Bools:
-    """Which fields are exactly `value`."""
+    """Returns which fields are exactly `value`."""
     limit = source.bytes_.size - 8
     wanted = words(np.array([value], dtype=np.bytes_))[0]
     other = np.zeros(start.size, dtype=np.uint64)
@@ -199,7 +199,7 @@ def words(values: npt.NDArray[np.bytes_]) -> Words:
 
 
 def hashes(values: Words, topic: npt.NDArray[np.integer]) -> Words:
-    """A 64-bit hash of each (topic, field) pair; equal pairs have equal hashes, whatever the padding."""
+    """Returns a 64-bit hash of each (topic, field) pair; equal pairs have equal hashes, whatever the padding."""
     out = (topic.astype(np.uint64) + _U(1)) * _U(0x9E3779B97F4A7C15)
     for k in range(values.shape[1]):
         # A word of zeros (padding) leaves the hash alone, so that widths do not matter.
@@ -211,7 +211,7 @@ def hashes(values: Words, topic: npt.NDArray[np.integer]) -> Words:
 
 
 def pair_hashes(topics: Sequence[str], topic: npt.NDArray[np.int32], doc: Ids) -> Words:
-    """A 64-bit hash of each (topic, document), shape of `topic`."""
+    """Returns a 64-bit hash of each (topic, document), shape of `topic`."""
     if not topics:
         return np.zeros(0, dtype=np.uint64)
     names = np.array([name.encode() for name in topics], dtype=np.bytes_)
@@ -239,7 +239,7 @@ def duplicates(key: npt.NDArray[np.uint64], topic: npt.NDArray[np.int32], doc: I
 
 
 def _digits(word: Words, length: Index) -> tuple[Words, Bools]:
-    """The number written by the first `length` (0 to 8) bytes of each word, and whether all are digits."""
+    """Returns the number written by the first `length` (0 to 8) bytes of each word, and whether all are digits."""
     moved = word ^ _ZEROS
     moved &= _MASKS[length]
     moved <<= _SHIFTS[length]

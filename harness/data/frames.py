@@ -50,14 +50,14 @@ class Judgment(Line, Protocol):
 
 
 def frame(columns: Mapping[str, Any]) -> DataFrame:
-    """A DataFrame of columns of one length."""
+    """Returns a DataFrame of columns of one length."""
     import pandas as pd
 
     return pd.DataFrame(dict(columns))
 
 
 def columns_of(table: DataFrame, names: Sequence[str], what: str) -> list[list[Any]]:
-    """The values of some columns, row by row; other columns are passed over.
+    """Returns the values of some columns, row by row; other columns are passed over.
 
     Raises
     ------
@@ -79,12 +79,12 @@ def columns_of(table: DataFrame, names: Sequence[str], what: str) -> list[list[A
 
 
 def joined(parts: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]]:
-    """The columns of several tables of one form, one below the other."""
+    """Returns the columns of several tables of one form, one below the other."""
     return {name: [value for part in parts for value in part[name]] for name in parts[0]}
 
 
 def library(name: str, extra: str) -> Any:  # noqa: ANN401  (a module)
-    """An optional library; without it, an error that says how to get it."""
+    """Returns an optional library; without it, an error that says how to get it."""
     try:
         return import_module(name)
     except ModuleNotFoundError:
@@ -92,12 +92,12 @@ def library(name: str, extra: str) -> Any:  # noqa: ANN401  (a module)
 
 
 def flat(rows: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, str, float]]:
-    """Topic -> document -> value as rows."""
+    """Yields topic -> document -> value as rows."""
     return ((topic, doc, value) for topic, docs in rows.items() for doc, value in docs.items())
 
 
 def check_ids(columns: Iterable[Iterable[object]]) -> None:
-    """Raise ValueError for what cannot be an id in a file."""
+    """Raises ValueError for what cannot be an id in a file."""
     for column in columns:
         for field in column:
             if isinstance(field, str):

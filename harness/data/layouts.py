@@ -21,7 +21,7 @@ FORMAT_SAMPLE = 1 << 14  # bytes
 
 
 def run_format(data: bytes, asked: str | None, path: str) -> str:
-    """Which of the three layouts a run has, recognised by the columns of its first lines."""
+    """Returns which of the three layouts a run has, recognised by the columns of its first lines."""
     if asked is not None:
         if asked not in FORMATS:
             raise HarnessError(f"--format {asked}: no such format; {suggestion(asked, FORMATS)}")
@@ -99,7 +99,7 @@ class Columns:
 
 
 def read_columns(data: bytes, names: tuple[str, ...], faults: Faults, *, strict: bool) -> Columns:
-    """The columns of a run's text, whose layout has these names; what is wrong with lines goes to `faults`."""
+    """Returns the columns of a run's text, whose layout has these names; what is wrong with lines goes to `faults`."""
     columns = Columns(line_ends(data) + 1, names, strict=strict)
     for table in tables(data, names, faults):
         columns.put(table)

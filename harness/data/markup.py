@@ -145,6 +145,6 @@ def read_markup(markup: str) -> Marked:
 
 
 def plain(markup: str) -> tuple[str, tuple[Formula, ...]]:
-    """The text of HTML with its formulas left in place as LaTeX, and those formulas."""
+    """Returns the text of HTML with its formulas left in place as LaTeX, and those formulas."""
     marked = read_markup(markup)
     return marked.text, marked.formulas

@@ -49,7 +49,7 @@ class Faults:
         self.hidden += max(0, marked.size - PROBLEM_LIMIT)
 
     def close(self) -> None:
-        """Raise FormatError if anything was added."""
+        """Raises FormatError if anything was added."""
         if not self.problems:
             return
         ordered = sorted(self.problems, key=lambda problem: problem.line)
@@ -61,7 +61,7 @@ class Faults:
 
 
 def check_text(data: bytes, path: str) -> None:
-    """Raise FormatError unless a text table's bytes are text and not empty."""
+    """Raises FormatError unless a text table's bytes are text and not empty."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise format_error(path, 0, "is UTF-16 text, expected UTF-8")
     if not data[: 1 << 16].removeprefix(BOM).strip() and not data.removeprefix(BOM).strip():
@@ -107,21 +107,21 @@ class Table:
         return self.source.field(int(self.start[column, row]), int(self.length[column, row]))
 
     def words(self, column: int) -> Words:
-        """A column as words; fields longer than `LONGEST_ID` are cut."""
+        """Returns a column as words; fields longer than `LONGEST_ID` are cut."""
         return words_of(self.source, self.start[column], np.minimum(self.length[column], LONGEST_ID))
 
     def equals(self, column: int, value: bytes) -> Bools:
-        """Which fields of a column are exactly `value`."""
+        """Returns which fields of a column are exactly `value`."""
         return equals(self.source, self.start[column], self.length[column], value)
 
     def ids(self, column: int, what: str) -> Words:
-        """A column of ids as words."""
+        """Returns a column of ids as words."""
         length = self.length[column]
         self.each(length > LONGEST_ID, lambda row: f"{what} id of {length[row]} bytes, at most {LONGEST_ID}")
         return self.words(column)
 
     def numbers(self, column: int, what: str) -> Floats:
-        """A column of finite numbers."""
+        """Returns a column of finite numbers."""
         values, ok = decimals(self.source, self.start[column], self.length[column])
         self.each(~ok, lambda row: f"{what} {self.text(row, column)!r} is not a finite number")
         values[~ok] = np.nan  # whatever they were read as, it is no reason for a second problem
@@ -134,7 +134,7 @@ class Table:
 
 
 def tables(data: bytes, names: tuple[str, ...], faults: Faults) -> Iterator[Table]:
-    """The text block by block, without those that have no good line; other numbers of columns are problems."""
+    """Yields the text block by block, without those that have no good line; other numbers of columns are problems."""
     for source in pieces(data):
         lines = split(source)
         refuse_binary(source, lines, faults.path)
@@ -153,7 +153,7 @@ def tables(data: bytes, names: tuple[str, ...], faults: Faults) -> Iterator[Tabl
 
 
 def refuse_binary(source: Text, lines: Lines, path: str) -> None:
-    """Raise FormatError if a block has control characters that have no place in a text table."""
+    """Raises FormatError if a block has control characters that have no place in a text table."""
     if lines.controls.size:
         at = int(lines.controls[0])
         raise format_error(
@@ -197,7 +197,7 @@ class LineNumbers:
         self._lines.append(range(begin, begin + size) if whole else line.astype(np.int32))
 
     def __getitem__(self, row: int) -> int:
-        """The line of one row."""
+        """Returns the line of one row."""
         block = bisect_right(self._first, row) - 1
         return int(self._lines[block][row - self._first[block]])
 
@@ -218,5 +218,5 @@ class Groups:
         self.index[at : at + ids.size] = np.repeat(index, np.diff(np.append(heads, ids.size)))
 
     def names(self) -> tuple[str, ...]:
-        """The distinct ids."""
+        """Returns the distinct ids."""
         return tuple(name.decode("utf-8", "replace") for name in self._known)

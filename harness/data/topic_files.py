@@ -88,7 +88,7 @@ def crossmath_tsv(data: bytes, path: str, language: str) -> Topics:
 
 
 def numbered(*texts: str) -> tuple[Formula, ...]:
-    """The formulas of texts, numbered through.
+    """Returns the formulas of texts, numbered through.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def _text(data: bytes, path: str) -> str:
 
 
 def numbered_lines(data: bytes, path: str) -> list[tuple[int, str]]:
-    """The lines that are not blank, each with its number."""
+    """Returns the lines that are not blank, each with its number."""
     # Not splitlines(): questions may hold other line separators than the line feed.
     lines = enumerate(_text(data, path).split("\n"), 1)
     return [(number, line.rstrip("\r")) for number, line in lines if line.strip()]

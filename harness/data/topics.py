@@ -48,7 +48,7 @@ class Topic:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     def values(self, attribute: str) -> tuple[str, ...]:
-        """The values of an attribute; none if the topic lacks it.
+        """Returns the values of an attribute; none if the topic lacks it.
 
         >>> Topic("q", "", attributes={"domain": "Algebra; Geometry"}).values("domain")
         ('Algebra', 'Geometry')
@@ -84,7 +84,7 @@ class Topics:
         return {topic.id: topic for topic in self.topics}
 
     def with_attributes(self, attributes: Mapping[str, Mapping[str, str]]) -> Topics:
-        """The same topics with further attributes, by topic id."""
+        """Returns the same topics with further attributes, by topic id."""
         return Topics(tuple(replace(t, attributes={**t.attributes, **attributes.get(t.id, {})}) for t in self.topics))
 
     def frame(self) -> DataFrame:

@@ -88,11 +88,11 @@ class Run:
 
     @staticmethod
     def from_dict(name: str, rankings: Mapping[str, Mapping[str, float]]) -> Run:
-        """A run from topic -> document -> score, checked as a file is (errors name the line it would have)."""
+        """Returns a run from topic -> document -> score, checked as a file is (errors name the line it would have)."""
         return _of_rows(name, lambda: flat(rankings))
 
     def rank(self) -> Index:
-        """The rank of each line in its topic, from 1: by score, equal scores in the order of the file."""
+        """Returns the rank of each line in its topic, from 1: by score, equal scores in the order of the file."""
         order = np.lexsort((-self.score, self.topic))
         out = np.empty(len(self), dtype=np.int64)
         out[order] = np.arange(1, len(self) + 1) - np.searchsorted(self.topic[order], self.topic[order])
@@ -112,12 +112,12 @@ class Run:
         return checked(what, lambda: run_from_columns(name, *columns, path=what))
 
     def to_ranx(self) -> ranx.Run:
-        """The run as ranx has it. Needs `pip install 'mathir-harness[ranx]'`."""
+        """Returns the run as ranx has it. Needs `pip install 'mathir-harness[ranx]'`."""
         return library("ranx", "ranx").Run(self.to_dict(), name=self.name)
 
     @staticmethod
     def from_ranx(run: ranx.Run, name: str | None = None) -> Run:
-        """A run of ranx, under its own name or another one."""
+        """Returns a run of ranx, under its own name or another one."""
         return Run.from_dict(name or str(run.name), run.to_dict())
 
     def scored_docs(self) -> Iterator[ir_measures.ScoredDoc]:
@@ -128,7 +128,7 @@ class Run:
 
     @staticmethod
     def from_scored_docs(name: str, docs: Iterable[ScoredDoc]) -> Run:
-        """A run from values with `query_id`, `doc_id` and `score`."""
+        """Returns a run from values with `query_id`, `doc_id` and `score`."""
         return _of_rows(name, lambda: ((each.query_id, each.doc_id, each.score) for each in docs))
 
 
@@ -207,7 +207,7 @@ class Qrels:
         return Qrels.from_rows(edition, list(zip(*columns, strict=True)))
 
     def to_ranx(self) -> ranx.Qrels:
-        """The judgments as ranx has them; grades must be whole. Needs `pip install 'mathir-harness[ranx]'`."""
+        """Returns the judgments as ranx has them; grades must be whole. Needs `pip install 'mathir-harness[ranx]'`."""
         return library("ranx", "ranx").Qrels(self.to_dict())
 
     @staticmethod
@@ -216,7 +216,7 @@ class Qrels:
         return Qrels.from_dict(edition, qrels.to_dict())
 
     def judgments(self) -> Iterator[ir_measures.Qrel]:
-        """The judgments as ir_measures (and ir_datasets) have them; grades must be whole."""
+        """Yields the judgments as ir_measures (and ir_datasets) have them; grades must be whole."""
         kind = library("ir_measures", "measures").Qrel
         for topic, docs in self.to_dict().items():
             for doc, grade in docs.items():
@@ -264,7 +264,7 @@ def run_from_columns(
     *,
     path: str = "run",
 ) -> Run:
-    """A run from columns of one length, checked as a run file is (errors name the line that a row would have).
+    """Returns a run from columns of one length, checked as a run file is (errors name the line that a row would have).
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ def parse_run(
     format: str | None = None,
     known_topics: Collection[str] | None = None,
 ) -> Run:
-    """A run from the bytes of its file (already unpacked).
+    """Returns a run from the bytes of its file (already unpacked).
 
     Parameters
     ----------
@@ -366,7 +366,7 @@ def _report_duplicates(
 
 
 def _check_ranks(rank: npt.NDArray[np.int32], line: LineNumbers, path: str, run: Run) -> tuple[Problem, ...]:
-    """Where ranks disagree with the order of the scores: a warning, since scores decide."""
+    """Returns where ranks disagree with the order of the scores: a warning, since scores decide."""
     same, score, ordered = run.topic[1:] == run.topic[:-1], run.score, rank
     rows = None
     if (run.topic[1:] < run.topic[:-1]).any() or (rank[1:] < rank[:-1])[same].any():
@@ -392,7 +392,7 @@ def read_run(
     format: str | None = None,
     known_topics: Collection[str] | None = None,
 ) -> Run:
-    """Read a run file (TREC, ARQMath Task 1 or Task 2; plain, gzip, xz or zstd). See `parse_run`.
+    """Reads a run file (TREC, ARQMath Task 1 or Task 2; plain, gzip, xz or zstd). See `parse_run`.
 
     Examples
     --------
@@ -442,7 +442,7 @@ def _check_grades(table: Table, grade: Floats, whole: bool) -> None:
 
 
 def read_qrels(path: Path | str, *, edition: str = "") -> Qrels:
-    """Read judgments in TREC form with whole grades (plain, gzip, xz or zstd). See `parse_qrels`.
+    """Reads judgments in TREC form with whole grades (plain, gzip, xz or zstd). See `parse_qrels`.
 
     Examples
     --------

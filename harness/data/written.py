@@ -19,12 +19,12 @@ VERSION = 1
 
 
 def write_run(run: Run, path: Path, *, format: str = "trec") -> None:
-    """Write a run to a file; see `run_text`. Raises HarnessError also if the file cannot be written."""
+    """Writes a run to a file; see `run_text`. Raises HarnessError also if the file cannot be written."""
     write_atomic(path, run_text(run, format=format))
 
 
 def run_text(run: Run, *, format: str = "trec") -> str:
-    """A run as trec_eval (or ARQMath) reads it: topics as they come, scores descending, ranks from 1.
+    """Returns a run as trec_eval (or ARQMath) reads it: topics as they come, scores descending, ranks from 1.
 
     Equal scores keep their order in `run`; scores are written so that they read back the same.
 
@@ -59,7 +59,7 @@ def run_text(run: Run, *, format: str = "trec") -> str:
 
 
 def write_qrels(qrels: Qrels, path: Path, *, rounded: bool = False) -> None:
-    """Write judgments in TREC form, which holds whole grades alone.
+    """Writes judgments in TREC form, which holds whole grades alone.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def write_qrels(qrels: Qrels, path: Path, *, rounded: bool = False) -> None:
 
 
 def run_to_json(run: Run) -> dict[str, Any]:
-    """A run as plain JSON values, in the order of its file. Schema: `harness/data/schemas/run.json`."""
+    """Returns a run as plain JSON values, in the order of its file. Schema: `harness/data/schemas/run.json`."""
     return {
         "schema": SCHEMA,
         "version": VERSION,
@@ -96,7 +96,7 @@ def run_to_json(run: Run) -> dict[str, Any]:
 
 
 def run_from_json(data: Mapping[str, Any]) -> Run:
-    """The inverse of `run_to_json`, checked as a run file is.
+    """Returns the inverse of `run_to_json`, checked as a run file is.
 
     Raises
     ------

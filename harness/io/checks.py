@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def typed(cls: type[T], mapping: object, where: str) -> T:
-    """A frozen dataclass from the keys and values of a configuration, every one checked.
+    """Returns a frozen dataclass from the keys and values of a configuration, every one checked.
 
     Fields without a default are keys that must be there, and not null. A value must be what its field's type says:
     `str`, `int`, `float`, `bool`, a `Literal`, `tuple[X, ...]` (a list), `Mapping[str, X]` (not empty), a dataclass of
@@ -51,7 +51,7 @@ def typed(cls: type[T], mapping: object, where: str) -> T:
 
 @cache  # by class, which is code
 def _kinds(cls: type) -> dict[str, tuple[object, bool]]:
-    """The fields of a dataclass: what its value must be, and whether it has a default."""
+    """Returns the fields of a dataclass: what its value must be, and whether it has a default."""
     hints = get_type_hints(cls, include_extras=True)
     given = ((field, field.default is not MISSING or field.default_factory is not MISSING) for field in fields(cls))
     return {field.name: (hints[field.name], default) for field, default in given}
@@ -84,7 +84,7 @@ def _gathered(where: str, faults: list[str]) -> Iterator[None]:
 
 
 def _value(kind: object, key: str, value: object, where: str, faults: list[str]) -> object:
-    """The value of a key."""
+    """Returns the value of a key."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         with _gathered(where, faults):
@@ -125,7 +125,7 @@ def _item(kind: object, key: str, item: object, where: str, faults: list[str]) -
 def _entries(
     kinds: tuple[object, object], mapping: Mapping[object, object], where: str, faults: list[str]
 ) -> dict[object, object]:
-    """The values of keys that have no fixed names; keys that are numbers become text where the type says so."""
+    """Returns the values of keys that have no fixed names; keys that are numbers become text where the type says so."""
     named, kind = {str(name) if kinds[0] is str else name: value for name, value in mapping.items()}, kinds[1]
     if is_dataclass(kind):
         return {name: _fields(cast(type, kind), value, f"{where}: {name}", faults) for name, value in named.items()}
@@ -173,7 +173,7 @@ def state(text: object, where: str) -> tuple[Lack, str]:
 
 
 def number(key: str, value: object, *, low: float = 0.0, high: float = math.inf) -> float:
-    """A finite number from `low` to `high`."""
+    """Returns a finite number from `low` to `high`."""
     good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not good or not low <= value <= high:  # type: ignore[operator]
         to = f" to {high:g}" if math.isfinite(high) else " up"
@@ -182,7 +182,7 @@ def number(key: str, value: object, *, low: float = 0.0, high: float = math.inf)
 
 
 def whole(key: str, value: object, *, low: int = 0) -> int:
-    """A whole number from `low` up."""
+    """Returns a whole number from `low` up."""
     if not isinstance(value, int) or isinstance(value, bool) or value < low:
         raise HarnessError(f"key {key!r} is {value!r}, expected a whole number from {low} up")
     return value
@@ -196,7 +196,7 @@ def choice(key: str, value: object, known: Iterable[str]) -> str:
 
 
 def weights(key: str, value: object) -> dict[str, int]:
-    """Field -> how often its tokens count; fields with 0 are left out, at least one must be left."""
+    """Returns field -> how often its tokens count; fields with 0 are left out, at least one must be left."""
     if not isinstance(value, Mapping):
         raise HarnessError(f"key {key!r} is {value!r}, expected fields and weights such as {{title: 2, body: 1}}")
     out = {str(field): whole(f"{key}.{field}", weight) for field, weight in value.items()}

@@ -156,7 +156,7 @@ class Unpacked(io.RawIOBase):
             data = self._take(CHUNK)
 
     def _streams(self, data: bytes, what: str, new: Callable[[], _Decoder]) -> Iterator[bytes]:
-        """The contents of the streams that follow each other, `data` being the beginning of the first."""
+        """Yields the contents of the streams that follow each other, `data` being the beginning of the first."""
         while data:
             decoder = new()
             while not decoder.eof:

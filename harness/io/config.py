@@ -59,7 +59,7 @@ def folders() -> tuple[Path, ...]:
 
 
 def _folders() -> list[tuple[Path, str]]:
-    """The folders, each with whose it is: of the harness, of a distribution; empty for the user's."""
+    """Returns the folders, each with whose it is: of the harness, of a distribution; empty for the user's."""
     try:
         here = Path.cwd()
     except OSError:
@@ -75,7 +75,7 @@ def _folders() -> list[tuple[Path, str]]:
 
 @cache
 def _distinct(found: tuple[tuple[Path, str], ...]) -> list[tuple[Path, str]]:
-    """The folders without those that are another one by another path."""
+    """Returns the folders without those that are another one by another path."""
     distinct: dict[Path, tuple[Path, str]] = {}
     for path, owner in found:
         distinct.setdefault(path.resolve(), (path, owner))
@@ -128,7 +128,7 @@ def _names(group: str, places: tuple[tuple[Path, str, tuple[str, ...]], ...]) ->
 
 
 def parse(data: bytes, path: str, most: int = _MOST) -> dict[str, Any]:
-    """A YAML mapping of at most so many values, every alias written out; faults as `path:line: reason`."""
+    """Returns a YAML mapping of at most so many values, every alias written out; faults as `path:line: reason`."""
     try:
         _check_nesting(data, path, most)
         value = yaml.load(data, _Loader)  # noqa: S506  (a safe loader, made stricter)
@@ -217,7 +217,7 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_nesting(data: bytes, path: str, most: int) -> None:
-    """Raise FormatError for what would break the loader, which recurses, or fill the memory of who follows aliases."""
+    """Raises FormatError for what would break the loader, which recurses, or fill the memory of who follows aliases."""
     sizes = [0]  # nodes of the whole, then of each collection that is open
     names: list[str | None] = []
     anchors: dict[str | None, int] = {}
@@ -242,7 +242,7 @@ def _check_nesting(data: bytes, path: str, most: int) -> None:
 
 
 def load(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
-    """A named configuration and the path that messages give for it; `where` is who names it.
+    """Returns a named configuration and the path that messages give for it; `where` is who names it.
 
     Raises
     ------

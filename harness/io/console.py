@@ -138,7 +138,7 @@ _HIDDEN: list[bool] = []  # not empty: no progress is shown
 
 
 def in_time(seconds: float) -> str:
-    """A duration in words.
+    """Returns a duration in words.
 
     >>> in_time(80), in_time(150), in_time(9000)
     ('80 s', '2 min', '2.5 h')

@@ -8,7 +8,7 @@ TABLES = "harness.reports.notebook"
 
 
 def table_html(value: object) -> str:
-    """The table as HTML.
+    """Returns the table as HTML.
 
     A report stands above what it is of. This is the one place where a value asks for what is above it, by name, when
     it is displayed, so that no import goes up.

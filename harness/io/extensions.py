@@ -48,7 +48,7 @@ class Extension:
 
 
 def extensions(group: str) -> tuple[Extension, ...]:
-    """The entry points of the group `mathir_harness.GROUP`, by distribution and name; nothing is imported.
+    """Returns the entry points of the group `mathir_harness.GROUP`, by distribution and name; nothing is imported.
 
     A package that is installed while the process lives is found; so is one that is gone.
     """
@@ -56,7 +56,7 @@ def extensions(group: str) -> tuple[Extension, ...]:
 
 
 def _dated() -> Iterator[tuple[str, int]]:
-    """The folders of modules and when each last changed, as it does when something is installed there."""
+    """Yields the folders of modules and when each last changed, as it does when something is installed there."""
     for folder in sys.path:
         try:
             yield folder, Path(folder).stat().st_mtime_ns
@@ -97,7 +97,7 @@ def _declared(folder: str) -> Iterator[bytes]:
 
 
 def folder(extension: Extension) -> Path:
-    """The folder of an installed package that an entry point names, as `package` or `package:folder`.
+    """Returns the folder of an installed package that an entry point names, as `package` or `package:folder`.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def folder(extension: Extension) -> Path:
 
 
 def load(name: str, what: str) -> Any:  # noqa: ANN401  (whatever the package has there)
-    """The object that `module:name` (or `module`) names, imported.
+    """Returns the object that `module:name` (or `module`) names, imported.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def guarded(what: str, passed: tuple[type[BaseException], ...] = ()) -> Iterator
 
 
 def _place(error: BaseException) -> str:
-    """Where in the code of others an error was raised: in the folder of the file that was called first."""
+    """Returns where in the code of others an error was raised: in the folder of the file that was called first."""
     import traceback
 
     frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]

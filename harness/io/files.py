@@ -20,7 +20,7 @@ SMALL = 1 << 28  # bytes
 
 @cache
 def data_root() -> Path:
-    """The folder that holds `conf/`, `topics/`, `qrels/` and the embedded `runs/`.
+    """Returns the folder that holds `conf/`, `topics/`, `qrels/` and the embedded `runs/`.
 
     Inside an installed wheel they travel in `harness/_data`; in a checkout they lie beside the package.
     """
@@ -30,7 +30,7 @@ def data_root() -> Path:
 
 
 def cache_root() -> Path:
-    """The folder for downloads: `HARNESS_CACHE`, else the user's cache folder (XDG)."""
+    """Returns the folder for downloads: `HARNESS_CACHE`, else the user's cache folder (XDG)."""
     named = os.environ.get("HARNESS_CACHE")
     if named:
         return Path(named)
@@ -39,7 +39,7 @@ def cache_root() -> Path:
 
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:
-    """The whole content of a file, unpacked if it is compressed; see `harness.io.compression`.
+    """Returns the whole content of a file, unpacked if it is compressed; see `harness.io.compression`.
 
     Parameters
     ----------
@@ -77,12 +77,12 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
-    """Write `data` so that `path` holds either its old content or all of the new, never a part; see `write_all`."""
+    """Writes `data` so that `path` holds either its old content or all of the new, never a part; see `write_all`."""
     write_all({path: data})
 
 
 def write_all(files: Mapping[Path, bytes | str]) -> None:
-    """Write several files so that a fault while writing leaves all of them as they were.
+    """Writes several files so that a fault while writing leaves all of them as they were.
 
     Everything is written beside its place first; only then are the files put there, each in one step.
 
@@ -117,12 +117,12 @@ def write_all(files: Mapping[Path, bytes | str]) -> None:
 
 
 def sha256(data: bytes) -> str:
-    """The SHA-256 of bytes, as 64 hexadecimal digits."""
+    """Returns the SHA-256 of bytes, as 64 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
 def sha256_file(path: Path) -> str:
-    """The SHA-256 of a file's bytes as they lie on the disk, as 64 hexadecimal digits.
+    """Returns the SHA-256 of a file's bytes as they lie on the disk, as 64 hexadecimal digits.
 
     Raises `FormatError` if it is missing, is none (such as a device, which might never end), or cannot be read.
     """

@@ -49,7 +49,7 @@ def end() -> None:
 
 
 def tell() -> None:
-    """Write the line, unless it is there already."""
+    """Writes the line, unless it is there already."""
     global _told  # noqa: PLW0603
     if not _told:
         _told = True
@@ -60,7 +60,7 @@ def tell() -> None:
 
 
 def stopping() -> bool:
-    """Whether there was an interrupt: another error may be only what some library made of it."""
+    """Returns whether there was an interrupt: another error may be only what some library made of it."""
     return _stopping
 
 

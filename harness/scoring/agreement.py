@@ -147,7 +147,7 @@ def rbo_cut(a: Sequence[str], b: Sequence[str], p: float, depth: int) -> float:
 
 
 def _ranks(ranking: Ranking, p: float) -> dict[str, int]:
-    """Item -> its rank from 1; tied items have the first one of their group."""
+    """Returns item -> its rank from 1; tied items have the first one of their group."""
     if not 0 < p < 1:
         raise HarnessError(f"rank-biased overlap: p is {p:g}, expected a number between 0 and 1")
     if not isinstance(ranking, Mapping):
@@ -163,12 +163,12 @@ def _ranks(ranking: Ranking, p: float) -> dict[str, int]:
 
 
 def _meeting(a: Mapping[str, int], b: Mapping[str, int]) -> list[int]:
-    """The depths from which on the common items are in both rankings."""
+    """Returns the depths from which on the common items are in both rankings."""
     return [max(rank, b[item]) for item, rank in a.items() if item in b]
 
 
 def _down_to(ranks: Sequence[int], depth: int) -> Index:
-    """How many of the ranks are 1, up to 2, ..., up to `depth`; shape (depth,)."""
+    """Returns how many of the ranks are 1, up to 2, ..., up to `depth`; shape (depth,)."""
     out: Index = np.cumsum(np.bincount(np.asarray(ranks, dtype=np.int64), minlength=depth + 1))[1 : depth + 1]
     return out
 
@@ -192,7 +192,7 @@ class Correlation:
 
 
 def rank_correlation(a: str, b: str, means: Mapping[str, float], others: Mapping[str, float]) -> Correlation:
-    """The correlations of two rankings of the runs that both have.
+    """Returns the correlations of two rankings of the runs that both have.
 
     Parameters
     ----------

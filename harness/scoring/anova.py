@@ -149,7 +149,7 @@ def anova(values: Floats, systems: Sequence[str], alpha: float = 0.05) -> Anova:
 
 
 def studentized_range_sf(q: Floats, means: int, freedom: int) -> Floats:
-    """The probability that the studentized range of so many means is above each q, shape of `q`; to some 1e-11.
+    """Returns the probability that the studentized range of so many means is above each q, shape of `q`; to some 1e-11.
 
     The mean over the error's estimate s (Gauss-Legendre) of the probability that the range is above q s (a trapezoid
     sum, exact for what vanishes at both ends). scipy's adaptive integral takes a hundred times as long.
@@ -174,7 +174,7 @@ def studentized_range_sf(q: Floats, means: int, freedom: int) -> Floats:
 
 
 def _critical(alpha: float, means: int, freedom: int) -> float:
-    """The q above which the studentized range is with the probability alpha."""
+    """Returns the q above which the studentized range is with the probability alpha."""
     from scipy import optimize
 
     def above(q: float) -> float:

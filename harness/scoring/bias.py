@@ -63,7 +63,7 @@ class TeamBias:
 
 
 def only_of_team(qrels: Qrels, given: Mapping[str, Set[Pair]], teams: Mapping[str, str]) -> dict[str, Bools]:
-    """Team -> which judgments only its runs gave to the pool, bool, shape (judgments,).
+    """Returns team -> which judgments only its runs gave to the pool, bool, shape (judgments,).
 
     What no run here gave (from other sources, or from deeper) belongs to no team.
 
@@ -86,7 +86,7 @@ def only_of_team(qrels: Qrels, given: Mapping[str, Set[Pair]], teams: Mapping[st
 def leave_one_team_out(
     scorer: Scorer, runs: Sequence[Run], depths: Mapping[str, int], teams: Mapping[str, str]
 ) -> tuple[TeamBias, ...]:
-    """The bias of each team, in the order of `teams`.
+    """Returns the bias of each team, in the order of `teams`.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def leave_one_team_out(
 
 
 def _judged_pairs(scorer: Scorer, run: Run, depth: int) -> set[Pair]:
-    """The judged ones among the first results of each topic."""
+    """Returns the judged ones among the first results of each topic."""
     if depth < 1:
         raise HarnessError(f"run {run.name}: a pool depth of {depth}, expected 1 or more")
     found = scorer.rankings(run, depth)
@@ -143,7 +143,7 @@ def _judged_pairs(scorer: Scorer, run: Run, depth: int) -> set[Pair]:
 
 
 def without(qrels: Qrels, rows: Bools) -> Qrels:
-    """The judgments but those of some rows, bool, shape (judgments,), with a checksum of their own.
+    """Returns the judgments but those of some rows, bool, shape (judgments,), with a checksum of their own.
 
     All topics stay, also one of which nothing is left: a protocol says what such a topic counts.
     """

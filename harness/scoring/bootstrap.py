@@ -150,7 +150,7 @@ def _checked(resamples: int) -> int:
 
 
 def _outside(resamples: int, confidence: float) -> int:
-    """How many resamples are left out at either end."""
+    """Returns how many resamples are left out at either end."""
     if not 0 < confidence < 1:
         raise HarnessError(f"confidence: {confidence:g} is not between 0 and 1")
     return int((1.0 - confidence) / 2.0 * resamples + 1e-9)

@@ -20,7 +20,7 @@ class Candidates:
         self._table = Lookup(qrels)
 
     def check(self, run: Run) -> None:
-        """Raise FormatError, with file and line, if a run ranks a document that is no candidate of its topic.
+        """Raises FormatError, with file and line, if a run ranks a document that is no candidate of its topic.
 
         Results of topics that have no candidates at all are not looked at.
 
@@ -41,7 +41,7 @@ class Candidates:
 
 
 def _line(run: Run, row: int) -> int:
-    """The line of a result in the file that it was read from, whose blank lines are no results."""
+    """Returns the line of a result in the file that it was read from, whose blank lines are no results."""
     path = Path(run.source)
     if path.is_file():
         content = read_bytes(path)

@@ -215,7 +215,7 @@ def _check_options(plan: Comparison, count: int) -> None:
 
 
 def common_identity(scores: Sequence[Scores]) -> dict[str, str]:
-    """Check that all scores were made alike; returns what names how."""
+    """Checks that all scores were made alike; returns what names how."""
     if not scores:
         raise HarnessError("there are no runs to compare")
     first, names = scores[0], Counter(score.run for score in scores)
@@ -254,7 +254,7 @@ def _pairs(names: Sequence[str], baseline: str | None, pairs: Pairs | None) -> l
 
 
 def common_measures(scores: Sequence[Scores], measures: Sequence[str] | None) -> tuple[str, ...]:
-    """The measures that are compared, each of which every run must have."""
+    """Returns the measures that are compared, each of which every run must have."""
     chosen = scores[0].measures if measures is None else tuple(measures)
     if not chosen:
         raise HarnessError("there are no measures to compare")
@@ -444,13 +444,13 @@ def compact_letters(order: Sequence[str], different: Pairs, most: float = math.i
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as standard JSON (undefined values are null), with schema name and version."""
+    """Returns the comparison as standard JSON (undefined values are null), with schema name and version."""
     content = asdict(comparison)
     return {"schema": SCHEMA, "version": VERSION, **content, "rows": list(content["rows"])}
 
 
 def from_json(data: dict[str, Any]) -> Comparison:
-    """The inverse of `to_json`. HarnessError: another schema or version; missing, unknown or mistyped keys."""
+    """Returns the inverse of `to_json`. HarnessError: another schema or version; missing, unknown or mistyped keys."""
     content = dict(data) if isinstance(data, dict) else {}
     for key, expected in (("schema", SCHEMA), ("version", VERSION)):
         found = content.pop(key, None)

@@ -65,7 +65,7 @@ class Exclusions:
         return sha256(repr(parts).encode())
 
     def out(self, topics: Sequence[str], topic: npt.NDArray[np.integer[Any]], doc: Ids) -> Bools:
-        """Which (topic, document) pairs are out, shape (pairs,).
+        """Returns which (topic, document) pairs are out, shape (pairs,).
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class Exclusions:
         return out
 
     def without_place(self, docs: Ids) -> int:
-        """How many of some documents have no place, which `later` needs; 0 without that rule."""
+        """Returns how many of some documents have no place, which `later` needs; 0 without that rule."""
         if "later" not in self.rules:
             return 0
         parts = (docs[begin : begin + STRETCH] for begin in range(0, docs.size, STRETCH))
@@ -131,14 +131,14 @@ class Exclusions:
         return Run(run.name, topics, topic, run.doc[rows], run.score[rows], *about)
 
     def cut(self, qrels: Qrels) -> Qrels:
-        """The judgments without what is out; topics with none left are dropped. The checksum is of both."""
+        """Returns the judgments without what is out; topics with none left are dropped. The checksum is of both."""
         rows = np.flatnonzero(~self.out(qrels.topics, qrels.topic, qrels.doc))
         topics, topic = _renumbered(qrels.topics, qrels.topic[rows])
         checksum = sha256(f"{qrels.sha256}\n{self.sha256}".encode())
         return Qrels(qrels.edition, topics, topic, qrels.doc[rows], qrels.grade[rows], checksum)
 
     def check(self, qrels: Qrels) -> None:
-        """Raise HarnessError if `later` is to hold of judgments and one of their topics or documents has no place."""
+        """Raises HarnessError if `later` is to hold of judgments and one of their topics or documents has no place."""
         if "later" not in self.rules:
             return
         if lacking := [topic for topic in qrels.topics if np.isnan(self._place_of(topic))]:
@@ -159,7 +159,7 @@ class Exclusions:
         return ids[order], np.array(list(self.places.values()), dtype=np.float64)[order]
 
     def _places_of(self, docs: Ids) -> Floats:
-        """The place of each document, NaN for one that has none; of what is NaN no comparison is true."""
+        """Returns the place of each document, NaN for one that has none; of what is NaN no comparison is true."""
         ids, place = self._ordered
         if not ids.size:
             return np.full(docs.size, np.nan)
@@ -186,7 +186,7 @@ class Exclusions:
 
 
 def rules(key: str, value: object) -> tuple[Rule, ...]:
-    """The rules that a configuration's key names: one, a list of several, or none; each once, in a fixed order.
+    """Returns the rules that a configuration's key names: one, a list of several, or none; each once, in a fixed order.
 
     Raises
     ------
@@ -220,6 +220,6 @@ def in_words(named: Iterable[Rule]) -> str:
 def _renumbered(
     topics: Sequence[str], topic: npt.NDArray[np.integer[Any]]
 ) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
-    """The topics that are left, in their order, and the index into them."""
+    """Returns the topics that are left, in their order, and the index into them."""
     left = np.unique(topic)
     return tuple(topics[at] for at in left.tolist()), np.searchsorted(left, topic).astype(np.int32)

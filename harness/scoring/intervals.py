@@ -12,7 +12,7 @@ from harness.data.columns import Floats
 def mean_intervals(
     values: Floats, clusters: Sequence[int] | None = None, confidence: float = 0.95
 ) -> tuple[Floats, Floats]:
-    """The t interval of each run's mean over topics: lower and upper ends, float64, shape (runs,).
+    """Returns the t interval of each run's mean over topics: lower and upper ends, float64, shape (runs,).
 
     Topics of one cluster are no independent sample: their deviations from the mean are added before they are squared
     (Liang and Zeger, 1986), with clusters less one degrees of freedom. Without clusters this is the usual interval,

@@ -49,12 +49,12 @@ RANGES: Mapping[str, tuple[float, float]] = {
 
 
 def missing() -> bool:
-    """Whether the library is not installed."""
+    """Returns whether the library is not installed."""
     return importlib.util.find_spec("ir_measures") is None
 
 
 def names() -> set[str]:
-    """The names of the measures that it can compute for us; none if it is not installed."""
+    """Returns the names of the measures that it can compute for us; none if it is not installed."""
     return set() if missing() else {known.NAME for _, provider in _providers() for known in provider.SUPPORTED_MEASURES}
 
 
@@ -125,7 +125,7 @@ def _parameters(text: str, inside: str) -> dict[str, Any]:
 
 
 def _checked(text: str, given: Mapping[str, Any], registered: Theirs) -> dict[str, Any]:
-    """The parameters in the library's order, each with a value that it takes and that has a meaning."""
+    """Returns the parameters in the library's order, each with a value that it takes and that has a meaning."""
     known = registered.SUPPORTED_PARAMS
     for key in given:
         if key not in known:
@@ -158,7 +158,7 @@ def _checked(text: str, given: Mapping[str, Any], registered: Theirs) -> dict[st
 
 
 def _provider(text: str, measure: Theirs) -> str:
-    """The name of the provider by which the library computes a measure here."""
+    """Returns the name of the provider by which the library computes a measure here."""
     lacking = []
     for name, provider in _providers():
         if provider.supports(measure):

@@ -36,7 +36,7 @@ class Lookup:
         return (place + 1) & ((1 << self._bits) - 1)
 
     def find(self, run: Run, topic: Index) -> Index:
-        """The judgment of each result, -1 where there is none; `topic` indexes the judgments' topics."""
+        """Returns the judgment of each result, -1 where there is none; `topic` indexes the judgments' topics."""
         key, doc = run.key, as_words(run.doc)
         mine = _widen(self._doc, max(doc.shape[1], self._doc.shape[1]))
         out = np.empty(len(run), dtype=np.int64)

@@ -39,7 +39,7 @@ def _dcg(ranked: Ranked, k: int | None) -> Floats:
 
 
 def ideal_dcg(judged: Judged, k: int | None) -> Floats:
-    """The DCG of the best possible ranking, shape (topics,)."""
+    """Returns the DCG of the best possible ranking, shape (topics,)."""
     return _dcg(judged.ideal, k)
 
 
@@ -56,7 +56,7 @@ def average_precision(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
 
 
 def relevant_retrieved(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
-    """How many relevant documents were found."""
+    """Returns how many relevant documents were found."""
     return ranked.total(ranked.relevant, k)
 
 
@@ -96,7 +96,7 @@ def bpref(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
 
 
 def judged_share(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
-    """The share of the first k results (of all, if fewer were found) that were judged; NaN without results.
+    """Returns the share of the first k results (of all, if fewer were found) that were judged; NaN without results.
 
     Taken before unjudged documents are removed.
     """
@@ -195,7 +195,7 @@ _WITH_CUT = re.compile("([A-Za-z][A-Za-z_]*?)[@._]([0-9]{1,9})")
 
 
 def _our_spelling(text: str) -> str:
-    """The spelling of one of our measures for a name as trec_eval or a table has it; other texts as they are.
+    """Returns the spelling of one of our measures for a name as trec_eval or a table has it; other texts as they are.
 
     Examples
     --------
@@ -280,12 +280,12 @@ def split_measures(text: str) -> tuple[str, ...]:
 
 
 def without_diagnostics(names: Iterable[str]) -> list[str]:
-    """The measures that say how good a run is: those that tests and tables of the best are of."""
+    """Returns the measures that say how good a run is: those that tests and tables of the best are of."""
     return [name for name in names if not parse_measure(name).diagnostic]
 
 
 def distributions(names: Iterable[str]) -> tuple[str, ...]:
-    """The distributions that compute those of the measures that are ir_measures'; none if there are none."""
+    """Returns the distributions that compute those of the measures that are ir_measures'; none if there are none."""
     theirs = any(parse_measure(name).function.__module__ == library.__name__ for name in names)
     return library.DISTRIBUTIONS if theirs else ()
 
@@ -296,7 +296,7 @@ def unbounded(names: Iterable[str]) -> list[str]:
 
 
 def label(text: str, *, prime: bool) -> str:
-    """A measure as papers print its mean: `AP` -> `MAP`, with a prime when unjudged documents are removed."""
+    """Returns a measure as papers print its mean: `AP` -> `MAP`, with a prime when unjudged documents are removed."""
     measure = parse_measure(text)
     mark = "\u2032" if prime and measure.primed else ""
     name = re.split("[@(]", str(measure))[0]

@@ -60,7 +60,7 @@ def first_results(
     depth: int,
     exclusions: Exclusions | None = None,
 ) -> tuple[Rankings, int]:
-    """The first results of each topic in the protocol's order, as scoring takes them; no judgments are needed.
+    """Returns the first results of each topic in the protocol's order, as scoring takes them; no judgments are needed.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def pool(
     judged: Iterable[Pair] = (),
     seed: int = 0,
 ) -> Pool:
-    """The union of the first results of all runs, topic by topic.
+    """Returns the union of the first results of all runs, topic by topic.
 
     Topics are sorted; the documents of one stand in the order of a hash of seed, topic and document, so that neither
     the order of the runs nor any rank has a part in it, and another pool with this seed has them in this order too.
@@ -151,7 +151,7 @@ def pool(
 
 
 def _for_assessor(places: Mapping[str, tuple[int, int]], cap: int | None, seed: str) -> tuple[str, ...]:
-    """The documents of one topic: those that the cap leaves, in the order of their hashes."""
+    """Returns the documents of one topic: those that the cap leaves, in the order of their hashes."""
     order = {doc: sha256(f"{seed}\t{doc}".encode()) for doc in places}
     kept = sorted(places, key=lambda doc: (*places[doc], order[doc]))[:cap]
     return tuple(sorted(kept, key=order.__getitem__))

@@ -119,11 +119,11 @@ class Protocol:
             raise HarnessError(f"keys 'exclude' and 'deduplicate: true' {reason}")
 
     def label(self, measure: str) -> str:
-        """The measure's name as papers print its mean: `AP` -> `MAP′`, `nDCG@10` -> `nDCG′@10`."""
+        """Returns the measure's name as papers print its mean: `AP` -> `MAP′`, `nDCG@10` -> `nDCG′@10`."""
         return m.label(measure, prime=self.prime)
 
     def in_words(self) -> tuple[str, ...]:
-        """The whole protocol as sentences for a report."""
+        """Returns the whole protocol as sentences for a report."""
         depth = "All results count" if self.depth is None else f"The first {self.depth:,} results of a topic count"
         pairs = () if self.gains == "exponential" else self.gains
         gains = "2^grade - 1" if self.gains == "exponential" else ", ".join(f"{old:g} -> {new:g}" for old, new in pairs)
@@ -160,7 +160,7 @@ class Protocol:
 
     @staticmethod
     def from_config(mapping: Mapping[str, Any], where: str) -> Protocol:
-        """A protocol from its configuration, every key and value checked.
+        """Returns a protocol from its configuration, every key and value checked.
 
         Raises
         ------
@@ -185,7 +185,7 @@ _TIES_IN_WORDS = {
 
 
 def load_protocol(name: str) -> Protocol:
-    """A protocol of `conf/protocol/` by name.
+    """Returns a protocol of `conf/protocol/` by name.
 
     Raises
     ------

@@ -18,13 +18,13 @@ CHUNK_WORDS = 1 << 18  # 2 MiB of random sign bits at a time
 
 
 def child_seed(seed: int, a: str, b: str, measure: str) -> int:
-    """A seed of the row's own, so that other rows, their order and the pair's direction do not change its p."""
+    """Returns a seed of the row's own, so that other rows, their order and the pair's direction do not change its p."""
     key = json.dumps([seed, *sorted((a, b)), measure])
     return int.from_bytes(hashlib.sha256(key.encode()).digest(), "big")
 
 
 def sign_flips(differences: Floats, permutations: int, seed: int, tolerance: float) -> tuple[float, float | None]:
-    """The share of sign flips whose sum is at least as far from 0 as the observed one, and its standard error.
+    """Returns the share of sign flips whose sum is at least as far from 0 as the observed one, and its standard error.
 
     Exact over all 2^m flips of the m differences that are not 0 where these are at most `permutations`: the error is
     None. Else (count + 1) / (permutations + 1), with the standard error of a share of that many draws.

@@ -43,7 +43,7 @@ class Ranked:
         return out
 
     def head(self, k: int | None) -> Bools | slice:
-        """Which results stand among the first k of their topic."""
+        """Returns which results stand among the first k of their topic."""
         return slice(None) if k is None else self.rank < k
 
     @cached_property

@@ -115,7 +115,7 @@ class Reproduction:
     effects: tuple[Effect, ...]
 
     def mean(self, name: str) -> tuple[float | None, int]:
-        """The mean of a figure of `orders` over the topics that have it, and how many those are."""
+        """Returns the mean of a figure of `orders` over the topics that have it, and how many those are."""
         found = [value for each in self.orders if (value := getattr(each, name)) is not None]
         return (mean(found) if found else None), len(found)
 
@@ -252,7 +252,7 @@ def reproduction(
 
 
 def to_json(found: Reproduction) -> dict[str, Any]:
-    """The reproduction as standard JSON (undefined values are null), with schema name and version."""
+    """Returns the reproduction as standard JSON (undefined values are null), with schema name and version."""
     means = {name: dict(zip(("mean", "n"), found.mean(name), strict=True)) for name in ("tau", "ktu", "rbo", "rbo_cut")}
     return {"schema": SCHEMA, "version": VERSION, **asdict(found), "rankings": means}
 
@@ -312,7 +312,7 @@ def _effect(
 
 
 def _common(group: Sequence[Scores], measure: str) -> tuple[list[str], list[Floats]]:
-    """The topics that count for all runs, and each run's values of them."""
+    """Returns the topics that count for all runs, and each run's values of them."""
     columns = [dict(zip(each.topics, each.column(measure).tolist(), strict=True)) for each in group]
     topics = [t for t in columns[0] if all(not math.isnan(column.get(t, math.nan)) for column in columns)]
     if len(topics) < 2:
@@ -322,7 +322,7 @@ def _common(group: Sequence[Scores], measure: str) -> tuple[list[str], list[Floa
 
 
 def _means(values: Floats, topics: Sequence[str], clusters: Mapping[str, str] | None) -> Floats:
-    """The values, or their means by cluster."""
+    """Returns the values, or their means by cluster."""
     if clusters is None:
         return values
     _, at = np.unique([clusters[topic] for topic in topics], return_inverse=True)

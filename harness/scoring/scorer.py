@@ -101,7 +101,7 @@ class Scorer:
         self._judged = _judged(qrels.topic, self._gain, self._relevant, len(qrels.topics))
 
     def on_part(self, qrels: Qrels) -> Scorer:
-        """The same on a part of the judgments, such as those of the documents that a corpus holds.
+        """Returns the same on a part of the judgments, such as those of the documents that a corpus holds.
 
         Topics whose relevant documents are not in this part are left out, as no system could find any; the
         protocol's name then ends in `-partial`.
@@ -112,7 +112,7 @@ class Scorer:
         return self._with(qrels, protocol)
 
     def on(self, qrels: Qrels) -> Scorer:
-        """The same with other judgments, such as fewer, under the same protocol."""
+        """Returns the same with other judgments, such as fewer, under the same protocol."""
         return self._with(qrels, self.protocol)
 
     def _with(self, qrels: Qrels, protocol: Protocol) -> Scorer:
@@ -135,7 +135,7 @@ class Scorer:
         return replace(scores, counts={**scores.counts, "results": len(run), **found})
 
     def _kept(self, run: Run) -> Run:
-        """The run without what the protocol excludes. Raises HarnessError if nothing is left of it."""
+        """Returns the run without what the protocol excludes. Raises HarnessError if nothing is left of it."""
         if self.exclusions is None:
             return run
         kept = self.exclusions.kept(run)
@@ -144,7 +144,7 @@ class Scorer:
         return kept
 
     def tie_bounds(self, run: Run) -> tuple[Scores, Scores]:
-        """The worst and the best scores that some order of the run's tied results would give.
+        """Returns the worst and the best scores that some order of the run's tied results would give.
 
         Only of the measures for which they are known (`Measure.tie_bounds`): not of Judged@k, nor of those of
         ir_measures. Some order gives them always; no order gives lower or higher ones, but where a tie crosses the
@@ -185,7 +185,7 @@ class Scorer:
         }
 
     def _ranks(self, topic: Index, found: Index, rank: Index) -> dict[int, dict[str, int]]:
-        """Topic -> judged document -> rank from 1, in the order given."""
+        """Returns topic -> judged document -> rank from 1, in the order given."""
         out: dict[int, dict[str, int]] = {}
         for t, row, place in zip(topic.tolist(), found.tolist(), rank.tolist(), strict=True):
             out.setdefault(t, {})[self.qrels.doc[row].decode()] = place + 1
@@ -245,7 +245,7 @@ class Scorer:
         )
 
     def _with_threshold(self, level: float, measure: Measure) -> Scorer:
-        """The same for one measure alone, with another relevance threshold."""
+        """Returns the same for one measure alone, with another relevance threshold."""
         out = copy(self)
         out.protocol = replace(self.protocol, relevant_from=level)
         out._parsed = (measure,)
@@ -254,7 +254,7 @@ class Scorer:
         return out
 
     def _column(self, measure: Measure, ranked: Ranked, judged: Judged, of_run: Index) -> Floats:
-        """A measure's values, NaN where the protocol counts a topic out."""
+        """Returns a measure's values, NaN where the protocol counts a topic out."""
         try:
             values = measure.function(ranked, judged, measure.k)
         except HarnessError:
@@ -282,7 +282,7 @@ class Scorer:
         return out
 
     def _rank(self, run: Run, of_run: Index, order: Order, graded: bool) -> tuple[Ranked, Ranked, dict[str, int]]:
-        """The rankings before and after unjudged documents are removed, and what was counted on the way."""
+        """Returns the rankings before and after unjudged documents are removed, and what was counted on the way."""
         topic = of_run[run.topic]
         rows, found_here, seen = self._ordered(run, topic, order, graded)
         answered = len(set(of_run.tolist()) - {-1})
@@ -354,7 +354,7 @@ class Scorer:
         return np.where(found >= 0, np.where(self._relevant[found], 2.0, 0.0), 1.0)
 
     def _keyed(self, run: Run) -> Run:
-        """The same run with keys instead of documents."""
+        """Returns the same run with keys instead of documents."""
         docs = [self._key(doc) for doc in run.doc.tolist()]
         return replace(run, doc=np.array(docs, dtype=np.bytes_), context=None)
 
@@ -377,7 +377,7 @@ class Scorer:
         return kept, shown, self._table.find(table, topic[kept]), sum(key.startswith(NO_KEY) for key in mapped)
 
     def _retrieved(self, ranked: Ranked) -> Judged:
-        """The same judgments with an ideal ranking of the retrieved documents only."""
+        """Returns the same judgments with an ideal ranking of the retrieved documents only."""
         known = ranked.judged
         ideal = _ideal(ranked.topic[known], ranked.gain[known], ranked.relevant[known], ranked.topics)
         return replace(self._judged, ideal=ideal)
@@ -434,7 +434,7 @@ def _single(score: Floats) -> npt.NDArray[np.float32]:
 
 
 def _tied(topic: Index, score: npt.NDArray[np.floating[Any]]) -> Bools:
-    """Which results of a sorted ranking have an equal score beside them in their topic."""
+    """Returns which results of a sorted ranking have an equal score beside them in their topic."""
     same = (topic[1:] == topic[:-1]) & (score[1:] == score[:-1])
     out: Bools = np.concatenate((same, [False])) | np.concatenate(([False], same))
     return out

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def pooled(scores: Sequence[Scores]) -> Scores:
-    """The scores of one run on several collections as if they were one: topics side by side, each counted once.
+    """Returns the scores of one run on several collections as if they were one: topics side by side, each counted once.
 
     Raises
     ------
@@ -91,7 +91,7 @@ class Scores:
     missing: tuple[str, ...] = ()
 
     def column(self, measure: str) -> Floats:
-        """The values of one measure, shape (topics,)."""
+        """Returns the values of one measure, shape (topics,)."""
         if measure not in self.measures:
             raise HarnessError(
                 f"run {self.run}: measure {measure!r} was not scored; {suggestion(measure, self.measures)}"
@@ -126,17 +126,17 @@ class Scores:
             return replace(self, topics=names, values=sums / n, missing=())
 
     def n(self, measure: str) -> int:
-        """How many topics the mean of this measure stands on."""
+        """Returns how many topics the mean of this measure stands on."""
         return int(np.count_nonzero(~np.isnan(self.column(measure))))
 
     def mean(self, measure: str) -> float:
-        """The mean over the topics that count; NaN if there is none."""
+        """Returns the mean over the topics that count; NaN if there is none."""
         column = self.column(measure)
         counted = column[~np.isnan(column)]
         return float(counted.mean()) if counted.size else float("nan")
 
     def select(self, topics: Iterable[str]) -> Scores:
-        """The same scores for some of the topics (a slice of the collection), in this object's order."""
+        """Returns the same scores for some of the topics (a slice of the collection), in this object's order."""
         wanted = set(topics)
         rows = [row for row, topic in enumerate(self.topics) if topic in wanted]
         return replace(self, topics=tuple(self.topics[row] for row in rows), values=self.values[rows])

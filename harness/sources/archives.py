@@ -34,7 +34,7 @@ def unpacked(archive: Path) -> Iterator[tuple[Unpacked, tarfile.TarFile]]:
 
 
 def members(stream: Unpacked, tar: tarfile.TarFile, archive: object) -> Iterator[tarfile.TarInfo]:
-    """The members of an archive, each checked before it is given; `stream` is what `unpacked` gave."""
+    """Yields the members of an archive, each checked before it is given; `stream` is what `unpacked` gave."""
     stream.most = MAX_HEADERS
     for member in tar:
         said = f"{archive}: member {member.name!r}"
@@ -47,7 +47,7 @@ def members(stream: Unpacked, tar: tarfile.TarFile, archive: object) -> Iterator
 
 
 def content(tar: tarfile.TarFile, member: tarfile.TarInfo, archive: object) -> IO[bytes]:
-    """The content of a member, which must be a regular file."""
+    """Returns the content of a member, which must be a regular file."""
     # A sparse member could declare any size.
     if not member.isreg() or member.issparse() or (stream := tar.extractfile(member)) is None:
         raise HarnessError(f"{archive}: member {member.name!r} is not a regular file")

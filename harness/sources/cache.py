@@ -38,7 +38,7 @@ def stamp_of(resource: Resource | Folder, path: Path | None = None) -> tuple[str
 
 
 def is_cached(resource: Resource, warn: Progress) -> bool:
-    """Whether the cache holds the right file. A damaged one is removed, unless a person put it there."""
+    """Returns whether the cache holds the right file. A damaged one is removed, unless a person put it there."""
     path = resource.cached
     with reported(path, "read"):
         try:
@@ -56,7 +56,7 @@ def is_cached(resource: Resource, warn: Progress) -> bool:
 
 
 def put(resource: Resource, content: IO[bytes], source: str) -> None:
-    """Write a file into the cache, all of it and verified or not at all."""
+    """Writes a file into the cache, all of it and verified or not at all."""
     target = resource.cached
     digest = hashlib.sha256()
     length = 0
@@ -78,7 +78,7 @@ def put(resource: Resource, content: IO[bytes], source: str) -> None:
 
 
 def mirrored(resource: Resource | Folder) -> tuple[Path | None, Path | None]:
-    """Where the mirror has the file itself, and where it has the archive that should hold it."""
+    """Returns where the mirror has the file itself, and where it has the archive that should hold it."""
     named = os.environ.get("HARNESS_MIRROR")
     if not named:
         return None, None
@@ -111,14 +111,14 @@ def reported(path: Path, done: str, errors: tuple[type[Exception], ...] = (OSErr
 
 
 def one_line(what: object) -> str:
-    """An error or a text of several lines in one line."""
+    """Returns an error or a text of several lines in one line."""
     return " ".join((getattr(what, "strerror", None) or str(what) or type(what).__name__).split())
 
 
 def mismatch(
     resource: Resource | Folder, expected: str, found: str, source: str, after: str = "nothing was kept"
 ) -> HarnessError:
-    """The error of content that is not what was declared."""
+    """Returns the error of content that is not what was declared."""
     return HarnessError(f"{resource.name}: expected {expected}, found {found} in {source}; {after}")
 
 

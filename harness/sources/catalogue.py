@@ -96,7 +96,7 @@ Located = Resource | Path | tuple[Resource, ...]  # a file, or all files of a so
 
 
 def located(mapping: object, where: str, folder: Path | None = None) -> Located:
-    """The file that `resource` finds, or all files of the source that `{source: NAME}` names without a path."""
+    """Returns the file that `resource` finds, or all files of the source that `{source: NAME}` names without a path."""
     if isinstance(mapping, Mapping) and set(mapping) == {"source"}:
         name = typed(_Whole, mapping, where).source
         _source(name, where)  # so that a fault of its name is reported with the place of this one
@@ -105,7 +105,7 @@ def located(mapping: object, where: str, folder: Path | None = None) -> Located:
 
 
 def resource(mapping: object, where: str, folder: Path | None = None) -> Resource | Path:
-    """The file that `{source: NAME, path: P}`, `{embedded: P}` or `{file: P}` names.
+    """Returns the file that `{source: NAME, path: P}`, `{embedded: P}` or `{file: P}` names.
 
     A source is a configuration of its own: `conf/source/NAME.yaml`, with repository, commit, licence and the
     checksum and size of each file.
@@ -144,7 +144,7 @@ def _source(name: str, where: str = "") -> tuple[_Source, str]:
 
 
 def _beside(path: Path, folder: Path | None) -> Path:
-    """A path that begins in `folder`; without `..` where that means the same, as messages name it."""
+    """Returns a path that begins in `folder`; without `..` where that means the same, as messages name it."""
     if folder is None:
         return path
     joined = folder / path
@@ -165,12 +165,12 @@ def terms(name: str) -> str:
 
 
 def joined(name: str) -> Joined | None:
-    """The file that the files of a source are the parts of; mostly they are none."""
+    """Returns the file that the files of a source are the parts of; mostly they are none."""
     return _source(name)[0].joined
 
 
 def model_names() -> list[str]:
-    """The sources that are models."""
+    """Returns the sources that are models."""
     return [name for name in config.names("source") if config.load("source", name)[0].get("model")]
 
 

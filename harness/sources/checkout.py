@@ -65,7 +65,7 @@ class Checkout:
         return "here" if self._named() is not None else f"needs a {self.what}: {self.get}"
 
     def files(self) -> list[Path]:
-        """The files, sorted by their paths; what hidden folders hold (`.lake`) is none of it.
+        """Returns the files, sorted by their paths; what hidden folders hold (`.lake`) is none of it.
 
         Raises
         ------
@@ -79,11 +79,11 @@ class Checkout:
         return sorted(found, key=lambda path: path.relative_to(root).parts)
 
     def checksums(self) -> dict[Path, str]:
-        """The SHA-256 of each file."""
+        """Returns the SHA-256 of each file."""
         return {path: sha256_file(path) for path in self.files()}
 
     def digest(self) -> str:
-        """A SHA-256 of all files and their places, as `harness.sources.resource.Folder` has it."""
+        """Returns a SHA-256 of all files and their places, as `harness.sources.resource.Folder` has it."""
         root = self.root
         lines = (f"{path.relative_to(root).as_posix()}\0{checksum}\n" for path, checksum in self.checksums().items())
         return sha256("".join(lines).encode())

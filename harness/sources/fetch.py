@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def fetch(
     resources: Iterable[Resource | Folder], *, progress: Progress | None = None, timeout: float = TIMEOUT
 ) -> list[Path]:
-    """The local paths of verified files and folders, in the order of `resources`.
+    """Returns the local paths of verified files and folders, in the order of `resources`.
 
     An archive is unpacked once for all files.
 
@@ -72,7 +72,7 @@ def fetch(
 
 
 def fetch_one(resource: Resource, *, progress: Progress | None = None, timeout: float = TIMEOUT) -> Path:
-    """The local path of one verified file; see `fetch`."""
+    """Returns the local path of one verified file; see `fetch`."""
     return fetch([resource], progress=progress, timeout=timeout)[0]
 
 

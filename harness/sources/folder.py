@@ -38,7 +38,7 @@ def get_folder(folder: Folder, progress: cache.Progress | None, timeout: float) 
 
 
 def _is_cached_folder(folder: Folder, warn: cache.Progress) -> bool:
-    """Whether the cache holds the folder as it should be. A damaged one is removed."""
+    """Returns whether the cache holds the folder as it should be. A damaged one is removed."""
     if not folder.cached.is_dir():
         return False
     if cache.stamp_of(folder) in cache.VERIFIED:
@@ -84,7 +84,7 @@ def _unpack(folder: Folder, archive: Path, source: str) -> None:
 
 
 def _write(path: Path, content: IO[bytes]) -> str:
-    """Write a new file; its checksum. What goes wrong in reading is left to the caller."""
+    """Writes a new file; its checksum. What goes wrong in reading is left to the caller."""
     digest = hashlib.sha256()
     with cache.reported(path, "written"):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ Chosen = Callable[[Sequence[str]], Iterable[str]]
 
 
 def snapshot(name: str, revision: str) -> Path | None:
-    """The folder where a data set lies on this machine, perhaps without all of its files; None if it does not.
+    """Returns the folder where a data set lies on this machine, perhaps without all of its files; None if it does not.
 
     Looks in `HARNESS_MIRROR` (folder `huggingface.co/datasets/OWNER/NAME/REVISION`), then in the hub's own cache.
     """
@@ -44,14 +44,14 @@ def snapshot(name: str, revision: str) -> Path | None:
 
 
 def mirrored(name: str, revision: str) -> Path | None:
-    """The folder of a data set in the mirror; None without one."""
+    """Returns the folder of a data set in the mirror; None without one."""
     mirror = os.environ.get("HARNESS_MIRROR")
     folder = Path(mirror or "") / "huggingface.co" / "datasets" / name / revision
     return folder if mirror and folder.is_dir() else None
 
 
 def installed() -> bool:
-    """Whether the hub's library is there."""
+    """Returns whether the hub's library is there."""
     try:
         import huggingface_hub  # noqa: F401
     except ImportError:
@@ -60,7 +60,7 @@ def installed() -> bool:
 
 
 def listed(name: str, revision: str | None = None) -> tuple[str, list[str]]:
-    """The full revision of a data set (by default the newest) and its files, as the hub says.
+    """Returns the full revision of a data set (by default the newest) and its files, as the hub says.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def _rows(path: Path) -> Iterator[bytes]:
 
 
 def verify(path: Path) -> None:
-    """Raise HarnessError if a file of the hub's cache is not what its name there says; once a process.
+    """Raises HarnessError if a file of the hub's cache is not what its name there says; once a process.
 
     The cache names content by its SHA-256, small files by the SHA-1 that Git has of them. Other files are taken as
     they are.

@@ -51,7 +51,7 @@ def address() -> str:
 
 
 def reachable(timeout: float = 5.0) -> bool:
-    """Whether the network (or the proxy that downloads go through) answers within `timeout` seconds."""
+    """Returns whether the network (or the proxy that downloads go through) answers within `timeout` seconds."""
     import socket
 
     if offline():
@@ -75,14 +75,14 @@ def without_downloads(reason: str) -> Iterator[None]:
 
 
 def forbidden() -> str:
-    """Return why nothing may be downloaded; empty if it may."""
+    """Returns why nothing may be downloaded; empty if it may."""
     if os.environ.get("HARNESS_OFFLINE", "0") not in ("", "0"):
         return "HARNESS_OFFLINE forbids the network"
     return _REASONS[-1] if _REASONS else ""
 
 
 def offline() -> bool:
-    """Return whether downloads are forbidden."""
+    """Returns whether downloads are forbidden."""
     return bool(forbidden())
 
 
@@ -161,7 +161,7 @@ def _receive(resource: Resource | Folder, part: Path, timeout: float) -> None:
 
 
 def _open(resource: Resource | Folder, offset: int, timeout: float) -> HTTPResponse:
-    """The answer, of whatever status, to a GET of the bytes from `offset` on, after redirects."""
+    """Returns the answer, of whatever status, to a GET of the bytes from `offset` on, after redirects."""
     from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
 
     opener = OpenerDirector()  # with these handlers only: no files, no ftp, no redirects but those followed below

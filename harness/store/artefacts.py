@@ -47,12 +47,12 @@ class Artefact:
 
 
 def store_root() -> Path:
-    """Where artefacts lie: `store/` in the cache folder."""
+    """Returns where artefacts lie: `store/` in the cache folder."""
     return cache_root() / "store"
 
 
 def key(spec: Mapping[str, Any]) -> str:
-    """The hash of a specification: equal contents have equal keys, whatever their order.
+    """Returns the hash of a specification: equal contents have equal keys, whatever their order.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def key(spec: Mapping[str, Any]) -> str:
 
 
 def get_or_build(kind: str, spec: Mapping[str, Any], build: Callable[[Path], None]) -> Path:
-    """The folder of an artefact, built if it is not there yet.
+    """Returns the folder of an artefact, built if it is not there yet.
 
     `build` fills the empty folder that it is given. It appears under its key only when it is complete: a process
     that is killed leaves nothing half-made, and two processes that want the same artefact build it once. Its files are
@@ -116,7 +116,7 @@ def _build(folder: Path, kind: str, name: str, spec: Mapping[str, Any], build: C
 
 
 def _manifest(folder: Path, kind: str, spec: Mapping[str, Any]) -> str:
-    """The content of `spec.json`: what an artefact was made from and its files, with a checksum of all this."""
+    """Returns the content of `spec.json`: what an artefact was made from and its files, with a checksum of all this."""
     files = {
         name: {"size": path.stat().st_size, "sha256": sha256_file(path), "xxh3": fast_checksum(path)}
         for name, path in _files(folder).items()
@@ -160,7 +160,7 @@ def damage(folder: Path, kind: str) -> str:
 
 
 def _expected(folder: Path, kind: str) -> dict[str, Mapping[str, Any]] | None:
-    """The files of an artefact as its `spec.json` has them; None if that is not the one that was written."""
+    """Returns the files of an artefact as its `spec.json` has them; None if that is not the one that was written."""
     try:
         written = (folder / SPEC).read_text(encoding="utf-8")
         content = json.loads(written)
@@ -189,7 +189,7 @@ def _is_whole(path: Path, entry: Mapping[str, Any]) -> bool:
 
 
 def fast_checksum(path: Path) -> str:
-    """The XXH3 of a file, 128 bits as hexadecimal digits: finds accidents, in a tenth of SHA-256's time."""
+    """Returns the XXH3 of a file, 128 bits as hexadecimal digits: finds accidents, in a tenth of SHA-256's time."""
     state = xxhash.xxh3_128()
     with path.open("rb", buffering=0) as stream:
         while block := stream.read(LARGE):
@@ -198,7 +198,7 @@ def fast_checksum(path: Path) -> str:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """The files of an artefact by their paths in it, sorted."""
+    """Returns the files of an artefact by their paths in it, sorted."""
     found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if not path.is_dir()}
     return dict(sorted(found.items()))
 

@@ -41,7 +41,7 @@ _IMPORT = re.compile(
 
 @cache
 def digest(systems: frozenset[str], others: frozenset[str] = frozenset()) -> str:
-    """A SHA-256 of all that some modules depend on.
+    """Returns a SHA-256 of all that some modules depend on.
 
     It is computed once in a process, which goes on with the code that it has read, whatever becomes of the files.
 
@@ -58,7 +58,7 @@ def digest(systems: frozenset[str], others: frozenset[str] = frozenset()) -> str
 
 @cache
 def ours() -> str:
-    """A SHA-256 of all our modules, for what is compared between systems."""
+    """Returns a SHA-256 of all our modules, for what is compared between systems."""
     return sha256("\n".join(f"{name} {_checksum(path)}" for name, path in sorted(_ours(ROOT).items())).encode())
 
 
@@ -74,12 +74,12 @@ def forget() -> None:
 
 
 def known(module: str) -> bool:
-    """Whether the code of a module can be found, so that its digest says something."""
+    """Returns whether the code of a module can be found, so that its digest says something."""
     return bool(_module(module))
 
 
 def named(value: object, key: str = "") -> Iterator[tuple[str, bool]]:
-    """The modules that a configuration names by `module.Name` in any place, and whether that is a `_target_`."""
+    """Yields the modules that a configuration names by `module.Name` in any place, and whether that is a `_target_`."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from named(inner, str(name))
@@ -157,7 +157,7 @@ _checksum = cache(sha256_file)
 
 
 def _module(dotted: str) -> str:
-    """The longest beginning of a dotted name that is a module whose code is here; empty if there is none."""
+    """Returns the longest beginning of a dotted name that is a module whose code is here; empty if there is none."""
     top, *rest = dotted.split(".")
     for place in _places(top):
         if place.is_file():
@@ -215,7 +215,7 @@ def _below(folder: Path) -> Iterator[Path]:
 
 @cache
 def _beside(root: Path, deep: bool) -> dict[str, list[Path]]:
-    """The files that are no code, below a package or in the folder of a module, by their names."""
+    """Returns the files that are no code, below a package or in the folder of a module, by their names."""
     out: dict[str, list[Path]] = {}
     for path in _below(root) if deep else sorted(path for path in root.iterdir() if path.is_file()):
         if not path.name.endswith((*_SUFFIXES, *BYTECODE_SUFFIXES)):
@@ -227,7 +227,7 @@ def _beside(root: Path, deep: bool) -> dict[str, list[Path]]:
 
 
 def imports(text: str, package: str = "") -> set[str]:
-    """The modules that a module's text imports, and what it takes of them, which may be modules too.
+    """Returns the modules that a module's text imports, and what it takes of them, which may be modules too.
 
     Imports for type checkers alone (`if TYPE_CHECKING:`) are left out.
 
@@ -274,7 +274,7 @@ def _scanned(text: str) -> set[tuple[str, str]] | None:
 
 
 def _parsed(text: str) -> set[tuple[str, str]]:
-    """The same of any text, by Python's own parser; none of what is not Python."""
+    """Returns the same of any text, by Python's own parser; none of what is not Python."""
     try:
         waiting: list[ast.AST] = [ast.parse(text)]
     except (SyntaxError, ValueError, RecursionError):
@@ -295,7 +295,7 @@ def _parsed(text: str) -> set[tuple[str, str]]:
 
 
 def _words_of_strings(text: str) -> set[str]:
-    """The words in the strings of a module's text; none of what is not Python."""
+    """Returns the words in the strings of a module's text; none of what is not Python."""
     try:
         nodes = list(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError):
@@ -341,7 +341,7 @@ def _says(info: Path, top: str) -> bool:
 
 @cache
 def _top_level(info: Path) -> frozenset[str]:
-    """The modules that a distribution says it has; many say nothing."""
+    """Returns the modules that a distribution says it has; many say nothing."""
     try:
         return frozenset((info / "top_level.txt").read_text(encoding="utf-8").split())
     except OSError:
@@ -349,7 +349,7 @@ def _top_level(info: Path) -> frozenset[str]:
 
 
 def _lists(info: Path, top: str) -> bool:
-    """Whether a module is among the files of a distribution."""
+    """Returns whether a module is among the files of a distribution."""
     try:
         record = (info / "RECORD").read_bytes()
     except OSError:

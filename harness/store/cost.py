@@ -138,7 +138,7 @@ def phase(name: str) -> Iterator[None]:
 
 
 def queries(topics: Iterable[Asked]) -> Iterator[Asked]:
-    """The topics, one by one; what happens between one and the next is the latency of the one."""
+    """Yields the topics, one by one; what happens between one and the next is the latency of the one."""
     for topic in track(topics, "searching, topics"):
         begin = time.perf_counter()
         yield topic

@@ -18,17 +18,17 @@ ROLES = ("system", "user")
 
 
 def names() -> list[str]:
-    """The prompts that there are."""
+    """Returns the prompts that there are."""
     return sorted(path.stem for path in FOLDER.glob("*.jinja"))
 
 
 def digest(name: str) -> str:
-    """The SHA-256 of a prompt's file."""
+    """Returns the SHA-256 of a prompt's file."""
     return sha256(read_bytes(_path(name)))
 
 
 def messages(prompt: str, /, **values: object) -> tuple[Message, ...]:
-    """A prompt with its values filled in: a message for each of its blocks `system` and `user`.
+    """Returns a prompt with its values filled in: a message for each of its blocks `system` and `user`.
 
     Raises
     ------

@@ -39,7 +39,7 @@ class Provenance:
 
 
 def provenance(files: Mapping[str, str], command: list[str] | None = None, libraries: Iterable[str] = ()) -> Provenance:
-    """The provenance of a result made by this process; `command` defaults to the process's own.
+    """Returns the provenance of a result made by this process; `command` defaults to the process's own.
 
     `libraries` : distributions that had a part in this result, besides those that compute every one.
     """

@@ -69,12 +69,12 @@ class Said:
 
 
 def beside(run: Path) -> Path:
-    """Where the side file of a run lies."""
+    """Returns where the side file of a run lies."""
     return run.parent / f"{run.stem}{ENDING}"  # also of what has no name, such as a folder's dot
 
 
 def text(made: Made, *, name: str, sha256: str, layout: str, collection: str) -> str:
-    """The content of a side file; `layout` is one of `harness.data.layouts.FORMATS`."""
+    """Returns the content of a side file; `layout` is one of `harness.data.layouts.FORMATS`."""
     meter, spec = made.meter, dict(made.spec)
     system = dict(spec.get("system") or {})
     phases = {name: round(seconds, 4) for name, seconds in meter.phases.items()}
@@ -207,7 +207,7 @@ def _checksum(document: Mapping[str, Any]) -> str:
 
 
 def used_gpus() -> list[str]:
-    """The names of the GPUs, if this process has computed on any by torch."""
+    """Returns the names of the GPUs, if this process has computed on any by torch."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return []
@@ -215,7 +215,7 @@ def used_gpus() -> list[str]:
 
 
 def made_on(path: Path) -> str:
-    """The corpus that a side file names; empty if it names none or there is no such file."""
+    """Returns the corpus that a side file names; empty if it names none or there is no such file."""
     try:
         return str(read(path)["data"]["corpus"]["name"])
     except (HarnessError, KeyError, TypeError):

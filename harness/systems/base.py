@@ -25,10 +25,10 @@ class Excluded(Protocol):
     """Documents that must not be ranked for a topic, as `harness.scoring.exclusions.Exclusions` has them."""
 
     def out(self, topics: Sequence[str], topic: npt.NDArray[np.integer[Any]], doc: Ids) -> Bools:
-        """Which (topic, document) pairs are out, shape (pairs,)."""
+        """Returns which (topic, document) pairs are out, shape (pairs,)."""
 
     def among(self, docs: Ids) -> Callable[[str], Bools]:
-        """A function of a topic that says which of these documents are out, shape (documents,)."""
+        """Returns a function of a topic that says which of these documents are out, shape (documents,)."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Request:
     excluded: Excluded | None = None
 
     def corpus_for(self, system: str) -> Corpus:
-        """The corpus, for a system that needs one.
+        """Returns the corpus, for a system that needs one.
 
         Raises
         ------
@@ -74,7 +74,7 @@ class Request:
         return self.corpus
 
     def allowed(self, topic: Topic) -> frozenset[str] | None:
-        """The only documents that may be ranked for a topic; None if there is no pool."""
+        """Returns the only documents that may be ranked for a topic; None if there is no pool."""
         return None if self.pool is None else self.pool.get(topic.id, frozenset())
 
     def left(self, topic: Topic, docs: Collection[str]) -> Collection[str]:
@@ -105,5 +105,5 @@ class System(Protocol):
     """
 
     def __call__(self, request: Request, /) -> Run:
-        """The run: documents for each topic, by score."""
+        """Returns the run: documents for each topic, by score."""
         ...

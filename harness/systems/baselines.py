@@ -111,7 +111,7 @@ class External:
     name: str | None = None
 
     def reads(self) -> dict[str, str]:
-        """The checksum of the file."""
+        """Returns the checksum of the file."""
         return {self.path: sha256(read_bytes(Path(str(self.path)).expanduser()))}
 
     def searches(self) -> bool:
@@ -119,7 +119,7 @@ class External:
         return False
 
     def __call__(self, request: Request) -> Run:
-        """Read the file, checked against the topics."""
+        """Reads the file, checked against the topics."""
         path = Path(str(self.path)).expanduser()
         run = read_run(path, format=self.format, known_topics=request.topics.ids())
         if self.name is None:

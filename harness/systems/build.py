@@ -72,17 +72,17 @@ class Built:
         return tuple(self._said("notes") or ())
 
     def trains_without(self) -> frozenset[str] | None:
-        """The collections whose judged posts it has not seen; None if it does not train on posts."""
+        """Returns the collections whose judged posts it has not seen; None if it does not train on posts."""
         left_out = self._said("trains_without")
         return None if left_out is None else frozenset(left_out)
 
     def searches(self) -> bool:
-        """Whether it may read a corpus; a system that says nothing may."""
+        """Returns whether it may read a corpus; a system that says nothing may."""
         found = self._said("searches")
         return True if found is None else bool(found)
 
     def __call__(self, request: Request) -> Run:
-        """The run that it makes.
+        """Returns the run that it makes.
 
         Raises
         ------
@@ -119,7 +119,7 @@ def _uncallable(made: object) -> str:
 
 
 def build_system(mapping: Mapping[str, Any], where: str) -> Built:
-    """The system that a configuration describes: `_target_` names a class, the other keys its parameters.
+    """Returns the system that a configuration describes: `_target_` names a class, the other keys its parameters.
 
     Raises
     ------
@@ -201,7 +201,7 @@ def _moved(module: str, name: str) -> str:
 
 
 def _factory(target: str, mapping: Mapping[str, Any], where: str) -> Callable[..., Any]:
-    """The class, or a function that makes the system, that `_target_` names."""
+    """Returns the class, or a function that makes the system, that `_target_` names."""
     module, _, name = target.rpartition(".")
     if not all(part.isidentifier() for part in target.split(".")) or not module:
         raise HarnessError(f"{where}: key '_target_' is {target!r}, expected a class such as {OVERLAP}")
@@ -243,7 +243,7 @@ def guarded(what: str, call: Callable[[], T]) -> T:
 
 
 def load_system(name: str, /, **settings: object) -> Built:
-    """A system by the name of its configuration.
+    """Returns a system by the name of its configuration.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def load_system(name: str, /, **settings: object) -> Built:
 
 
 def check_cycle(part: object, above: tuple[str, ...] = ()) -> None:
-    """Raise HarnessError if a system would be an input of its own, by the keys `runs`, `system` and `first`.
+    """Raises HarnessError if a system would be an input of its own, by the keys `runs`, `system` and `first`.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ def device(name: str) -> str:
 
 
 def gpu() -> bool:
-    """Whether torch is installed and finds a GPU."""
+    """Returns whether torch is installed and finds a GPU."""
     return importlib.util.find_spec("torch") is not None and device("auto") == "cuda"
 
 
@@ -55,5 +55,5 @@ def torch_version() -> str:
 
 
 def cores() -> int:
-    """How many processor cores this process may use."""
+    """Returns how many processor cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -36,7 +36,7 @@ class Unlisted:
 
 @cache  # by class, which is code
 def defaults(factory: Factory) -> Mapping[str, Any] | None:
-    """The parameters of a class or function with their defaults, `MISSING` where there is none.
+    """Returns the parameters of a class or function with their defaults, `MISSING` where there is none.
 
     None if any key may be given, or nothing says which.
 
@@ -140,7 +140,7 @@ def _reduced(value: Any, factory: Factory | None) -> Any:  # noqa: ANN401
 
 
 def _same(one: object, other: object) -> bool:
-    """Whether two values of a configuration mean the same: 1 is 1.0, and not true."""
+    """Returns whether two values of a configuration mean the same: 1 is 1.0, and not true."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):

@@ -31,7 +31,7 @@ def places(ids: Ids) -> Index:
 
 
 def top(rows: Index, scores: Floats32, place: Index, k: int) -> tuple[Index, Floats32]:
-    """The first k of some documents and their scores: score descending, then place descending.
+    """Returns the first k of some documents and their scores: score descending, then place descending.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Ranker:
         return {name.decode(): row for row, name in enumerate(self.ids.tolist())}
 
     def best(self, scored: Scored, pool: frozenset[str] | None = None, out: Bools | None = None) -> dict[str, float]:
-        """The first documents and their scores, without those that are out, shape (documents,).
+        """Returns the first documents and their scores, without those that are out, shape (documents,).
 
         Without a pool, documents that no word of the query lifts above an empty document are left out; with one,
         all documents of the pool that the corpus holds are ranked, and no others.
@@ -112,7 +112,7 @@ def within(run: Run, pool: Pool) -> Run:
 
 
 def permitted(run: Run, request: Request) -> Run:
-    """The results of a run that a request lets be ranked: of its pool, if there is one, and not excluded."""
+    """Returns the results of a run that a request lets be ranked: of its pool, if there is one, and not excluded."""
     if request.excluded is not None:
         out = request.excluded.out(run.topics, run.topic, run.doc)
         run = _only(run, ~out) if out.any() else run

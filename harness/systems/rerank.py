@@ -50,7 +50,7 @@ class RerankPool:
         return self._system.notes()
 
     def reads(self) -> dict[str, Any]:
-        """The configuration of the other system, if it is named, and what that system reads."""
+        """Returns the configuration of the other system, if it is named, and what that system reads."""
         return reads_of(self.system, self._system)
 
     def __call__(self, request: Request) -> Run:
@@ -72,7 +72,7 @@ class RerankPool:
 
 
 def another(key: str, value: object, *, files: bool = False) -> Built:
-    """The system that a configuration's key names or describes.
+    """Returns the system that a configuration's key names or describes.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class Recipe:
             checks.choice(group, getattr(self, group), config.names(group))
 
     def words(self, system: str) -> list[str]:
-        """The words of the command, not quoted.
+        """Returns the words of the command, not quoted.
 
         Examples
         --------
@@ -73,7 +73,7 @@ class Recipe:
 
 
 def command(words: Sequence[str]) -> str:
-    """The words of `harness run` as a line for a shell.
+    """Returns the words of `harness run` as a line for a shell.
 
     Examples
     --------
@@ -84,12 +84,12 @@ def command(words: Sequence[str]) -> str:
 
 
 def recipe(mapping: Mapping[str, Any], where: str = "system") -> Recipe | None:
-    """The key `recipe` of a system's configuration; None without it."""
+    """Returns the key `recipe` of a system's configuration; None without it."""
     return checks.typed(Recipe, mapping["recipe"], f"{where}: recipe") if "recipe" in mapping else None
 
 
 def parts(mapping: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
-    """A system's configuration, and those of its parts: systems that it names or writes out, a translator."""
+    """Yields a system's configuration, and those of its parts: systems that it names or writes out, a translator."""
     yield mapping
     for key in ("system", "first", "runs", "translator"):
         value = mapping.get(key)
@@ -101,7 +101,7 @@ def parts(mapping: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[M
 
 
 def needed_models(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The models that systems read, each once; give it all `parts` of a system."""
+    """Returns the models that systems read, each once; give it all `parts` of a system."""
     found: dict[str, None] = {}
     for part in configurations:
         training = part.get("training")
@@ -119,7 +119,7 @@ def missing_models(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def by_hand(configurations: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Model -> how a person gets it, of the systems that say so by the key `by_hand`.
+    """Returns model -> how a person gets it, of the systems that say so by the key `by_hand`.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def by_language(configurations: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _needed(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The modules and files that systems need, each once."""
+    """Returns the modules and files that systems need, each once."""
     named = (part.get("needs") or [] for part in configurations)
     return list(dict.fromkeys(name for needs in named for name in ([needs] if isinstance(needs, str) else needs)))
 
@@ -218,7 +218,7 @@ def registered(configurations: Iterable[Mapping[str, Any]], where: str = "system
 
 
 def missing_collection(name: str) -> str:
-    """A collection that has to be brought by hand, and is not here, in words; else empty."""
+    """Returns a collection that has to be brought by hand, and is not here, in words; else empty."""
     collection = load_collection(name)
     return f"the collection {name} ({collection.state()})" if collection.state().startswith("manual") else ""
 
@@ -250,7 +250,7 @@ def resources(absent: Sequence[str], corpus: str = "", brought: Mapping[str, str
 
 
 def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
-    """The kind of a system's state, and the whole of it: `ready`, why nobody runs it, or what is missing here.
+    """Returns the kind of a system's state, and the whole of it: `ready`, why nobody runs it, or what is missing here.
 
     A system with a recipe is ready if its published run can be made: it needs the recipe's corpus, too, if that has to
     be brought by hand. Then the command of that run ends the state.
@@ -292,7 +292,7 @@ def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
 
 
 def check_registered(mapping: Mapping[str, Any], where: str) -> None:
-    """Raise HarnessError, with its state, if the configuration only registers a system (or does so wrongly)."""
+    """Raises HarnessError, with its state, if the configuration only registers a system (or does so wrongly)."""
     if "state" not in mapping:
         return
     found = checks.typed(_Registered, mapping, where)

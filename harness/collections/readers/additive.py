@@ -35,7 +35,7 @@ _PIECE = re.compile(r"_+|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[^A-Za-z_]+")
 
 
 def derived(name: str) -> str:
-    """The additive name of a word of a name.
+    """Returns the additive name of a word of a name.
 
     >>> [derived(name) for name in ("mul_comm", "MulHom", "prod_inv_distrib", "CommMonoid", "one_le_mul")]
     ['add_comm', 'AddHom', 'sum_neg_distrib', 'AddCommMonoid', 'nonneg_add']
@@ -57,7 +57,7 @@ def derived(name: str) -> str:
 
 
 def split(name: str) -> list[str]:
-    """The words of a name, and what stands between them.
+    """Returns the words of a name, and what stands between them.
 
     >>> split("mul_le_oneClass'")
     ['mul', '_', 'le', '_', 'one', 'Class', "'"]
@@ -80,12 +80,12 @@ def _run(pieces: list[str], at: int, length: int) -> tuple[str, int] | None:
 
 
 def _cased(new: str, old: str) -> str:
-    """The new word with the first letter as in the old one."""
+    """Returns the new word with the first letter as in the old one."""
     return (new[0].upper() if old[0].isupper() else new[0].lower()) + new[1:]
 
 
 def targets(asked: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The additive names of declarations.
+    """Returns the additive names of declarations.
 
     A name that is given replaces as many parts at the end as it has; namespaces that are themselves translated are
     replaced first.
@@ -112,7 +112,7 @@ def targets(asked: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _mapped(parts: list[str], found: Mapping[str, str]) -> str:
-    """A namespace with its longest translated beginning replaced."""
+    """Returns a namespace with its longest translated beginning replaced."""
     for length in range(len(parts), 0, -1):
         if (new := found.get(".".join(parts[:length]))) is not None:
             return joined(new, *parts[length:])

@@ -86,7 +86,7 @@ def rows(path: Path, wanted: Callable[[dict[str, str]], bool] = lambda _: True) 
 
 
 def number(attributes: dict[str, str], key: str, path: Path, line: int) -> int:
-    """A post id from an attribute that must be there."""
+    """Returns a post id from an attribute that must be there."""
     text = attributes.get(key)
     if text is None:
         raise format_error(path, line, f"post {attributes.get('Id', '?')} has no {key}")
@@ -143,7 +143,7 @@ class Questions:
         self._ids = array("q", (self._ids[i] for i in self._order))
 
     def get(self, post: int) -> Question | None:
-        """The question of an id, or None."""
+        """Returns the question of an id, or None."""
         at = bisect_left(self._ids, post)
         if at == len(self._ids) or self._ids[at] != post:
             return None
@@ -156,7 +156,7 @@ class Questions:
 
 
 def read(corpus: Corpus, remarks: Remarks) -> Documents:
-    """The answers in the order of the file, with the columns that the corpus keeps.
+    """Returns the answers in the order of the file, with the columns that the corpus keeps.
 
     An answer whose question is not there has an empty `question` and is not accepted.
 
@@ -183,7 +183,7 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
 
 
 def unanswered(corpus: Corpus, remarks: Remarks) -> Documents:
-    """The questions without an answer, in the order of the file; errors are those of `read`, and any `keep`."""
+    """Returns the questions without an answer, in the order of the file; errors are those of `read`, and any `keep`."""
     if corpus.keep:
         raise HarnessError(f"corpus {corpus.name}: keep: questions have no further columns; leave the key out")
     path = corpus.path
@@ -206,7 +206,7 @@ def unanswered(corpus: Corpus, remarks: Remarks) -> Documents:
 def _document(
     attributes: dict[str, str], parent: int, question: Question, keep: tuple[str, ...], remarks: Remarks
 ) -> Document:
-    """An answer; its question's body is read only if it is kept, since that takes as long as the answer's."""
+    """Returns an answer; its question's body is read only if it is kept, since that takes as long as the answer's."""
     head, body = read_markup(question.title), read_markup(attributes["Body"])
     asked = read_markup(question.body) if "question" in keep else Marked("", (), 0)
     formulas = head.formulas + asked.formulas + body.formulas
@@ -225,7 +225,7 @@ def _document(
 
 
 def _questions(path: Path, remarks: Remarks, keep: tuple[str, ...]) -> Questions:
-    """The first reading: the questions, and a check that no post id comes twice."""
+    """Returns the first reading: the questions, and a check that no post id comes twice."""
     questions = Questions()
     ids = array("q")
     for line, attributes in rows(path):
@@ -269,7 +269,7 @@ def _check_unique(ids: array[int], path: Path) -> None:
 
 
 def check(path: Path) -> None:
-    """Raise `FormatError` unless the whole file can be read; a file cut short is found here, not after an index."""
+    """Raises `FormatError` unless the whole file can be read; a file cut short is found here, not after an index."""
     if not sum(1 for _ in Corpus("arqmath-posts", "", "", path, keep=COLUMNS, reader=POSTS)):
         raise format_error(path, 0, "no answers found")
 

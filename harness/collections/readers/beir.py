@@ -65,7 +65,7 @@ class Files:
 
 
 def find(names: Iterable[str], where: str, split: str = SPLIT, subset: str = "") -> dict[str, tuple[str, ...]]:
-    """Part -> its files, of all the files of a data set by their paths in it.
+    """Returns part -> its files, of all the files of a data set by their paths in it.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def find(names: Iterable[str], where: str, split: str = SPLIT, subset: str = "")
 
 
 def _within(name: str, subset: str) -> str | None:
-    """A path below a subset; None if it is not of it."""
+    """Returns a path below a subset; None if it is not of it."""
     if not subset:
         return name
     for before in (f"{subset}/", f"{subset}-"):
@@ -126,13 +126,13 @@ def _within(name: str, subset: str) -> str | None:
 
 
 def _form(name: str) -> tuple[str, str] | None:
-    """A file's name without its endings, and the one that says its form; None for another form."""
+    """Returns a file's name without its endings, and the one that says its form; None for another form."""
     plain = _unpacked(PurePosixPath(name).name)
     return next(((plain.removesuffix(form), form) for form in FORMS if plain.endswith(form)), None)
 
 
 def _unpacked(name: str) -> str:
-    """A file's name without the ending that says how it is packed."""
+    """Returns a file's name without the ending that says how it is packed."""
     return next((name.removesuffix(packed) for packed in _PACKED if name.endswith(packed)), name)
 
 
@@ -156,7 +156,7 @@ def _check_shards(names: Sequence[str], where: str) -> None:
 
 
 def in_folder(folder: Path, where: str, split: str = SPLIT, subset: str = "") -> Files:
-    """The parts of a data set in a folder. Raises HarnessError as `find`, or there is no such folder."""
+    """Returns the parts of a data set in a folder. Raises HarnessError as `find`, or there is no such folder."""
     if not folder.is_dir():
         raise HarnessError(f"{folder}: no such folder")
     below = [folder / subset] if subset and (folder / subset).is_dir() else [folder]
@@ -169,7 +169,7 @@ def in_folder(folder: Path, where: str, split: str = SPLIT, subset: str = "") ->
 
 
 def rows(paths: Sequence[Path]) -> Rows:
-    """The rows of files in one of `FORMS`, one after the other.
+    """Returns the rows of files in one of `FORMS`, one after the other.
 
     Raises
     ------
@@ -228,7 +228,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _value(row: Row, names: tuple[str, ...], path: Path, number: int) -> Any:  # noqa: ANN401
-    """The value of the first of some columns that a row has."""
+    """Returns the value of the first of some columns that a row has."""
     for name in names:
         if not _empty(row.get(name)):
             return row[name]
@@ -238,7 +238,7 @@ def _value(row: Row, names: tuple[str, ...], path: Path, number: int) -> Any:  #
 
 
 def _empty(value: object) -> bool:
-    """Whether a column has no value: tables written by pandas have NaN there."""
+    """Returns whether a column has no value: tables written by pandas have NaN there."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
@@ -272,7 +272,7 @@ DOCUMENTS = Reader("beir", _documents)
 
 
 def topics(files: Files, judged: Iterable[str], language: str = "eng") -> Topics:
-    """The queries that are judged, in their order: a set has those of all its splits in one file.
+    """Returns the queries that are judged, in their order: a set has those of all its splits in one file.
 
     Raises
     ------
@@ -344,7 +344,7 @@ def _grade(value: object, path: Path, number: int) -> float:
 
 
 def excluded(files: Files) -> dict[str, frozenset[str]]:
-    """Topic -> ids of documents that must not count for it.
+    """Returns topic -> ids of documents that must not count for it.
 
     Raises
     ------

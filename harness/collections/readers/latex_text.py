@@ -49,7 +49,7 @@ _HELD = re.compile("\x00([0-9]+)\x00")
 
 
 def without_comments(text: str) -> str:
-    r"""The text without comments and without what stands in `verbatim`; its lines keep their numbers.
+    r"""Returns the text without comments and without what stands in `verbatim`; its lines keep their numbers.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def without_comments(text: str) -> str:
 
 
 def definitions(preamble: str) -> dict[str, str]:
-    r"""The macros without arguments that a preamble defines by `\def`, what they stand for.
+    r"""Returns the macros without arguments that a preamble defines by `\def`, what they stand for.
 
     Operators made by hand are written as `\operatorname`, which they equal and which readers of formulas know.
 
@@ -96,7 +96,7 @@ def expander(macros: Macros) -> Expand:
 
 
 def plain(source: str, expand: Expand = str) -> str:
-    r"""A passage without comments as one line of text, formulas in dollars.
+    r"""Returns a passage without comments as one line of text, formulas in dollars.
 
     Examples
     --------

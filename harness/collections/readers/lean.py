@@ -43,7 +43,7 @@ _Row = tuple[str, Declaration]  # the file's place in the checkout
 
 
 def read(corpus: Corpus, remarks: Remarks) -> Documents:
-    """The declarations in the order of their files.
+    """Returns the declarations in the order of their files.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
 
 
 def referenced(one: Declaration, known: AbstractSet[str]) -> list[str]:
-    """The declarations that a signature names, in their order.
+    """Returns the declarations that a signature names, in their order.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def referenced(one: Declaration, known: AbstractSet[str]) -> list[str]:
 
 
 def _resolved(name: str, one: Declaration, known: AbstractSet[str]) -> str | None:
-    """The full name that an identifier means."""
+    """Returns the full name that an identifier means."""
     spaces = list(_outwards(one.namespace))
     for space in spaces:
         if (full := joined(space, name)) in known:
@@ -186,7 +186,7 @@ def _of_columns(columns: Mapping[str, str], keep: Sequence[str]) -> Document:
 
 
 def module(place: str) -> str:
-    """The module of a file.
+    """Returns the module of a file.
 
     >>> module("Mathlib/Algebra/Group/Basic.lean")
     'Mathlib.Algebra.Group.Basic'

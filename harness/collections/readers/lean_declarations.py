@@ -69,7 +69,7 @@ class Declaration:
 
 
 def declarations(source: str, path: object) -> tuple[list[Declaration], Counter[str]]:
-    """The declarations of a source in their order, and what is left out, counted.
+    """Returns the declarations of a source in their order, and what is left out, counted.
 
     Raises
     ------
@@ -117,7 +117,7 @@ class _Reading:
             at = stop
 
     def _keyword(self, at: int, forced: bool = False) -> int:
-        """The index of the keyword of the command that begins at `at`; -1 if none does."""
+        """Returns the index of the keyword of the command that begins at `at`; -1 if none does."""
         first = self.stream[at]
         if not forced and (first.column < 0 or (first.column > 0 and first.depth > 0)):
             return -1
@@ -134,7 +134,7 @@ class _Reading:
         return -1
 
     def _next(self, begin: int) -> int:
-        """Where the next command begins."""
+        """Returns where the next command begins."""
         for at in range(begin, len(self.stream)):
             token = self.stream[at]
             if token.column >= 0 and self._keyword(at) >= 0:
@@ -157,7 +157,7 @@ class _Reading:
         return found
 
     def _command(self, before: Before, at: int, end: int) -> int:
-        """Read one command; the index of what comes after it."""
+        """Reads one command; the index of what comes after it."""
         word = self.stream[at].text
         if word == "attribute":
             self._attribute(self.once or self.scope, at, end)
@@ -191,7 +191,7 @@ class _Reading:
         return end
 
     def _in(self, at: int, end: int) -> int:
-        """Where `in` stands in a command; `end` if it has none."""
+        """Returns where `in` stands in a command; `end` if it has none."""
         depth = self.stream[at].depth
         inside = (n for n in range(at + 1, end) if self.stream[n].text == "in" and self.stream[n].depth <= depth)
         return next(inside, end)
@@ -212,7 +212,7 @@ class _Reading:
                 self.left["`end` of another name than what it closes"] += 1
 
     def _changed(self, scope: Scope, word: str, begin: int, end: int) -> Scope:
-        """The scope after a command that changes it."""
+        """Returns the scope after a command that changes it."""
         inside = self.stream[begin:end]
         names = [token.text for token in inside if token.kind == NAME]
         if word == "variable":
@@ -286,13 +286,13 @@ class _Reading:
             self._constructors(made, header, (*taken, *bound), stop, end)
 
     def _after_universes(self, at: int, end: int) -> int:
-        """The index after `.{u, v}`."""
+        """Returns the index after `.{u, v}`."""
         if at + 1 < end and self.stream[at].text == "." and self.stream[at + 1].text == "{":
             return closing(self.stream, at + 1) + 1
         return at
 
     def _signature_end(self, begin: int, end: int, *, cases: bool = False) -> int:
-        """Where the value, the cases or the fields of a declaration begin; with `cases` any bar begins one."""
+        """Returns where the value, the cases or the fields of a declaration begin; with `cases` any bar begins one."""
         stream, locals_ = self.stream, 0
         level = stream[begin].depth if begin < end else 0
         for at in range(begin, end):
@@ -310,7 +310,7 @@ class _Reading:
         return end
 
     def _case(self, at: int, end: int) -> bool:
-        """Whether a bar begins a case, as no absolute value does: whichever comes first, `=>` or `:=`."""
+        """Returns whether a bar begins a case, as no absolute value does: whichever comes first, `=>` or `:=`."""
         level, functions = self.stream[at].depth, 0
         for token in self.stream[at + 1 : end]:
             if token.depth != level:
@@ -353,7 +353,7 @@ class _Reading:
         return [at] * (at < first) + below
 
     def _field_names(self, at: int, end: int) -> list[Token]:
-        """The names of the field that begins at `at`."""
+        """Returns the names of the field that begins at `at`."""
         at, names = self._skipped(at, end), []
         at += at < end and self.stream[at].text in OPENING
         while at < end and self.stream[at].kind == NAME:
@@ -362,7 +362,7 @@ class _Reading:
         return names
 
     def _skipped(self, at: int, end: int) -> int:
-        """The index after doc strings, attributes and modifiers."""
+        """Returns the index after doc strings, attributes and modifiers."""
         while at < end:
             token = self.stream[at]
             if token.text == ATTRIBUTES:
@@ -464,7 +464,7 @@ class _Reading:
                 self.left["`to_additive` of what is declared elsewhere"] += 1
 
     def _number(self, name: str, scope: Scope) -> int | None:
-        """The last declaration of the file that a name means."""
+        """Returns the last declaration of the file that a name means."""
         wanted = {joined(scope.namespace, name), name}
         return next((n for n in range(len(self.found) - 1, -1, -1) if self.found[n].name in wanted), None)
 
@@ -482,7 +482,7 @@ class _Reading:
 def _names(
     said: Sequence[str], taken: Sequence[Binder], bound: Sequence[Binder], more: Sequence[str]
 ) -> tuple[str, ...]:
-    """The identifiers that may name something else: neither variables nor their fields, each once."""
+    """Returns the identifiers that may name something else: neither variables nor their fields, each once."""
     variables = {binder.name for binder in (*taken, *bound)}
     every = dict.fromkeys((*said, *more))
     return tuple(name for name in every if name.partition(".")[0] not in variables and len(name) > 1)

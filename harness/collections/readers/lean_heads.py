@@ -61,7 +61,7 @@ class Before:
 
 
 def attributes(inside: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
-    """The attributes between the brackets, at their commas."""
+    """Yields the attributes between the brackets, at their commas."""
     level, one = (inside[0].depth if inside else 0), list[Token]()
     for token in inside:
         if token.text == "," and token.depth == level:
@@ -74,7 +74,7 @@ def attributes(inside: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
 
 
 def about(before: Before) -> tuple[bool, bool, Additive | None]:
-    """Whether a declaration is private, whether it is deprecated, and what `to_additive` says of it."""
+    """Returns whether a declaration is private, whether it is deprecated, and what `to_additive` says of it."""
     deprecated = any(attribute[0].text == "deprecated" for attribute in before.attributes if attribute)
     additive = None
     for attribute in before.attributes:

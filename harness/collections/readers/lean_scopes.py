@@ -59,7 +59,7 @@ class Scope:
         return replace(self, binders=tuple(binders))
 
     def taken(self, used: Iterable[str], own: Iterable[str] = ()) -> tuple[Binder, ...]:
-        """The variables that belong to a declaration, in their order.
+        """Returns the variables that belong to a declaration, in their order.
 
         Those that it names, those that their types name, and instances all of whose variables are among them.
 
@@ -89,7 +89,7 @@ class Scope:
 
 
 def mentioned(stream: Iterable[Token]) -> list[str]:
-    """The names in tokens, in their order, each once.
+    """Returns the names in tokens, in their order, each once.
 
     Those of the form `x.y` come as they stand and as `x`, since `x` may be a variable.
     """
@@ -104,7 +104,7 @@ def mentioned(stream: Iterable[Token]) -> list[str]:
 
 
 def binders_in(stream: Sequence[Token], begin: int, end: int) -> list[Binder]:
-    """The binders in brackets from `begin` on, up to what is no bracket of binders."""
+    """Returns the binders in brackets from `begin` on, up to what is no bracket of binders."""
     found: list[Binder] = []
     at = begin
     while at < end and stream[at].text in OPENING and stream[at].text != "⟨":
@@ -115,7 +115,7 @@ def binders_in(stream: Sequence[Token], begin: int, end: int) -> list[Binder]:
 
 
 def after_binders(stream: Sequence[Token], begin: int, end: int) -> int:
-    """The index of the first token after brackets of binders."""
+    """Returns the index of the first token after brackets of binders."""
     at = begin
     while at < end and stream[at].text in OPENING and stream[at].text != "⟨":
         at = closing(stream, at) + 1

@@ -67,7 +67,7 @@ class Token(NamedTuple):
 
 
 def tokens(source: str, path: object) -> list[Token]:
-    """The tokens of a source; doc strings are, other comments are not.
+    """Returns the tokens of a source; doc strings are, other comments are not.
 
     Raises
     ------
@@ -126,7 +126,7 @@ _KINDS = {"name": NAME, "field": FIELD, "string": STRING, "character": STRING, "
 
 
 def _block(source: str, at: int, line: int, path: object) -> int:
-    """Where a comment that begins at `at` ends."""
+    """Returns where a comment that begins at `at` ends."""
     depth, here = 1, at + (3 if source.startswith("/--/", at) else 2)
     if here == at + 3:
         return at + 4
@@ -167,7 +167,7 @@ def _interpolated(source: str, at: int, line: int, path: object) -> int:
 
 
 def closing(stream: Sequence[Token], at: int) -> int:
-    """The index of the bracket that closes the one at `at`; the last token if none does."""
+    """Returns the index of the bracket that closes the one at `at`; the last token if none does."""
     depth = stream[at].depth
     for index in range(at + 1, len(stream)):
         token = stream[index]
@@ -177,7 +177,7 @@ def closing(stream: Sequence[Token], at: int) -> int:
 
 
 def plain(stream: Iterable[Token]) -> str:
-    """The text of tokens, with one blank wherever the source has any, or a comment.
+    """Returns the text of tokens, with one blank wherever the source has any, or a comment.
 
     >>> plain(tokens("(x :  Nat) -- why\\n  : x = x", "A.lean"))
     '(x : Nat) : x = x'
@@ -204,7 +204,7 @@ def doc_text(text: str) -> str:
 
 
 def joined(*parts: str) -> str:
-    """A name of parts, empty ones left out; `_root_` begins anew.
+    """Returns a name of parts, empty ones left out; `_root_` begins anew.
 
     >>> joined("A", "", "B.c"), joined("A", "_root_.b")
     ('A.B.c', 'b')

@@ -32,7 +32,7 @@ GROUPS = 18
 
 
 def read_topics(data: bytes, path: str, language: str = "eng") -> Topics:
-    """A topic for each query: id `GROUP.N`, attributes group and form."""
+    """Returns a topic for each query: id `GROUP.N`, attributes group and form."""
     found = []
     for line, group in _groups(data, path):
         for name, query in _queries(group):
@@ -44,7 +44,7 @@ def read_topics(data: bytes, path: str, language: str = "eng") -> Topics:
 
 
 def read_qrels(data: bytes, path: str, edition: str) -> Qrels:
-    """The labels of its group for each query."""
+    """Returns the labels of its group for each query."""
     judgments = {
         name: {theorem: float(label) for theorem, label in group["theorems"].items()}
         for _, group in _groups(data, path)
@@ -54,7 +54,7 @@ def read_qrels(data: bytes, path: str, edition: str) -> Qrels:
 
 
 def check(path: Path) -> None:
-    """Raise `HarnessError` unless a file is the whole benchmark: 18 groups and 50 queries in the paper's forms."""
+    """Raises `HarnessError` unless a file is the whole benchmark: 18 groups and 50 queries in the paper's forms."""
     groups = list(_groups(read_bytes(path), str(path)))
     forms = Counter(query["form"] for _, group in groups for query in group["queries"])
     if len(groups) != GROUPS or forms != Counter(FORMS):

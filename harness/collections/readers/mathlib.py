@@ -66,7 +66,7 @@ def _qr(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def names_topics(data: bytes, path: str, language: str = "eng") -> Topics:
-    """A topic for each name: id `undergrad-012` (the list and the row in it), attributes `list` and `section`.
+    """Returns a topic for each name: id `undergrad-012` (the list and the row in it), attributes `list` and `section`.
 
     The section is where the name stands in its list, if that has sections: it is no part of the query.
     """

@@ -33,7 +33,7 @@ _HOLDERS = (("question-title", True), ("question", True), ("answer", False))
 
 
 def read(corpus: Corpus, remarks: Remarks) -> Documents:
-    """The answers by question and answer id; columns `question`, the question's text, and `question_id`.
+    """Returns the answers by question and answer id; columns `question`, the question's text, and `question_id`.
 
     A corpus that keeps the column `html` also has the answer's HTML as it stands in the file of posts
     (`harness.collections.readers.post_html`).
@@ -121,7 +121,7 @@ def _document(path: Path, question: str, answer: str, raw: bool, remarks: Remark
 
 
 def _parts(path: Path, question: str, answer: str) -> dict[str, str]:
-    """The markup of each part of a page."""
+    """Returns the markup of each part of a page."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

@@ -19,7 +19,7 @@ VERSION = 1
 
 
 def read_topics(data: bytes, path: str, language: str = "eng") -> Topics:
-    """The topics, each with its formula as title; attribute `kind`: concrete or wildcard."""
+    """Returns the topics, each with its formula as title; attribute `kind`: concrete or wildcard."""
     found = []
     for number, line in topic_files.numbered_lines(data, path):
         name, tab, latex = line.partition("\t")
@@ -35,7 +35,7 @@ def read_topics(data: bytes, path: str, language: str = "eng") -> Topics:
 
 
 def read(corpus: Corpus, remarks: Remarks) -> Documents:
-    """A document for each line."""
+    """Returns a document for each line."""
     path = corpus.path
     for number, line in lines(path):
         if not line.strip():
@@ -53,7 +53,7 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
 
 
 def check(path: Path) -> None:
-    """Raise `FormatError` unless every line is a formula of its own."""
+    """Raises `FormatError` unless every line is a formula of its own."""
     corpus = Corpus("ntcir-12", "", "", path, reader=FORMULAS)
     if not sum(1 for _ in corpus):
         raise format_error(path, 0, "no formulas found")

@@ -40,7 +40,7 @@ _SCRIPT = re.compile(r"([_^])\{([A-Za-z0-9]|\\[A-Za-z]+|[*+\-'])\}")
 
 
 def post_html(markup: str, post: int) -> str:
-    """The HTML of a post from the part of a page that shows it.
+    """Returns the HTML of a post from the part of a page that shows it.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class Query:
 
 
 def worded(problem: str, solution: str = "") -> str:
-    """The text of a problem with its solution, if there is one.
+    """Returns the text of a problem with its solution, if there is one.
 
     >>> worded("Is 7 prime?", "Yes.")
     'Problem: Is 7 prime?\\n\\nSolution: Yes.'
@@ -57,7 +57,7 @@ def worded(problem: str, solution: str = "") -> str:
 
 
 def read_topics(data: bytes, path: str, language: str = "eng", *, full: bool = False) -> Topics:
-    """The queries: the statement as `body`, with the solution if `full`; attribute `domain`."""
+    """Returns the queries: the statement as `body`, with the solution if `full`; attribute `domain`."""
     found = []
     for line, query in queries(data, path):
         text = worded(query.problem, query.solution) if full else query.problem
@@ -67,13 +67,13 @@ def read_topics(data: bytes, path: str, language: str = "eng", *, full: bool = F
 
 
 def read_qrels(data: bytes, path: str, edition: str) -> Qrels:
-    """The ratings of the candidates, real numbers."""
+    """Returns the ratings of the candidates, real numbers."""
     judgments = {query.id: query.ratings for _, query in queries(data, path)}
     return replace(Qrels.from_dict(edition, judgments), sha256=sha256(data))
 
 
 def check(path: Path) -> None:
-    """Raise `HarnessError` unless a file is one of queries or of documents, every line whole, every id there once.
+    """Raises `HarnessError` unless a file is one of queries or of documents, every line whole, every id there once.
 
     Which of both is said by its name, `queries.jsonl` or `documents.jsonl`; of another name, by its first line.
     """
@@ -102,7 +102,7 @@ def _ids_of_documents(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def queries(data: bytes, path: str) -> Iterator[tuple[int, Query]]:
-    """The queries with their lines.
+    """Yields the queries with their lines.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def _row(line: bytes, path: str, number: int) -> dict[str, Any]:
 
 
 def _rows(numbered: Iterable[tuple[int, bytes]], path: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The object of each line with its `id`, which is the number of the line from 0 if no line has one."""
+    """Yields the object of each line with its `id`, which is the number of the line from 0 if no line has one."""
     have: bool | None = None
     for place, (number, line) in enumerate(numbered):
         row = _row(line, path, number)
@@ -175,7 +175,7 @@ def _rows(numbered: Iterable[tuple[int, bytes]], path: str) -> Iterator[tuple[in
 
 
 def _name(value: object, what: str, path: str, number: int) -> str:
-    """An id, which is text or a whole number."""
+    """Returns an id, which is text or a whole number."""
     if not isinstance(value, str | int) or isinstance(value, bool):
         raise format_error(path, number, f"{what} id {value!r:.40}, expected text or a whole number")
     check_id(str(value), what, path, number)

@@ -29,12 +29,12 @@ SPLITS = ("all", "train", "test", "learn")
 
 
 def split_of(book: Book) -> dict[str, str]:
-    """Chapter -> `train` or `test`."""
+    """Returns chapter -> `train` or `test`."""
     return {name: "test" if at % FIFTH == THIRD else "train" for at, name in enumerate(book.chapters)}
 
 
 def statements(corpus: Corpus, remarks: Remarks) -> Documents:
-    """The statements, their tags as ids, in the book's order; what the corpus keeps of `COLUMNS` as columns."""
+    """Returns the statements, their tags as ids, in the book's order; what the corpus keeps of `COLUMNS` as columns."""
     if strange := [name for name in corpus.keep if name not in COLUMNS]:
         raise HarnessError(f"corpus {corpus.name}: key 'keep': {strange[0]!r}; {suggestion(strange[0], COLUMNS)}")
     where = _folder(corpus)
@@ -51,7 +51,7 @@ def statements(corpus: Corpus, remarks: Remarks) -> Documents:
 
 
 def _folder(corpus: Corpus) -> Path:
-    """Where the files of a corpus lie: the first is its Makefile."""
+    """Returns where the files of a corpus lie: the first is its Makefile."""
     return corpus.path.parent
 
 
@@ -96,18 +96,18 @@ def proofs(corpus: Corpus, remarks: Remarks) -> Documents:
 
 
 def proof_ids(one: Statement) -> tuple[str, ...]:
-    """The ids of a statement's proofs."""
+    """Returns the ids of a statement's proofs."""
     return tuple(f"{one.tag}.{number}" for number, _ in enumerate(one.proofs, 1))
 
 
 def proofs_topics(_: bytes, path: str, language: str = "eng") -> Topics:
-    """The statements that have a proof; attributes `chapter`, `kind` and `split`."""
+    """Returns the statements that have a proof; attributes `chapter`, `kind` and `split`."""
     book = read(Path(path))
     return _topics(book, [one for one in book.statements if one.proofs], language)
 
 
 def premises_topics(_: bytes, path: str, language: str = "eng") -> Topics:
-    """The statements whose proofs cite earlier ones; attributes as above."""
+    """Returns the statements whose proofs cite earlier ones; attributes as above."""
     book = read(Path(path))
     found = _premises(book)
     return _topics(book, [one for one in book.statements if one.tag in found], language)
@@ -138,12 +138,12 @@ def premises_qrels(_: bytes, path: str, edition: str) -> Qrels:
 
 
 def order(path: str) -> tuple[str, ...]:
-    """The tags of all statements in the book's order."""
+    """Returns the tags of all statements in the book's order."""
     return tuple(one.tag for one in read(Path(path)).statements)
 
 
 def _premises(book: Book) -> dict[str, tuple[str, ...]]:
-    """Statement -> the earlier statements that its proofs cite, if there are any."""
+    """Returns statement -> the earlier statements that its proofs cite, if there are any."""
     place = {one.tag: number for number, one in enumerate(book.statements)}
     out = {}
     for one in book.statements:

@@ -185,7 +185,7 @@ def _text(path: Path) -> str:
 
 
 def _order(path: Path) -> tuple[str, ...]:
-    """The names of the chapters, as the Makefile lists them."""
+    """Returns the names of the chapters, as the Makefile lists them."""
     found = _ORDER.search(_text(path))
     names = found[1].replace("\\\n", " ").split() if found else []
     if not names:
@@ -319,7 +319,7 @@ class _Chapter:
                 self.stray += 1
 
     def _without(self, start: int, end: int, spans: Sequence[tuple[int, int]]) -> str:
-        """A part of the text without some spans of it."""
+        """Returns a part of the text without some spans of it."""
         parts = []
         for left, right in spans:
             parts.append(self._text[start:left])

@@ -28,7 +28,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file with their numbers, without their ends."""
+    """Yields the lines of a file with their numbers, without their ends."""
     with opened(path) as stream:
         number = 0
         while line := stream.readline(LONGEST_LINE):
@@ -39,7 +39,7 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def json_items(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a JSON list, each with the line on which it begins.
+    """Yields the objects of a JSON list, each with the line on which it begins.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def json_items(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object, whose names stand there once: Python takes the last of several without a word."""
+    """Returns an object, whose names stand there once: Python takes the last of several without a word."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
@@ -87,6 +87,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _skip(text: str, at: int) -> int:
-    """Where the next thing that is no blank stands."""
+    """Returns where the next thing that is no blank stands."""
     blank = _BLANK.match(text, at)
     return blank.end() if blank else at

@@ -41,7 +41,7 @@ def trees(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def queries(path: Path) -> dict[str, str]:
-    """Topic -> its own tree; topics whose `E` is missing are left out."""
+    """Returns topic -> its own tree; topics whose `E` is missing are left out."""
     out: dict[str, str] = {}
     topic = ""
     for _, line in lines(path):

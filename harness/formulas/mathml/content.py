@@ -135,7 +135,7 @@ def _symbol(name: str, dictionary: str) -> str:
 
 
 def _applied(element: Element[Operator]) -> Operator:
-    """The head of an application with its arguments."""
+    """Returns the head of an application with its arguments."""
     if not element.parts:
         element.reason = element.reason or "an application of nothing"
         return Operator(ERROR)
@@ -163,7 +163,7 @@ def _root(element: Element[Operator], arguments: list[Operator]) -> list[Operato
 
 
 def _words(parts: list[Operator]) -> list[Operator]:
-    """The parts of an error, symbols of unknown role side by side put together as text."""
+    """Returns the parts of an error, symbols of unknown role side by side put together as text."""
     out: list[Operator] = []
     for part in parts:
         if out and part.label.startswith("-!") and out[-1].label[:2] in ("-!", "T!"):
@@ -174,7 +174,7 @@ def _words(parts: list[Operator]) -> list[Operator]:
 
 
 def _halved(node: Operator) -> Operator:
-    """An error or unordered operator with too many arguments as two of its kind, and so on."""
+    """Returns an error or unordered operator with too many arguments as two of its kind, and so on."""
     waiting = [node]
     while waiting:
         here = waiting.pop()

@@ -216,7 +216,7 @@ def _version(perl: str | None, library: str | None) -> str:
 
 
 def convert(latex: Sequence[str], *, seconds: int = SECONDS, workers: int = 1) -> list[Markup]:
-    """The markup of formulas, in their order; from the cache what it holds.
+    """Returns the markup of formulas, in their order; from the cache what it holds.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def convert(latex: Sequence[str], *, seconds: int = SECONDS, workers: int = 1) -
 
 
 def read(markup: Markup, kind: str) -> Reading:
-    """The tree of one kind (`slt`, `opt`) in the signs of the official formulas.
+    """Returns the tree of one kind (`slt`, `opt`) in the signs of the official formulas.
 
     The reason is LaTeXML's error, or that it could not parse a part, which then is a node `E!` without being an error.
     """
@@ -310,7 +310,7 @@ def _batches(
 
 
 def _batch(latex: Sequence[str], seconds: int) -> list[Markup]:
-    """The markup of a batch; what a process that broke off did not get to goes to new ones, in halves."""
+    """Returns the markup of a batch; what a process that broke off did not get to goes to new ones, in halves."""
     done, why = _process(latex, seconds)
     left = latex[len(done) :]
     if not left:
@@ -325,7 +325,7 @@ def _batch(latex: Sequence[str], seconds: int) -> list[Markup]:
 
 
 def _process(latex: Sequence[str], seconds: int) -> tuple[list[Markup], str]:
-    """The markup of the first formulas, all if nothing went wrong, and why it ended (`timeout`, `crash`)."""
+    """Returns the markup of the first formulas, all if nothing went wrong, and why it ended (`timeout`, `crash`)."""
     work = {"preload": PRELOAD, "refused": REFUSED, "seconds": seconds, "latex": list(latex)}
     with tempfile.TemporaryDirectory(prefix="latexml-") as folder:
         (Path(folder) / "driver.pl").write_text(_DRIVER, encoding="utf-8")
@@ -376,7 +376,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _parsed(lines: Iterable[str], most: int) -> list[Markup]:
-    """The markup that the process printed, up to the first line that is none."""
+    """Returns the markup that the process printed, up to the first line that is none."""
     out: list[Markup] = []
     for line in lines:
         try:

@@ -23,7 +23,7 @@ _SCRIPTS = {"msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "mover": 2, "munder
 
 
 def read_presentation(markup: str) -> Reading:
-    """The symbol layout tree of Presentation MathML; never an exception."""
+    """Returns the symbol layout tree of Presentation MathML; never an exception."""
     try:
         row, reason = walk(markup, _layout)
     except Fault as fault:
@@ -32,7 +32,7 @@ def read_presentation(markup: str) -> Reading:
 
 
 def read_content(markup: str) -> Reading:
-    """The operator tree of Content MathML; never an exception."""
+    """Returns the operator tree of Content MathML; never an exception."""
     try:
         root, reason = walk(markup, operator)
     except Fault as fault:
@@ -103,7 +103,7 @@ def _scripts(name: str, parts: list[Row]) -> Row:
 
 
 def _cells(kind: str, part: Row) -> list[Row]:
-    """The cells of a part of a table; what is no row of it is a row of one cell."""
+    """Returns the cells of a part of a table; what is no row of it is a row of one cell."""
     return part[0].cells or [] if kind in ("mtr", "mlabeledtr") else [part]
 
 

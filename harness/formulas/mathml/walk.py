@@ -50,7 +50,7 @@ class Element(Generic[Value]):
         self.reason = ""
 
     def attribute(self, name: str, default: str = "") -> str:
-        """The value of an attribute."""
+        """Returns the value of an attribute."""
         for match in _ATTRIBUTE.finditer(self.attributes):
             if match[1] == name:
                 return html.unescape(match[2] if match[2] is not None else match[3])

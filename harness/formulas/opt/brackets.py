@@ -44,7 +44,7 @@ def fenced(bracket: str, row: Rows, close: str, before: int) -> tuple[Item, str]
 
 
 def _collected(bracket: str, row: Rows, close: str) -> tuple[Node, str]:
-    """A set, interval, vector or list of what commas separate; what stands alone in the brackets."""
+    """Returns a set, interval, vector or list of what commas separate; what stands alone in the brackets."""
     found, reason = _elements(row)
     if len(found) == 1:
         fences = bracket + close
@@ -90,7 +90,7 @@ def _arguments(items: Rows) -> tuple[list[Node], str]:
 
 
 def _conditional_set(items: Rows) -> tuple[Node, str] | None:
-    """The set of what stands before the first bar or colon, on the condition behind it; None without such."""
+    """Returns the set of what stands before the first bar or colon, on the condition behind it; None without such."""
     bars = items[0][0] != Role.BAR
     for place, item in enumerate(items):
         if (item[0] == Role.META and item[1][0] == "V!:") or (bars and item[0] == Role.BAR):

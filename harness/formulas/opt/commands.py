@@ -157,7 +157,7 @@ def _substack(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> N
 
 
 def _lines(reader: Reader, stop: str, depth: int, style: str) -> tuple[list[list[Rows]], bool]:
-    """The lines of cells up to `stop`, and whether it was there. An empty last line is none."""
+    """Returns the lines of cells up to `stop`, and whether it was there. An empty last line is none."""
     if depth >= DEPTH:
         reader.fault(DEEP)
         return [[[(_ATOM, error([]))]]], False
@@ -184,7 +184,7 @@ def _lines(reader: Reader, stop: str, depth: int, style: str) -> tuple[list[list
 
 
 def _table(reader: Reader, name: str, lines: list[list[Rows]]) -> Node:
-    """A matrix, or cases as values and conditions in turn."""
+    """Returns a matrix, or cases as values and conditions in turn."""
     cells = [[reader.read(cell) if cell else ABSENT for cell in line] for line in lines]
     if name in _CASES:
         return ("O!cases", [node for line in cells for node in (line if len(line) > 1 else [*line, ABSENT])])
@@ -198,7 +198,7 @@ def _table(reader: Reader, name: str, lines: list[list[Rows]]) -> Node:
 
 
 def aligned(reader: Reader, lines: list[Rows]) -> Node:
-    """The lines of an alignment; one that begins with a relation or operator continues the line before."""
+    """Returns the lines of an alignment; one that begins with a relation or operator continues the line before."""
     rows: list[Rows] = []
     for items in lines:
         if rows and items and items[0][0] in (Role.RELATION, Role.ADD, Role.MULTIPLY):

@@ -30,7 +30,7 @@ UNREAD = "a part that does not fit"
 
 
 def without_end(items: Rows) -> Rows:
-    """The items without punctuation behind them."""
+    """Returns the items without punctuation behind them."""
     end = len(items)
     while end and items[end - 1][0] in (Role.PUNCTUATION, Role.PERIOD):
         end -= 1
@@ -152,7 +152,7 @@ class Grammar:
         return listed(found) if found else None
 
     def _formulas(self, first: Node) -> Node:
-        """A formula and those that follow behind punctuation, or behind relations between formulas."""
+        """Returns a formula and those that follow behind punctuation, or behind relations between formulas."""
         found = [first]
         items = self.items
         while self.at < self.end and items[self.at][0] in (Role.PUNCTUATION, Role.PERIOD):
@@ -178,7 +178,7 @@ class Grammar:
         return relations(found)
 
     def _formula(self) -> Node | None:
-        """An expression, expressions behind commas, or relations between them."""
+        """Returns an expression, expressions behind commas, or relations between them."""
         first = self._expression()
         if first is None or self.at == self.end:
             return first
@@ -253,7 +253,7 @@ class Grammar:
     # ---- expressions --------------------------------------------------------------------------------------------
 
     def _expression(self) -> Node | None:
-        """A sum of terms with what modifies it."""
+        """Returns a sum of terms with what modifies it."""
         items, end = self.items, self.end
         if self.at >= end:
             return None
@@ -303,7 +303,7 @@ class Grammar:
         return sum_
 
     def _lone_operator(self) -> Node | None:
-        """An operator that stands for itself between punctuation: `(G, +)`."""
+        """Returns an operator that stands for itself between punctuation: `(G, +)`."""
         role, node = self.items[self.at]
         if Role.ADD <= role <= Role.META and (
             self.at + 1 == self.end or self.items[self.at + 1][0] in (Role.PUNCTUATION, Role.META)
@@ -315,7 +315,7 @@ class Grammar:
     # ---- terms --------------------------------------------------------------------------------------------------
 
     def _term(self) -> Node | None:
-        """A product of factors. Functions, sums and integrals in it take the factors behind them."""
+        """Returns a product of factors. Functions, sums and integrals in it take the factors behind them."""
         items = self.items
         product = _Product(-1, None, None)  # the inmost that is open
         while self.at < self.end:
@@ -345,7 +345,7 @@ class Grammar:
         return product.node
 
     def _begins(self, place: int, taker: int) -> bool:
-        """Whether a factor begins here that `taker` takes (-1: the term itself)."""
+        """Returns whether a factor begins here that `taker` takes (-1: the term itself)."""
         if place >= self.end:
             return False
         role = self.items[place][0]
@@ -357,11 +357,11 @@ class Grammar:
         return place in self.bars
 
     def _is_called(self, role: int) -> bool:
-        """Whether brackets with arguments follow, of a function that has them."""
+        """Returns whether brackets with arguments follow, of a function that has them."""
         return role <= Role.OPERATOR and self.at < self.end and self.items[self.at][0] == Role.ARGUMENTS
 
     def _factor(self, role: int, node: Node, taker: int) -> Node:
-        """The factor that begins with an item, which has been taken, among those that `taker` takes."""
+        """Returns the factor that begins with an item, which has been taken, among those that `taker` takes."""
         if role in TAKERS:
             return self._called(node)
         if role == Role.BAR:
@@ -376,7 +376,7 @@ class Grammar:
         return node
 
     def _called(self, function: Node) -> Node:
-        """A function with the brackets behind it; their scripts belong to the value."""
+        """Returns a function with the brackets behind it; their scripts belong to the value."""
         value = self.items[self.at][1]
         self.at += 1
         outer: list[tuple[str, list[Node]]] = []
@@ -389,7 +389,7 @@ class Grammar:
         return value
 
     def _before_base(self, script: Node) -> Node:
-        """A script that stands before what it belongs to."""
+        """Returns a script that stands before what it belongs to."""
         scripts = [script]
         while self.at < self.end and self.items[self.at][0] == Role.FLOAT:
             scripts.append(self.items[self.at][1])
@@ -401,7 +401,7 @@ class Grammar:
         return scripted(base, [(name, arguments[0]) for name, arguments in reversed(scripts)])
 
     def _between_bars(self, place: int) -> Node:
-        """An absolute value, or between double bars a norm."""
+        """Returns an absolute value, or between double bars a norm."""
         bars = self.bars or {}
         close = bars[place]
         base, scripts = unscripted(self.items[close][1])
@@ -464,7 +464,7 @@ class _Product:
         self.last: Node | None = None  # the operator of `node`, as long as it takes further factors
 
     def may_continue(self) -> bool:
-        """Whether an operator may follow: a factor stands before it, and no other operator."""
+        """Returns whether an operator may follow: a factor stands before it, and no other operator."""
         return self.node is not None and self.operator is _TIMES
 
     def multiply(self, factor: Node) -> None:
@@ -485,7 +485,7 @@ class _Product:
         self.last = None
 
     def closed(self) -> _Product:
-        """The product around this one, with the function and what it has taken as one more factor.
+        """Returns the product around this one, with the function and what it has taken as one more factor.
 
         A differential around it thereby has the one factor that it takes, and is closed as well.
         """

@@ -11,7 +11,7 @@ _SCRIPTS = ("O!SUB", "O!SUP")
 
 
 def error(parts: Sequence[Node]) -> Node:
-    """A part that could not be read, with what was read of it."""
+    """Returns a part that could not be read, with what was read of it."""
     return ("E!", parts)
 
 
@@ -29,7 +29,7 @@ def apply(operator: Node, arguments: list[Node]) -> Node:
 
 
 def unscripted(node: Node) -> tuple[Node, list[tuple[str, Node]]]:
-    """The base of a node and its scripts as (operator, script), first the inmost."""
+    """Returns the base of a node and its scripts as (operator, script), first the inmost."""
     scripts = []
     while node[0] in _SCRIPTS and len(node[1]) > 1:
         scripts.append((node[0], node[1][1]))
@@ -38,7 +38,7 @@ def unscripted(node: Node) -> tuple[Node, list[tuple[str, Node]]]:
 
 
 def scripted(node: Node, scripts: Sequence[tuple[str, Node]]) -> Node:
-    """The node with scripts, first the inmost."""
+    """Returns the node with scripts, first the inmost."""
     for operator, script in scripts:
         node = (operator, [node, script])
     return node

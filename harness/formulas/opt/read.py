@@ -23,7 +23,7 @@ _WIDEST = 62  # arguments of an unordered operator; more are halved, as Tangent-
 
 
 def read_latex(formula: str) -> Reading:
-    """The operator tree of a formula in LaTeX, without its delimiters; never an exception."""
+    """Returns the operator tree of a formula in LaTeX, without its delimiters; never an exception."""
     reader = Reader(tokens.tokens(formula), COMMANDS)
     try:
         node = reader.formula(aligned)
@@ -37,7 +37,7 @@ def read_latex(formula: str) -> Reading:
 
 
 def _tree(root: Node) -> tuple[Tree, bool]:
-    """The tree of a node, and whether it was cut at `DEPTH` levels."""
+    """Returns the tree of a node, and whether it was cut at `DEPTH` levels."""
     labels: list[str] = []
     parents: list[int] = []
     edges: list[str] = []

@@ -71,17 +71,17 @@ class _Row:
         self.before = before
 
     def role_before(self) -> int:
-        """The role of the item before the next one (-1: none)."""
+        """Returns the role of the item before the next one (-1: none)."""
         if self.items:
             return self.items[-1][0]
         return -1 if self.open else self.before
 
     def is_operand_last(self) -> bool:
-        """Whether the last item is an operand."""
+        """Returns whether the last item is an operand."""
         return bool(self.items) and self.items[-1][0] <= Role.BAR
 
     def is_square_open(self) -> bool:
-        """Whether the inmost open bracket is a square one, either way round."""
+        """Returns whether the inmost open bracket is a square one, either way round."""
         return bool(self.open) and self.open[-1][1] in ("[", "]")
 
 
@@ -189,7 +189,7 @@ class Reader:
             row.items = [(Role.OVER.value, (OVERS[unit], [self.read(row.items)]))]
 
     def _letters(self, unit: str, item: Item, style: str) -> Item:
-        """A letter in another alphabet; in most of them with the letters behind it as one name."""
+        """Returns a letter in another alphabet; in most of them with the letters behind it as one name."""
         if unit.isascii() and unit.isalpha():
             names = [styled(unit, style)]
             while style in WORDS and self.at < len(self.tokens) and self.tokens[self.at].isalnum():
@@ -205,7 +205,7 @@ class Reader:
     # ---- brackets -----------------------------------------------------------------------------------------------
 
     def _is_opening(self, unit: str, role: int, row: _Row) -> bool:
-        """Whether a bracket opens. Square ones may be turned outward, as in `]a, b[`."""
+        """Returns whether a bracket opens. Square ones may be turned outward, as in `]a, b[`."""
         if unit == "[":
             return not self._ends_interval(row)
         if unit == "]":
@@ -213,7 +213,7 @@ class Reader:
         return role == Role.OPEN
 
     def _ends_interval(self, row: _Row) -> bool:
-        """Whether `[` closes an interval: `[a, b[`."""
+        """Returns whether `[` closes an interval: `[a, b[`."""
         if not row.is_square_open() or not row.is_operand_last():
             return False
         if len(row.items) > _LONGEST or not any(item[0] == Role.PUNCTUATION for item in row.items):
@@ -260,7 +260,7 @@ class Reader:
         row.items.append(item)
 
     def _delimiter(self) -> str:
-        r"""The name of the bracket behind `\left` or `\right`; "." if there is none to be seen."""
+        r"""Returns the name of the bracket behind `\left` or `\right`; "." if there is none to be seen."""
         if self.at >= len(self.tokens) or self.tokens[self.at] in _ENDS:
             self.fault(MISSING)
             return "."
@@ -339,7 +339,7 @@ class Reader:
         return self.read(items) if items else ABSENT
 
     def items(self, depth: int, style: str = "") -> Rows:
-        """The items of an argument."""
+        """Returns the items of an argument."""
         tokens = self.tokens
         while self.at < len(tokens) and (tokens[self.at] in SPACES or tokens[self.at] in IGNORED):
             self.at += 1

@@ -249,7 +249,7 @@ WORDS = frozenset(("upright", "bold", "sans", "monospace", "italic"))  # letters
 
 
 def styled(character: str, style: str) -> str:
-    """A letter in one of the alphabets of Unicode; any other character as it is."""
+    """Returns a letter in one of the alphabets of Unicode; any other character as it is."""
     capital, small, greek_capital, greek_small = _ALPHABETS[style]
     for first, last, start in (
         ("A", "Z", capital),
@@ -264,7 +264,7 @@ def styled(character: str, style: str) -> str:
 
 
 def leaf(label: str) -> Node:
-    """A node without arguments."""
+    """Returns a node without arguments."""
     return (label, ())
 
 

@@ -48,7 +48,7 @@ _SAME = str.maketrans(
 
 
 def tokens(latex: str) -> list[str]:
-    """The tokens of a formula without its delimiters (`$`, `\\[`), in order."""
+    """Returns the tokens of a formula without its delimiters (`$`, `\\[`), in order."""
     above, end, last = latex.rpartition("\n")
     if "%" in above:
         latex = _COMMENT.sub(r"\1", above + end) + last
@@ -61,17 +61,17 @@ def tokens(latex: str) -> list[str]:
 
 
 def is_text(token: str) -> bool:
-    """Whether a token is text together with its braces."""
+    """Returns whether a token is text together with its braces."""
     return token[-1] == "}" and len(token) > 1 and token[1].isalpha()
 
 
 def is_number(token: str) -> bool:
-    """Whether a token is a number, of one digit or more."""
+    """Returns whether a token is a number, of one digit or more."""
     return token[-1] in "0123456789" and token[0] in ".0123456789"
 
 
 def number(token: str) -> str:
-    """The number without what sets its digits apart."""
+    """Returns the number without what sets its digits apart."""
     return token.replace("{,}", "").replace("\\,", "") if len(token) > 5 else token
 
 

@@ -229,7 +229,7 @@ _GREEK_CAPITALS = "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡϴΣΤΥΦΧΨΩ"
 
 @lru_cache(1 << 14)
 def styled(character: str, font: str) -> str:
-    """The character of a font; itself if the font has none."""
+    """Returns the character of a font; itself if the font has none."""
     if font in _HOLES and character in _HOLES[font]:
         return _HOLES[font][character]
     if character.isascii() and character.isalpha() and font in _STARTS:
@@ -247,7 +247,7 @@ def styled(character: str, font: str) -> str:
 
 @lru_cache(1 << 14)
 def label(piece: str) -> str | None:
-    """The label of a command or character; None if nothing is known about it."""
+    """Returns the label of a command or character; None if nothing is known about it."""
     if piece in SYMBOLS:
         return SYMBOLS[piece]
     if len(piece) == 1:
@@ -265,7 +265,7 @@ def label(piece: str) -> str | None:
 
 
 def symbol(label_: str, font: str) -> Symbol:
-    """A symbol of its own in a font."""
+    """Returns a symbol of its own in a font."""
     if font and label_[1:2] == "!" and len(label_) == 3:
         return Symbol(label_[:2] + styled(label_[2], font))
     return Symbol(label_)

@@ -149,7 +149,7 @@ def splice(frame: Frame, group: Frame) -> None:
 
 
 def settled(frame: Frame) -> list[Row]:
-    """The parts of a group that ends."""
+    """Returns the parts of a group that ends."""
     settle(frame)
     if frame.integral:
         _differentials(frame.items, within=True)
@@ -157,12 +157,12 @@ def settled(frame: Frame) -> list[Row]:
 
 
 def flat(parts: list[Row]) -> Row:
-    """The symbols of the parts in one row."""
+    """Returns the symbols of the parts in one row."""
     return [symbol for part in parts if not rows.ignored(part) for symbol in part]
 
 
 def row_of(frame: Frame) -> Row:
-    """The row that a group gives."""
+    """Returns the row that a group gives."""
     row = flat(settled(frame))
     if frame.infix is None:
         return row
@@ -176,7 +176,7 @@ def _over(above: Row, below: Row) -> Symbol:
 
 
 def join(frame: Frame, name: str) -> bool:
-    """Whether the character was put together with the part before it, as `:=`, `!!` and primes are."""
+    """Returns whether the character was put together with the part before it, as `:=`, `!!` and primes are."""
     if not frame.items or frame.below is not None or frame.above is not None:
         return False
     last = frame.items[-1]
@@ -212,7 +212,7 @@ def _differentials(parts: list[Row], within: bool) -> None:
 
 
 def lengthen(frame: Frame, text: str) -> bool:
-    """Whether letters or digits were put to the name before them, which has no scripts yet."""
+    """Returns whether letters or digits were put to the name before them, which has no scripts yet."""
     open_ = frame.word == len(frame.items) - 1 >= 0 and frame.below is None and frame.above is None
     if open_ and len(frame.items[-1][0].label) < _LONGEST:
         frame.items[-1][0].label += text
@@ -254,7 +254,7 @@ def bracket(frame: Frame, name: str) -> None:
 
 
 def _interval(frame: Frame, name: str) -> bool:
-    """Whether `[a,b)` or `(a,b]` ends here."""
+    """Returns whether `[a,b)` or `(a,b]` ends here."""
     begin, opening = frame.fences[-1]
     if {opening, PAIRS[name]} != {"(", "["} or len(frame.items) - begin > _FEW:
         return False
@@ -325,7 +325,7 @@ def evaluate(frame: Frame) -> None:
 
 
 def environment(frame: Frame) -> Row:
-    """The matrix of an environment that ends; the rows one after the other if it is no matrix."""
+    """Returns the matrix of an environment that ends; the rows one after the other if it is no matrix."""
     last = row_of(frame)
     if last or frame.cells or not frame.rows:
         frame.rows.append([*frame.cells, last])

@@ -63,7 +63,7 @@ _ESCAPED = re.compile(r"\\([^A-Za-z])|\\[A-Za-z]+\s*|[{}]|%[^\n]*\n?")
 
 
 def read_latex(latex: str) -> Reading:
-    """The symbol layout tree of a formula without its delimiters; never an exception."""
+    """Returns the symbol layout tree of a formula without its delimiters; never an exception."""
     reader = _Reader(latex, 0)
     try:
         row = reader.run()
@@ -205,7 +205,7 @@ class _Reader:
     # ---- scripts -----------------------------------------------------------------------------------------------
 
     def _base(self) -> Frame:
-        """The group whose last part gets a script."""
+        """Returns the group whose last part gets a script."""
         frame = self.stack[-1]
         if not frame.items:
             frame.items.append([])
@@ -343,7 +343,7 @@ class _Reader:
             self._character(piece)
 
     def _before_operator(self) -> bool:
-        """Whether an operator follows that has something on both sides."""
+        """Returns whether an operator follows that has something on both sides."""
         next_ = self.tokens.peek()
         name = label(next_) if next_ else None
         return name is not None and rows.is_operator(name) and name not in {*PAIRS, *OPENING, *BARS, *",;."}

@@ -34,13 +34,13 @@ Row = list[Symbol]
 
 
 def clean(text: str) -> str:
-    """A name without white space around it; an invisible operator has none."""
+    """Returns a name without white space around it; an invisible operator has none."""
     text = text.strip()
     return "" if text in INVISIBLE else text.translate(_WHITE)
 
 
 def leaf(kind: str, text: str) -> Symbol:
-    """A symbol of a kind (`V!`, `N!`, `T!`); without a name a blank."""
+    """Returns a symbol of a kind (`V!`, `N!`, `T!`); without a name a blank."""
     name = clean(text)
     return Symbol(kind + name if name else BLANK)
 
@@ -56,7 +56,7 @@ def is_operator(label: str) -> bool:
 
 
 def scripted(base: Row, below: Row | None, above: Row | None) -> Row:
-    """The base with a subscript and superscript (None: no such script)."""
+    """Returns the base with a subscript and superscript (None: no such script)."""
     edges = ("u", "o") if base and is_operator(base[0].label) and not ignored(base) else ("b", "a")
     return hung(base, ((edges[0], below), (edges[1], above)))
 
@@ -74,7 +74,7 @@ def hung(base: Row, scripts: Sequence[tuple[str, Row | None]]) -> Row:
 
 
 def fenced(parts: list[Row]) -> Row:
-    """A row of parts, none of them ignored; between brackets it is a matrix of what the commas separate."""
+    """Returns a row of parts, none of them ignored; between brackets it is a matrix of what the commas separate."""
     if len(parts) > 2 and parts[0][0].label in _OPENING and parts[-1][0].label in _CLOSING:
         return [_brackets(parts[0][0].label + parts[-1][0].label, parts[1:-1])]
     return [symbol for part in parts for symbol in part]
@@ -90,12 +90,12 @@ def _brackets(fences: str, parts: list[Row]) -> Symbol:
 
 
 def _bare_matrix(symbol: Symbol) -> bool:
-    """A matrix without brackets and scripts."""
+    """Returns a matrix without brackets and scripts."""
     return symbol.label.startswith("M!") and symbol.label[2:3] not in "({|[]∥" and not symbol.below
 
 
 def split(row: Row) -> tuple[list[Row], int]:
-    """The row cut after each comma, which stays at the end of its cell; and the number of commas."""
+    """Returns the row cut after each comma, which stays at the end of its cell; and the number of commas."""
     cells, commas = _split_parts([[symbol] for symbol in row])
     return cells, commas
 
@@ -117,13 +117,13 @@ def _split_parts(parts: list[Row]) -> tuple[list[Row], int]:
 
 
 def matrix(rows: list[list[Row]]) -> Symbol:
-    """A matrix without brackets; an empty cell is a blank."""
+    """Returns a matrix without brackets; an empty cell is a blank."""
     cells = [cell or [Symbol(BLANK)] for row in rows for cell in row]
     return Symbol(f"M!{len(rows)}x{len(rows[0]) if rows else 0}", cells=cells)
 
 
 def tree(row: Row) -> Tree:
-    """The symbol layout tree of a row that is not empty."""
+    """Returns the symbol layout tree of a row that is not empty."""
     labels: list[str] = []
     parents: list[int] = []
     edges: list[str] = []

@@ -33,7 +33,7 @@ class Tokens:
         self.unclosed = False
 
     def peek(self) -> str:
-        """The next token that is no white space, left in its place; "" at the end."""
+        """Returns the next token that is no white space, left in its place; "" at the end."""
         while self.at < len(self.all) and self.all[self.at][0].isspace():
             self.at += 1
         return self.all[self.at] if self.at < len(self.all) else ""
@@ -46,7 +46,7 @@ class Tokens:
         return True
 
     def raw(self) -> str:
-        """The argument as it is written."""
+        """Returns the argument as it is written."""
         if not self.take("{"):
             piece = self.peek()
             self.at += 1

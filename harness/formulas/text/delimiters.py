@@ -50,7 +50,7 @@ class _Signs(NamedTuple):
 
 
 def spans(text: str) -> list[Span]:
-    """The formulas of a text, in order; they do not overlap."""
+    """Returns the formulas of a text, in order; they do not overlap."""
     if "$" not in text and "\\" not in text:
         return []
     signs = _read(text)
@@ -104,7 +104,7 @@ def _read(text: str) -> _Signs:
 
 
 def _doubled(signs: _Signs, at: int) -> bool:
-    """Whether the dollar at this sign and the next sign are `$$`."""
+    """Returns whether the dollar at this sign and the next sign are `$$`."""
     return at + 1 < len(signs.texts) and signs.texts[at + 1] == "$" and signs.starts[at + 1] == signs.starts[at] + 1
 
 
@@ -123,7 +123,7 @@ def _following(signs: _Signs, wanted: str) -> list[int]:
 
 
 def _environments(texts: list[str]) -> dict[int, int]:
-    """The sign of each environment's begin -> that of its end, if it has one."""
+    """Returns the sign of each environment's begin -> that of its end, if it has one."""
     ends: dict[int, int] = {}
     opened: dict[str, list[int]] = {}
     for at, sign in enumerate(texts):

@@ -127,7 +127,7 @@ def mask(text: str, prefix: str = PREFIX, *, blanks: bool = False) -> Masked:
 
 
 def unmask(translated: str, masked: Masked, *, repair: bool = False) -> tuple[str, Integrity]:
-    """The translated text with the formulas in place of their placeholders, and what became of these.
+    """Returns the translated text with the formulas in place of their placeholders, and what became of these.
 
     Every placeholder with a formula's number becomes that formula. One in another spelling does so only if no other
     one has the number as it should: else it may be another formula's, damaged, and is left as text.
@@ -191,7 +191,7 @@ def unmask(translated: str, masked: Masked, *, repair: bool = False) -> tuple[st
 
 @cache
 def _any_spelling(prefix: str) -> re.Pattern[str]:
-    """A placeholder however it is written; the group is its number, in the digits of any script.
+    """Returns a placeholder however it is written; the group is its number, in the digits of any script.
 
     A number ends where the digits end, so that `QZ1` is never found in `QZ12`; one of ten digits is none of ours.
     """
@@ -208,7 +208,7 @@ def _other_letters(prefix: str) -> re.Pattern[str]:
 
 
 def _in_other_letters(text: str, prefix: str) -> list[re.Match[str]]:
-    """Where a text has other letters than the prefix's that could be it, with a number or without."""
+    """Returns where a text has other letters than the prefix's that could be it, with a number or without."""
     found = _other_letters(prefix).finditer(text)
     return [match for match in found if not _any_spelling(prefix).fullmatch(match[0] + "1" * (match[1] is None))]
 
@@ -218,7 +218,7 @@ def _exact(match: re.Match[str], prefix: str) -> bool:
 
 
 def _longest_ascent(numbers: Iterable[int]) -> int:
-    """How many numbers the longest ascending subsequence has."""
+    """Returns how many numbers the longest ascending subsequence has."""
     lasts: list[int] = []  # of the ascents of each length, the smallest last number
     for number in numbers:
         at = bisect_left(lasts, number)

@@ -63,7 +63,7 @@ class Forest:
 
 
 def pack(trees: Iterable[Tree]) -> Forest:
-    """The trees in their order.
+    """Returns the trees in their order.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def _start(tree: Tree) -> str:
 
 
 def save(forest: Forest, folder: Path) -> None:
-    """Write the forest into a folder that exists: one file for each array, one for the names."""
+    """Writes the forest into a folder that exists: one file for each array, one for the names."""
     for name in _ARRAYS:
         np.save(folder / f"{name}.npy", getattr(forest, name), allow_pickle=False)
     names = {"labels": forest.label_names, "edges": forest.edge_names}
@@ -107,7 +107,7 @@ def save(forest: Forest, folder: Path) -> None:
 
 
 def load(folder: Path) -> Forest:
-    """Read what `save` wrote; the arrays stay on the disk until they are used.
+    """Reads what `save` wrote; the arrays stay on the disk until they are used.
 
     Raises
     ------

@@ -35,12 +35,12 @@ class Counts:
 
 
 def failed(reason: str) -> Reading:
-    """A formula of which nothing could be read."""
+    """Returns a formula of which nothing could be read."""
     return Reading(Tree((ERROR,), (-1,), ("",)), reason)
 
 
 def count(readings: Iterable[Reading]) -> Counts:
-    """How many formulas were read, and how many failed for each reason (most frequent first)."""
+    """Returns how many formulas were read, and how many failed for each reason (most frequent first)."""
     reasons = Counter(reading.reason for reading in readings)
     read = reasons.pop("", 0)
     return Counts(read, dict(reasons.most_common()))

@@ -54,7 +54,7 @@ def place(number: int) -> str:
 
 
 def build(nested: Nested) -> Tree:
-    """The tree of (label, [(edge, child), ...])."""
+    """Returns the tree of (label, [(edge, child), ...])."""
     labels: list[str] = []
     parents: list[int] = []
     edges: list[str] = []
@@ -70,7 +70,7 @@ def build(nested: Nested) -> Tree:
 
 
 def parse(text: str) -> Tree:
-    """The tree of a Tangent string.
+    """Returns the tree of a Tangent string.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def parse(text: str) -> Tree:
 
 
 def show(tree: Tree) -> str:
-    """The Tangent string of a tree; `parse(show(tree)) == tree`."""
+    """Returns the Tangent string of a tree; `parse(show(tree)) == tree`."""
     out: list[str] = []
     path: list[int] = []
     for number, (label, parent, edge) in enumerate(zip(tree.labels, tree.parents, tree.edges, strict=True)):

@@ -16,7 +16,7 @@ END = "0!"  # stands below each leaf if ends are wanted, so that formulas of one
 
 
 def tuples(tree: Tree, window: int | None = None, ends: bool = False) -> list[Tuple]:
-    """The tuples of pairs at most `window` edges apart (None: any distance), in the order of the lower symbol.
+    """Returns the tuples of pairs at most `window` edges apart (None: any distance), in the order of the lower symbol.
 
     With `ends` each leaf is above a symbol `0!`, at the edge "". Time and number: nodes times window, or times depth.
     """

@@ -119,7 +119,7 @@ class Client:
             return self._spent
 
     def ask(self, asks: Sequence[Ask]) -> tuple[Answer, ...]:
-        """The answers, in the order of the asks; equal asks are asked once.
+        """Returns the answers, in the order of the asks; equal asks are asked once.
 
         Raises
         ------
@@ -157,7 +157,7 @@ class Client:
         return tuple(answers[artefacts.key(self._request(ask))] for ask in asks)
 
     def kept(self, asks: Sequence[Ask]) -> tuple[Answer | None, ...]:
-        """The answers that are kept, None where there is none; asks nobody, whatever the mode.
+        """Returns the answers that are kept, None where there is none; asks nobody, whatever the mode.
 
         For plans whose later asks depend on earlier answers. Raises `HarnessError` if a kept answer was altered.
         """
@@ -235,7 +235,7 @@ class Client:
         return self._follow(ask, partial(self._paid, wire, stop))[0]
 
     def _paid(self, wire: Wire, stop: Event, wanted: Mapping[str, Any]) -> tuple[Reply, bool]:
-        """The reply to a request, and whether it was kept already; else it is paid for, and then kept."""
+        """Returns the reply to a request, and whether it was kept already; else it is paid for, and then kept."""
         with self._kept.locked(wanted, partial(_wait, stop)):
             if found := self._kept.find(wanted):  # another process may have asked meanwhile
                 return found, True
@@ -247,7 +247,7 @@ class Client:
         return reply, False
 
     def _embedded(self, texts: Sequence[str], wire: Wire, stop: Event) -> dict[str, Reply]:
-        """The replies for texts that are asked for together."""
+        """Returns the replies for texts that are asked for together."""
         wanted = {text: text_request(self.endpoint, text) for text in texts}
         with ExitStack() as locks:
             for each in sorted(wanted.values(), key=artefacts.key):  # in one order, so that nobody waits in a circle
@@ -398,7 +398,7 @@ class Client:
 
 
 def _said(wanted: Mapping[str, Any]) -> str:
-    """The text of a request."""
+    """Returns the text of a request."""
     if "input" in wanted:
         return str(wanted["input"])
     return "\n".join(str(message["content"]) for message in wanted["messages"])

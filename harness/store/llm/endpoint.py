@@ -186,7 +186,7 @@ class Endpoint:
         return found if type(found) is int and found > 0 else None
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
-        """The price of so many tokens."""
+        """Returns the price of so many tokens."""
         return (tokens_in * self.price_in + tokens_out * self.price_out) / 1e6
 
     def missing(self) -> list[str]:
@@ -200,7 +200,7 @@ class Endpoint:
         return []
 
     def answers(self) -> bool:
-        """Whether somebody listens at the address; sends nothing."""
+        """Returns whether somebody listens at the address; sends nothing."""
         parts = urlsplit(self.address)
         port = parts.port or (443 if parts.scheme == "https" else 80)
         try:
@@ -211,7 +211,7 @@ class Endpoint:
 
 
 def _addresses(url: str) -> bool:
-    """Whether a text is an address that can be called, and no more than that."""
+    """Returns whether a text is an address that can be called, and no more than that."""
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").encode("idna")  # of what is too long, or no name
@@ -223,7 +223,7 @@ def _addresses(url: str) -> bool:
 
 
 def load_endpoint(name: str) -> Endpoint:
-    """The endpoint of `conf/llm/NAME.yaml`, ours or the user's.
+    """Returns the endpoint of `conf/llm/NAME.yaml`, ours or the user's.
 
     Raises
     ------

@@ -61,7 +61,7 @@ class Estimate:
 
 
 def sample(asks: Sequence[T], count: int = 30, seed: int = 0) -> tuple[T, ...]:
-    """A random part of the asks, in their order: asked first, it makes the dry run of the others exact enough.
+    """Returns a random part of the asks, in their order: asked first, it makes the dry run of the others exact enough.
 
     >>> sample(range(1000), 5)
     (394, 430, 776, 864, 911)

@@ -46,7 +46,7 @@ class Reply:
 
 
 def default_folder() -> Path:
-    """Where answers are kept unless a client is told otherwise: `llm/` in the cache folder."""
+    """Returns where answers are kept unless a client is told otherwise: `llm/` in the cache folder."""
     return cache_root() / "llm"
 
 
@@ -62,7 +62,7 @@ class Kept:
         self.folder = folder
 
     def find(self, request: Mapping[str, Any]) -> Reply | None:
-        """The reply to a request; None if there is none.
+        """Returns the reply to a request; None if there is none.
 
         Raises
         ------
@@ -78,18 +78,18 @@ class Kept:
         return found[1]
 
     def keep(self, request: Mapping[str, Any], reply: Reply) -> None:
-        """Write a reply; it is on the disk when this returns."""
+        """Writes a reply; it is on the disk when this returns."""
         content = json.loads(json.dumps({"request": request, "reply": asdict(reply)}))
         content["sha256"] = artefacts.key(content)
         write_atomic(self.path(request), json.dumps(content, indent=1, sort_keys=True) + "\n")
 
     def path(self, request: Mapping[str, Any]) -> Path:
-        """The file of a request."""
+        """Returns the file of a request."""
         key = artefacts.key(request)
         return self._of(str(request["model"]), str(request["kind"])) / key[:2] / f"{key}.json"
 
     def of_model(self, model: str, kind: str, most: int) -> Iterator[tuple[dict[str, Any], Reply]]:
-        """The first so many requests and replies of a model, in the order of their keys."""
+        """Yields the first so many requests and replies of a model, in the order of their keys."""
         for path in sorted(self._of(model, kind).glob("??/*.json"))[:most]:
             if found := _read(path):
                 yield found

@@ -87,7 +87,7 @@ class Wire:
         self._client.close()
 
     def chat(self, request: Mapping[str, Any]) -> Reply:
-        """The answer to a conversation.
+        """Returns the answer to a conversation.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class Wire:
         return Reply(self._text(text), "", self._text(str(body["model"])), self._text(finish), tokens_in, tokens_out)
 
     def vectors(self, requests: Sequence[Mapping[str, Any]]) -> list[Reply]:
-        """The vectors of texts, asked for together; raises as `chat` does."""
+        """Returns the vectors of texts, asked for together; raises as `chat` does."""
         import numpy as np
 
         texts = [str(request["input"]) for request in requests]
@@ -162,7 +162,7 @@ class Wire:
         return (counts[0], counts[1]) if whole else (0, 0)
 
     def _send(self, call: Callable[[], AbstractContextManager[Any]]) -> dict[str, Any] | Reply:
-        """The body of an answer."""
+        """Returns the body of an answer."""
         import openai
 
         try:
@@ -252,13 +252,13 @@ class Wire:
         return shortened(one_line(" ".join(text.split())), _SAID)
 
     def _text(self, said: str) -> str:
-        """A text of an answer as it is kept: without the key, and such as UTF-8 can hold."""
+        """Returns a text of an answer as it is kept: without the key, and such as UTF-8 can hold."""
         text = said.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return text.replace(self._key, "[key]") if len(self._key) >= _HIDDEN else text
 
 
 def _bounded(stream: Any, seconds: float) -> Any:  # noqa: ANN401
-    """The body of an answer, of whichever status: as a whole within the time-out, however slowly it drips."""
+    """Returns the body of an answer, of whichever status: as a whole within the time-out, however slowly it drips."""
     end = monotonic() + seconds
     kind = next(each for each in type(stream).__mro__ if each.__name__ == "SyncByteStream")  # of httpx, or of httpx2
 
@@ -285,7 +285,7 @@ def _form(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shares(total: int, sizes: Sequence[int]) -> list[int]:
-    """A count shared out by size, so that the shares add up to it.
+    """Returns a count shared out by size, so that the shares add up to it.
 
     >>> _shares(10, [1, 1, 2])
     [2, 3, 5]

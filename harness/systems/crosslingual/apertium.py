@@ -76,7 +76,7 @@ class Apertium:
         return ("Words that Apertium does not know are left in the topics' language.",)
 
     def translate(self, texts: Sequence[str], source: str, target: str) -> list[str]:
-        """The translations, one for one; words that it does not know stay as they are.
+        """Returns the translations, one for one; words that it does not know stay as they are.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class Apertium:
         return found
 
     def _installed(self, source: str, target: str) -> str:
-        """The file that says what a direction does."""
+        """Returns the file that says what a direction does."""
         name = self.direction(source, target)
         if shutil.which("apertium") is None:
             raise HarnessError(f"apertium is not installed: apt install apertium {PACKAGES.get(name, '')}".rstrip())
@@ -140,7 +140,7 @@ def by_language() -> dict[str, str]:
 
 
 def _directions() -> dict[str, str]:
-    """Direction -> the file that says what it does."""
+    """Returns direction -> the file that says what it does."""
     program = shutil.which("apertium")
     if program is None:
         return {}

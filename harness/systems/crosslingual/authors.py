@@ -202,7 +202,7 @@ def untranslated(texts: Iterable[str], script: Script, prefix: str = PREFIX) -> 
 
 
 def leaves(text: str, script: Script, prefix: str = PREFIX) -> bool:
-    """Whether a script returns a whole text as it is.
+    """Returns whether a script returns a whole text as it is.
 
     Examples
     --------
@@ -213,5 +213,5 @@ def leaves(text: str, script: Script, prefix: str = PREFIX) -> bool:
 
 
 def has_words(text: str, prefix: str | None = PREFIX) -> bool:
-    """Whether a text has a letter outside its placeholders."""
+    """Returns whether a text has a letter outside its placeholders."""
     return any(map(str.isalpha, re.sub(rf"{prefix}\d+", "", text) if prefix else text))

@@ -34,7 +34,7 @@ class Reader:
     name: str
 
     def number(self, code: str) -> int:
-        """The number of a language's token.
+        """Returns the number of a language's token.
 
         Raises
         ------
@@ -47,12 +47,12 @@ class Reader:
         return int(found)
 
     def marks(self, codes: Iterable[str]) -> frozenset[int]:
-        """The numbers of what is no word: special tokens, and languages."""
+        """Returns the numbers of what is no word: special tokens, and languages."""
         return frozenset([*self.tokenizer.all_special_ids, *self.tokenizer.convert_tokens_to_ids(list(codes))])
 
 
 def architecture(folder: Path, kind: str, name: str) -> Any:  # noqa: ANN401
-    """A model's config.json as transformers reads it; no weights are needed.
+    """Returns a model's config.json as transformers reads it; no weights are needed.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def reader(folder: Path, content: str, kind: str, name: str) -> Reader:
 
 @lru_cache(maxsize=1)  # one model in memory
 def weights(folder: Path, content: str, name: str, precision: str, device: str) -> Any:  # noqa: ANN401
-    """The model, ready to generate; `content` makes that of changed files another."""
+    """Returns the model, ready to generate; `content` makes that of changed files another."""
     import torch
     import transformers
 
@@ -137,7 +137,7 @@ def missing() -> list[str]:
 
 
 def no_sentencepiece(folder: Path) -> list[str]:
-    """A line if the package is needed to read the tokenizer in a folder, and not installed."""
+    """Returns a line if the package is needed to read the tokenizer in a folder, and not installed."""
     if (folder / "tokenizer.json").is_file() or importlib.util.find_spec("sentencepiece"):
         return []
     return [f"sentencepiece is not installed, and {folder} has no tokenizer.json: {INSTALL}"]

@@ -46,7 +46,7 @@ class Human:
     name: str = "human"
 
     def identity(self) -> Mapping[str, Any]:
-        """The collection, and its topics by content."""
+        """Returns the collection, and its topics by content."""
         content = repr(sorted((name, asdict(topic)) for name, topic in self._topics.items()))
         return {"collection": self.collection, "topics": sha256(content.encode("utf-8", "surrogatepass"))}
 
@@ -100,7 +100,7 @@ class FormulasOnly:
         return {}
 
     def texts(self, topic: Topic) -> tuple[str, str]:
-        """The formulas of title and body, each in dollars."""
+        """Returns the formulas of title and body, each in dollars."""
         return _formulas(topic.title), _formulas(topic.body)
 
 

@@ -51,7 +51,7 @@ RELATED: Mapping[str, str] = MappingProxyType({"cat": "es_XX", "kan": "hi_IN", "
 
 
 def code(language: str, known: Mapping[str, str], translator: str, verb: str = "reads") -> str:
-    """A translator's own code of a language.
+    """Returns a translator's own code of a language.
 
     Raises
     ------

@@ -116,7 +116,7 @@ def _ours(texts: Sequence[str], ask: partial[dict[str, str]], whole: bool, maski
 
 
 def _whole(text: str) -> list[tuple[str, str]]:
-    """The text as one unit, as `sentences.split` gives many."""
+    """Returns the text as one unit, as `sentences.split` gives many."""
     core = text.strip()
     begin = text.find(core)
     return [pair for pair in (("", text[:begin]), (core, text[begin + len(core) :])) if any(pair)]

@@ -54,7 +54,7 @@ SCRIPTS = {
 
 
 def name_of(code: str) -> str:
-    """The English name of a language, or its code.
+    """Returns the English name of a language, or its code.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def name_of(code: str) -> str:
 
 
 def tag(code: str) -> str:
-    """The tag of a language in documents (BCP 47); its code where none is known.
+    """Returns the tag of a language in documents (BCP 47); its code where none is known.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def tag(code: str) -> str:
 
 
 def script(text: str) -> str:
-    """The script of most letters outside formulas, as Unicode names it; empty without letters.
+    """Returns the script of most letters outside formulas, as Unicode names it; empty without letters.
 
     Examples
     --------

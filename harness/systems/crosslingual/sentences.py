@@ -22,7 +22,7 @@ _ABBREVIATIONS = frozenset(_WORDS.split())
 
 
 def split(text: str) -> list[tuple[str, str]]:
-    """The sentences of a text and the blanks after each: put together, they are the text, letter by letter.
+    """Returns the sentences of a text and the blanks after each: put together, they are the text, letter by letter.
 
     A sentence ends at a line break, and at a blank after `.`, `!`, `?`, `…`, the Persian `؟` and `۔` or a danda; not
     after an abbreviation or an ordinal, and not within a formula. Blanks that a text begins with come after an empty
@@ -50,7 +50,7 @@ def split(text: str) -> list[tuple[str, str]]:
 
 
 def halves(text: str) -> tuple[str, str, str] | None:
-    """A text taken apart at the blanks nearest to its middle: what is before, the blanks, what is after.
+    """Returns a text taken apart at the blanks nearest to its middle: what is before, the blanks, what is after.
 
     None if it has no blanks but at its ends and within formulas.
 
@@ -65,7 +65,7 @@ def halves(text: str) -> tuple[str, str, str] | None:
 
 
 def _outside(text: str) -> Iterator[re.Match[str]]:
-    """The blanks of a text that are not within its formulas."""
+    """Yields the blanks of a text that are not within its formulas."""
     formulas = iter(spans(text))
     formula = next(formulas, None)
     for blank in _BLANKS.finditer(text):
@@ -76,7 +76,7 @@ def _outside(text: str) -> Iterator[re.Match[str]]:
 
 
 def _ends(word: str, following: str, *, first: bool) -> bool:
-    """Whether a word, up to the blank after it, ends a sentence.
+    """Returns whether a word, up to the blank after it, ends a sentence.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ class Seq2Seq:
         return (f"{self.name} reads languages that it does not have as related ones: {pairs}.",)
 
     def translate(self, texts: Sequence[str], source: str, target: str) -> list[str]:
-        """The translations, one for one and in order; languages by their ISO 639-3 codes.
+        """Returns the translations, one for one and in order; languages by their ISO 639-3 codes.
 
         Raises
         ------
@@ -271,7 +271,7 @@ class _Run:
         return self.settings.overlong == "apart" and 4 * len(row) >= self.length
 
     def _rows(self, texts: Sequence[str]) -> dict[str, list[int]]:
-        """The word pieces of texts, with the marks of language and end."""
+        """Returns the word pieces of texts, with the marks of language and end."""
         ids = self.read.tokenizer([encoder.utf8(text) for text in texts], truncation=False, padding=False)["input_ids"]
         return dict(zip(texts, ids, strict=True))
 

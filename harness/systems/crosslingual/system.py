@@ -160,7 +160,7 @@ class CrossLingual:
 
 
 def built(mapping: object) -> Translator | Control:
-    """The translator or control that a configuration's key `translator` describes.
+    """Returns the translator or control that a configuration's key `translator` describes.
 
     Raises
     ------

@@ -37,7 +37,7 @@ class TranslatedTopic:
     body: Passage
 
     def total(self, count: str) -> int:
-        """A count of both, such as `lost`."""
+        """Returns a count of both, such as `lost`."""
         return int(getattr(self.title, count)) + int(getattr(self.body, count))
 
 
@@ -50,7 +50,7 @@ def translated(
     masking: str | None,
     how: str = "ours",
 ) -> dict[str, TranslatedTopic]:
-    """The topics in the target language, by their ids; from the store, or translated now.
+    """Returns the topics in the target language, by their ids; from the store, or translated now.
 
     Topics of the target language stay as they are with `ours`; CrossMath's authors translated English topics as well.
 
@@ -83,12 +83,12 @@ def translated(
 
 
 def of_control(topics: Iterable[Topic], control: Control) -> dict[str, TranslatedTopic]:
-    """The same for what does not translate: title and body are its."""
+    """Returns the same for what does not translate: title and body are its."""
     return {topic.id: controlled(topic, control.texts(topic)) for topic in topics}
 
 
 def controlled(topic: Topic, texts: tuple[str, str]) -> TranslatedTopic:
-    """A topic with other texts, whose formulas are compared with its own."""
+    """Returns a topic with other texts, whose formulas are compared with its own."""
     title, body = (_compared(*pair) for pair in zip((topic.title, topic.body), texts, strict=True))
     return TranslatedTopic(topic.id, title, body)
 
@@ -142,7 +142,7 @@ def _of_language(
 def _batch(
     path: Path, part: Sequence[_Texts], translate: Callable[[Sequence[_Texts]], Sequence[TranslatedTopic]]
 ) -> list[str]:
-    """A batch's lines, from its file if that is whole and of these texts."""
+    """Returns a batch's lines, from its file if that is whole and of these texts."""
     digest = sha256(repr(part).encode("utf-8", "surrogatepass"))
     if path.is_file():
         try:

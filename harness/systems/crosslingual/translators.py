@@ -49,7 +49,7 @@ class Translator(Protocol):
         ...
 
     def translate(self, texts: Sequence[str], source: str, target: str) -> list[str]:
-        """The translations, one for one and in order; languages by their ISO 639-3 codes.
+        """Returns the translations, one for one and in order; languages by their ISO 639-3 codes.
 
         Raises
         ------

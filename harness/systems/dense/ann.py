@@ -70,7 +70,7 @@ class Faiss:
         return _nearest(self.every, queries, k, ef)
 
     def save(self, folder: Path) -> None:
-        """Write the indexes to a folder."""
+        """Writes the indexes to a folder."""
         faiss = _library("faiss", "faiss-cpu")
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -82,7 +82,7 @@ class Faiss:
 
     @staticmethod
     def load(folder: Path, vectors: Vectors) -> Faiss:
-        """The inverse of `save`, for the vectors that the indexes were built of.
+        """Returns the inverse of `save`, for the vectors that the indexes were built of.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class Faiss:
 
 
 def check(precision: str) -> None:
-    """Raise HarnessError if the library that a way to search needs is not installed; `exact` needs none."""
+    """Raises HarnessError if the library that a way to search needs is not installed; `exact` needs none."""
     if precision == "approximate":
         _library("faiss", "faiss-cpu")
     elif precision == "qdrant":
@@ -163,7 +163,7 @@ def faiss_index(
 
 
 def kept_index(vectors: Vectors, folder: Path) -> Faiss:
-    """The index of vectors that are an artefact, from the store or made now.
+    """Returns the index of vectors that are an artefact, from the store or made now.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def kept_index(vectors: Vectors, folder: Path) -> Faiss:
 
 
 def kept_folder(vectors: Vectors, folder: Path) -> Path:
-    """Where the store has the index of `kept_index`; it is made if the store has none."""
+    """Returns where the store has the index of `kept_index`; it is made if the store has none."""
     spec = {"vectors": folder.name, "faiss": version()}
     return artefacts.get_or_build("faiss-index", spec, lambda at: faiss_index(vectors).save(at))
 
@@ -205,7 +205,7 @@ def _nearest(index: Any, queries: Floats32, k: int, ef: int) -> Rows:  # noqa: A
 
 
 def _first(error: Exception) -> str:
-    """The first line of a library's message, without its source file."""
+    """Returns the first line of a library's message, without its source file."""
     text = (str(error).strip() or type(error).__name__).splitlines()[0]
     return text.partition("Error: ")[2] or text
 
@@ -235,7 +235,7 @@ class Qdrant:
 
 
 def connect(url: str = "", path: str = "") -> Any:  # noqa: ANN401
-    """A client of a server, or the embedded one (in memory unless a folder is given), which is always exact.
+    """Returns a client of a server, or the embedded one (in memory unless a folder is given), which is always exact.
 
     Raises
     ------
@@ -331,7 +331,7 @@ def qdrant_search(
     ef: int | None = None,
     mean: bool = False,
 ) -> list[Hits]:
-    """The best documents of each query by the same strategies as `search.search`, searched by Qdrant.
+    """Returns the best documents of each query by the same strategies as `search.search`, searched by Qdrant.
 
     A collection of formulas has strategy `single` only, asked with the formula's vector as the query's single one.
     With `colbert`, `approximate`, Qdrant walks its graph with `ef` candidates; `depth` is of no account. Hits are put

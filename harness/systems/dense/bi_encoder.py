@@ -152,7 +152,7 @@ class BiEncoder:
         return {**own, "first": reads_of(self.first, self._first)}
 
     def trains_without(self) -> frozenset[str] | None:
-        """The collections that neither its model nor the first system has seen; None if both are untuned."""
+        """Returns the collections that neither its model nor the first system has seen; None if both are untuned."""
         own = tuned.trains_without("bi", self.model, self.training)
         first = None if self._first is None else self._first.trains_without()
         return own if first is None else first if own is None else own & first
@@ -204,7 +204,7 @@ class BiEncoder:
         return f"vectors of {self.model} {found}"
 
     def topic_vectors(self, topics: Iterable[Topic], workspace: Path) -> tuple[list[str], Matrix]:
-        """The ids of those topics that have a text, and their vectors, shape (topics, dimensions).
+        """Returns the ids of those topics that have a text, and their vectors, shape (topics, dimensions).
 
         Raises
         ------
@@ -218,7 +218,7 @@ class BiEncoder:
         return [topic.id for topic, _ in worded], self._asked_vectors(worded, source, source.load(), workspace)
 
     def _vectors(self, corpus: Corpus, part: str, source: Source, loaded: Encoder, workspace: Path) -> vectors.Made:
-        """The vectors of one part of the documents, from the store or made now."""
+        """Returns the vectors of one part of the documents, from the store or made now."""
 
         fields = self.parts[part]
         kept = documents.vectors_of(
@@ -230,14 +230,14 @@ class BiEncoder:
     def _asked_vectors(
         self, worded: Sequence[tuple[Topic, str]], source: Source, loaded: Encoder, workspace: Path
     ) -> Matrix:
-        """The vectors of topics, shape (topics, dimensions)."""
+        """Returns the vectors of topics, shape (topics, dimensions)."""
         with phase("encoding topics"):  # whose vectors may be in the store, so that it says nothing of the search
             asked = topic_vectors.vectors_of([text for _, text in worded], source, loaded, workspace)
             self._note_cut("topics", asked.cut, len(worded), loaded)
         return asked.values
 
     def _reranked(self, run: Run, request: Request, source: Source, loaded: Encoder) -> Run:
-        """The first documents of another ranking in a new order; topics without text keep theirs."""
+        """Returns the first documents of another ranking in a new order; topics without text keep theirs."""
         with phase("read documents"):
             run, found = heads.read(self.name, run, request.corpus_for(self.name), self._k, self._texts)
         names = sorted(found)
@@ -304,7 +304,7 @@ class BiEncoder:
         return text if self.view == "mathberta" else text.strip()  # a blank before a formula is of MathBERTa's token
 
     def _worded(self, topics: Iterable[Topic]) -> list[tuple[Topic, str]]:
-        """The topics with their texts; those without are named, and have no ranking."""
+        """Returns the topics with their texts; those without are named, and have no ranking."""
         worded = [(topic, text) for topic in topics if (text := self._asked(topic))]
         if without := [topic.id for topic in topics if not self._asked(topic)]:
             fate = "are left out" if self.first is None else "keep the order of the first ranking"
@@ -326,7 +326,7 @@ class BiEncoder:
         return Source(model, self._settings, device, self.tokens, self.characters or 0, self._calls)
 
     def _texts(self, document: Document) -> tuple[str, ...]:
-        """The texts of a document's parts."""
+        """Returns the texts of a document's parts."""
         parts = self.parts.values()
         return tuple(documents.text_of(document, fields, self.view, self.join) for fields in parts)
 

@@ -34,7 +34,7 @@ _LOOKED_AT = 1000  # vectors, by which those of another model are told: there ma
 
 
 def library() -> Any:  # noqa: ANN401
-    """The package; HarnessError if it is not installed."""
+    """Returns the package; HarnessError if it is not installed."""
     try:
         import chromadb
     except ImportError:
@@ -93,7 +93,7 @@ class Chroma:
 
 
 def build(vectors: Vectors, folder: Path, *, neighbours: int = NEIGHBOURS, construction: int = CONSTRUCTION) -> None:
-    """Write a store of documents' single vectors to a folder that is empty.
+    """Writes a store of documents' single vectors to a folder that is empty.
 
     Raises
     ------

@@ -119,7 +119,7 @@ class CrossEncoder:
         self._settings, self._first  # noqa: B018  (a fault in them is found at once)
 
     def trains_without(self) -> frozenset[str] | None:
-        """The collections that neither its model nor the first system has seen; None if both are untuned."""
+        """Returns the collections that neither its model nor the first system has seen; None if both are untuned."""
         own = tuned.trains_without("cross", self.model, self.training)
         first = None if self._first is None else self._first.trains_without()
         return own if first is None else first if own is None else own & first
@@ -232,7 +232,7 @@ class CrossEncoder:
         return whole(outputs, count) if self.tiers is None else tiered(outputs, self.tiers, count)
 
     def _label(self, labels: Sequence[str]) -> int:
-        """Which of a model's labels is the score."""
+        """Returns which of a model's labels is the score."""
         if len(labels) == 1 and self.activation == "softmax":
             raise HarnessError(f"key 'activation' is 'softmax', and model {self.model} has a single label; say sigmoid")
         if self.label is None and len(labels) == 1:
@@ -360,7 +360,7 @@ def kept(query: str, documents: Sequence[str], scorer: Callable[[], pairs.PairSc
 
 
 def is_kept(query: str, documents: Sequence[str], spec: Mapping[str, Any]) -> bool:
-    """Whether the store has all that `kept` asks for."""
+    """Returns whether the store has all that `kept` asks for."""
     places = (artefacts.store_root() / KIND / artefacts.key(_of(query, share, spec)) for share in _shares(documents))
     return not any(artefacts.damage(place, KIND) for place in places)
 

@@ -41,7 +41,7 @@ class Source(NamedTuple):
     calls: Calls = Calls()
 
     def load(self) -> Encoder:
-        """The encoder."""
+        """Returns the encoder."""
         loaded = encoder.load(self.model, self.settings, self.device, tokens=self.tokens, calls=self.calls)
         return cut(loaded, self.characters, self.settings) if self.characters else loaded
 
@@ -56,7 +56,7 @@ class Source(NamedTuple):
 
 
 def cut(loaded: Encoder, characters: int, settings: Settings) -> Encoder:
-    """An encoder that reads so many characters of an input, those of its prefix in `settings` included.
+    """Returns an encoder that reads so many characters of an input, those of its prefix in `settings` included.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def vectors_of(
     storage: str = "float32",
     join: str = " ",
 ) -> vectors.Made:
-    """The vectors of one text of each document.
+    """Returns the vectors of one text of each document.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def vectors_of(
 def vectors_of_texts(
     named: Sequence[tuple[str, str]], source: Source, loaded: Encoder, workspace: Path, *, storage: str = "float32"
 ) -> vectors.Made:
-    """The vectors of some documents' texts, given with their ids, from the store or made now.
+    """Returns the vectors of some documents' texts, given with their ids, from the store or made now.
 
     Raises
     ------

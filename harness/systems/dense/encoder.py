@@ -101,7 +101,7 @@ def check_weights(found: Model) -> None:
 
 
 def utf8(text: str) -> str:
-    """A text as tokenizers take it: halves of surrogate pairs, which JSON can escape, become `?`."""
+    """Returns a text as tokenizers take it: halves of surrogate pairs, which JSON can escape, become `?`."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -52,7 +52,7 @@ class Calls:
 
 
 def encoder_of(found: Model, settings: Settings, calls: Calls) -> Encoder:
-    """The encoder of an endpoint.
+    """Returns the encoder of an endpoint.
 
     Vectors are kept by the client, one for each text, so that nothing is paid for twice and a run repeats without a
     key. The server says neither how much of a text it reads nor, before it is asked, how many dimensions there are.

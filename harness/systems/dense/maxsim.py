@@ -85,17 +85,17 @@ class Vectors:
         return taken if self.scale is None else taken * np.asarray(self.scale)[rows, None]
 
     def rows(self, names: Iterable[str]) -> Rows:
-        """Which of the documents have these ids, ascending."""
+        """Returns which of the documents have these ids, ascending."""
         wanted = np.array(sorted(name.encode() for name in names), dtype=np.bytes_)
         return np.flatnonzero(np.isin(self.ids, wanted)) if len(wanted) else np.empty(0, np.int64)
 
     def owner(self, rows: Rows) -> Rows:
-        """The documents that rows of `values` belong to, in the shape of `rows`."""
+        """Returns the documents that rows of `values` belong to, in the shape of `rows`."""
         owner: Rows = np.searchsorted(self.start, rows, side="right") - 1
         return owner
 
     def check(self) -> None:
-        """Raise HarnessError where the arrays contradict each other; their values are not read."""
+        """Raises HarnessError where the arrays contradict each other; their values are not read."""
         count = len(self.ids)
         good = self.values.ndim == 2 and self.values.dtype.name in PRECISIONS
         good = good and (self.values.dtype == np.int8) == (self.scale is not None)
@@ -115,7 +115,7 @@ class Vectors:
             raise HarnessError("vectors of documents: an id stands twice")
 
     def save(self, folder: Path) -> None:
-        """Write them to a folder as NumPy arrays.
+        """Writes them to a folder as NumPy arrays.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class Vectors:
 
     @staticmethod
     def load(folder: Path) -> Vectors:
-        """The inverse of `save`; the vectors stay on disk until they are used.
+        """Returns the inverse of `save`; the vectors stay on disk until they are used.
 
         Raises
         ------

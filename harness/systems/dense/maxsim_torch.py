@@ -75,7 +75,7 @@ def _memory(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def device_of(name: str) -> torch.device:
-    """A device by its name, such as `cpu` or `cuda`; HarnessError if there is none of this name."""
+    """Returns a device by its name, such as `cpu` or `cuda`; HarnessError if there is none of this name."""
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
@@ -116,12 +116,12 @@ def rough(vectors: Vectors, device: str, *, mean: bool = False) -> Rough:
 
 
 def computed_in(device: torch.device, precision: str) -> torch.dtype:
-    """The type of inner products."""
+    """Returns the type of inner products."""
     return torch.float32 if precision == "float32" or (precision == "int8" and device.type == "cpu") else torch.float16
 
 
 def pack(rows: torch.Tensor, values: torch.Tensor, precision: str) -> Group:
-    """A group from float32 values, in the layout of `Group`."""
+    """Returns a group from float32 values, in the layout of `Group`."""
     if precision != "int8":
         return Group(rows, values.to(DTYPES[precision]))
     scale = values.abs().amax(1) / 127
@@ -163,7 +163,7 @@ def scores(queries: Sequence[Floats32], documents: Resident, *, mean: bool = Fal
 def search(
     queries: Sequence[Floats32], documents: Resident, *, k: int = 1000, mean: bool = False, batch: int = BATCH
 ) -> list[Hits]:
-    """The best documents of each query by exact MaxSim, ordered as `search.search` orders them.
+    """Returns the best documents of each query by exact MaxSim, ordered as `search.search` orders them.
 
     Scores are those of the device: unlike there, they are not made again in float64, and documents nearer to each
     other than float32 can tell may change places.
@@ -176,7 +176,7 @@ def search(
 
 
 def best_of(every: torch.Tensor, place: Rows, k: int) -> list[Hits]:
-    """The first k documents of each row of scores, shape (queries, documents)."""
+    """Returns the first k documents of each row of scores, shape (queries, documents)."""
     kept = min(k, every.shape[1])
     if not kept:
         return [Hits(np.zeros(0, np.int64), np.zeros(0, np.float32)) for _ in every]

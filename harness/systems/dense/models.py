@@ -97,7 +97,7 @@ def missing(name: str) -> list[str]:
 
 
 def reachable(name: str) -> bool:
-    """Whether the hub answers, and has a model of this name."""
+    """Returns whether the hub answers, and has a model of this name."""
     try:
         return not network.offline() and bool(_listed(name))
     except Exception:  # see `_downloaded`
@@ -130,7 +130,7 @@ def _of_source(name: str) -> Model:
 
 
 def _places(name: str, files: Sequence[Resource]) -> list[Path]:
-    """The verified files of a source that is here: all as installed, else all in the cache."""
+    """Returns the verified files of a source that is here: all as installed, else all in the cache."""
     if any(fetch.state(file) != "here" for file in files):
         raise HarnessError(_needs(name))
     installed = [path for file in files if file.package and (path := packages.verified(file))]
@@ -173,7 +173,7 @@ def _of_hub(name: str) -> Model:
 
 
 def _snapshot(name: str) -> Path | None:
-    """Where the hub's cache has a model, perhaps not all of its files."""
+    """Returns where the hub's cache has a model, perhaps not all of its files."""
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
@@ -188,7 +188,7 @@ def _snapshot(name: str) -> Path | None:
 
 
 def _listed(name: str) -> list[str]:
-    """The files of a model, as the hub lists them."""
+    """Returns the files of a model, as the hub lists them."""
     from huggingface_hub import HfApi
 
     repository, _, revision = name.partition("@")
@@ -197,7 +197,7 @@ def _listed(name: str) -> list[str]:
 
 
 def _downloaded(name: str) -> Path:
-    """A model of the hub, without the forms of its weights that are not read here."""
+    """Returns a model of the hub, without the forms of its weights that are not read here."""
     repository, _, revision = name.partition("@")
     try:
         if reason := network.forbidden():
@@ -223,7 +223,7 @@ def _downloaded(name: str) -> Path:
 
 
 def check(folder: Path) -> None:
-    """Raise `HarnessError`, one line, for a folder that is not all of a model; the line names the file."""
+    """Raises `HarnessError`, one line, for a folder that is not all of a model; the line names the file."""
     if fault := _faults(folder):
         raise HarnessError(fault)
 
@@ -242,12 +242,12 @@ def _faults(folder: Path) -> str:
 
 
 def transformer_folder(folder: Path) -> Path:
-    """Where a model's transformer lies: its folder, or the one in it that `modules.json` names."""
+    """Returns where a model's transformer lies: its folder, or the one in it that `modules.json` names."""
     return _modules(folder).get("Transformer", folder)
 
 
 def _modules(folder: Path) -> dict[str, Path]:
-    """The modules that sentence-transformers puts together, and their folders; none of a bare transformer."""
+    """Returns the modules that sentence-transformers puts together, and their folders; none of a bare transformer."""
     listed = _json(folder / "modules.json", list) if (folder / "modules.json").is_file() else []
     places: dict[str, Path] = {}
     for module in listed:
@@ -319,7 +319,7 @@ def _engine(folder: Path) -> str:
 
 
 def _counts(relative: str) -> bool:
-    """Whether a file may decide a model's vectors: not what is hidden, descriptions, compiled Python."""
+    """Returns whether a file may decide a model's vectors: not what is hidden, descriptions, compiled Python."""
     hidden = any(part.startswith(".") or part == "__pycache__" for part in relative.split("/"))
     return not hidden and not relative.endswith((".md", ".pyc", "desktop.ini"))
 

@@ -166,7 +166,7 @@ def load(model: Model, settings: Settings | None = None, device: str = "cpu", to
 
 
 def _loaded(model: Model) -> tuple[Any, Any]:
-    """The classifier, in float32, and its tokenizer."""
+    """Returns the classifier, in float32, and its tokenizer."""
     if model.engine != "transformers":
         raise HarnessError(f"model {model.name}: is no cross-encoder, but runs in {model.engine}")
     import transformers
@@ -204,7 +204,7 @@ def _length(classifier: torch.nn.Module, tokenizer: Any, settings: Settings, nam
 
 
 def _positions(classifier: Any) -> int:  # noqa: ANN401
-    """How many word pieces a model has places for."""
+    """Returns how many word pieces a model has places for."""
     most = int(getattr(classifier.config, "max_position_embeddings", None) or _UNBOUNDED)
     for name, module in classifier.named_modules():
         padding = getattr(module, "padding_idx", None)

@@ -16,7 +16,7 @@ SLACK = 8  # the longest document of a block has at most 1/8 more vectors than t
 
 
 def finite(values: npt.NDArray[Any], what: str) -> None:
-    """Raise HarnessError if a value is infinite or no number."""
+    """Raises HarnessError if a value is infinite or no number."""
     if values.dtype.kind == "f":
         for begin in range(0, len(values), 1 << 16):
             if not np.isfinite(values[begin : begin + (1 << 16)]).all():
@@ -24,7 +24,7 @@ def finite(values: npt.NDArray[Any], what: str) -> None:
 
 
 def queries_of(queries: Sequence[Floats32], dimensions: int) -> tuple[Floats32, Rows]:
-    """The vectors of several queries below each other, and where each query's begin.
+    """Returns the vectors of several queries below each other, and where each query's begin.
 
     Raises
     ------

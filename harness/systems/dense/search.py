@@ -68,7 +68,7 @@ class Hits:
 
     @staticmethod
     def best(rows: Rows, scores: Scores, place: Rows, k: int) -> Hits:
-        """The first k of some documents by scores in float32; those with minus infinity are left out.
+        """Returns the first k of some documents by scores in float32; those with minus infinity are left out.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class Index(Protocol):
 
 
 def first_stage(strategy: str, k: int, depth: int | None = None, ef: int | None = None) -> tuple[int, int]:
-    """How many documents or vectors the first stage of a search for k documents asks for, and its `ef`.
+    """Returns how many documents or vectors the first stage of a search for k documents asks for, and its `ef`.
 
     What is not given grows with k. To ask a graph of neighbours for 1,000 found .98 to 1 of the nearest with `ef`
     1,000, than which no less is held then, and .999 to 1 with 2,000 (20,000 to 32,000 vectors of 32 dimensions, random
@@ -121,7 +121,7 @@ def search(
     workers: int = 1,
     rough: Rough | None = None,
 ) -> list[Hits]:
-    """The best documents of each query by one of six strategies (MathAMR+, 3.5.2).
+    """Returns the best documents of each query by one of six strategies (MathAMR+, 3.5.2).
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def nearest(
     ef: int | None = None,
     out: Callable[[int], Bools] | None = None,
 ) -> list[Hits]:
-    """The documents of the highest inner products of single vectors: of one part, or of several combined.
+    """Returns the documents of the highest inner products of single vectors: of one part, or of several combined.
 
     Memory grows with the queries of a pass and with k, not with the documents. Vectors need not be of length 1.
 
@@ -313,7 +313,7 @@ def _candidates(
 def best_among(
     query: Query, vectors: Vectors, rows: Rows, k: int, strategy: str = "colbert", *, mean: bool = False
 ) -> Hits:
-    """The best of some documents, a pool say: by their single vectors (`single`), else by exact MaxSim."""
+    """Returns the best of some documents, a pool say: by their single vectors (`single`), else by exact MaxSim."""
     if strategy == "single":
         return nearest(singles_of([query], vectors.dimensions), [vectors], k=k, rows=rows)[0]
     rough: Scores = scores_many([query.values], vectors, rows=rows, mean=mean)[0]
@@ -321,7 +321,7 @@ def best_among(
 
 
 def _settled(query: Query, vectors: Vectors, rows: Rows, rough: Scores, k: int, mean: bool) -> Hits:
-    """The best of some documents by MaxSim in float64; known are their scores in float32."""
+    """Returns the best of some documents by MaxSim in float64; known are their scores in float32."""
     if rows.size > k:
         last = np.partition(rough, rows.size - k)[rows.size - k]
         margin = MARGIN * vectors.dimensions
@@ -331,7 +331,7 @@ def _settled(query: Query, vectors: Vectors, rows: Rows, rough: Scores, k: int, 
 
 
 def singles_of(queries: Sequence[Query], dimensions: int) -> Floats32:
-    """The queries' single vectors, shape (queries, dimensions); HarnessError if a query has none."""
+    """Returns the queries' single vectors, shape (queries, dimensions); HarnessError if a query has none."""
     queries_of([query.values for query in queries], dimensions)
     for number, query in enumerate(queries, 1):
         if not 0 <= query.document < len(query.values):
@@ -349,7 +349,7 @@ def _owners(queries: Sequence[Query], vectors: Vectors, depth: int, ef: int, ind
 
 
 def recall(found: Sequence[Hits], exact: Sequence[Hits]) -> npt.NDArray[np.float64]:
-    """The share of each query's exact hits that were found, shape (queries,); 1 where there is none to find."""
+    """Returns the share of each query's exact hits that were found, shape (queries,); 1 where there is none to find."""
     return np.array(
         [
             len(np.intersect1d(ours.rows, best.rows)) / best.rows.size if best.rows.size else 1.0
@@ -383,7 +383,7 @@ def note_recall(
 
 
 def as_run(name: str, topics: Sequence[str], found: Sequence[Hits], vectors: Vectors) -> Run:
-    """A run of the hits, with the posts of formulas; topics without hits are left out."""
+    """Returns a run of the hits, with the posts of formulas; topics without hits are left out."""
     docs = [vectors.ids[hits.rows].tolist() for hits in found]
     rankings = {
         topic: {doc.decode(): score for doc, score in zip(ids, hits.scores.tolist(), strict=True)}

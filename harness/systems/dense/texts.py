@@ -20,7 +20,7 @@ TOPIC_FIELDS = ("title", "body", "tags", "formulas")
 
 
 def check(key: str, fields: object, view: str, known: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The names of fields, checked.
+    """Returns the names of fields, checked.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def check(key: str, fields: object, view: str, known: Sequence[str] | None = Non
 
 
 def of_document(document: Document, fields: Sequence[str], view: str = "latex") -> str:
-    """The text of a document: fields (title, body, tags, id, columns that its corpus keeps), joined by blanks.
+    """Returns the text of a document: fields (title, body, tags, id, columns that its corpus keeps), joined by blanks.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def _field(document: Document, name: str) -> str:
 
 
 def with_math_tokens(text: str) -> str:
-    """A text as MathBERTa was trained on it: formulas between ` [MATH] ` and ` [/MATH]`, without their dollars.
+    """Returns a text as MathBERTa was trained on it: formulas between ` [MATH] ` and ` [/MATH]`, without their dollars.
 
     As the model's authors prepare paragraphs (github.com/Witiko/scm-at-arqmath3, `system/prepare_arxiv_dataset.py`,
     `read_document_text_latex`, at 20446dd); the examples of the model's card have the same tokens. Blanks are single;

@@ -25,7 +25,7 @@ class Queries(NamedTuple):
 
 
 def vectors_of(texts: Sequence[str], source: Source, loaded: Encoder, workspace: Path) -> Queries:
-    """The vectors of topics' texts, from the store or made now.
+    """Returns the vectors of topics' texts, from the store or made now.
 
     Parameters
     ----------

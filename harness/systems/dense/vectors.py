@@ -60,7 +60,7 @@ def made(
     kind: str = "vectors",
     context: Callable[[Sequence[str]], Sequence[str]] | None = None,
 ) -> Made:
-    """The vectors of texts from the store, or made now.
+    """Returns the vectors of texts from the store, or made now.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def _shard(
 
 
 def _kept(path: Path, digest: str) -> int | None:
-    """The number of cut texts of a shard that is whole and of these texts; None if there is none such."""
+    """Returns the number of cut texts of a shard that is whole and of these texts; None if there is none such."""
     try:
         with np.load(path) as shard:  # a zip archive, whose members have checksums
             shard["values"]
@@ -147,7 +147,7 @@ def _assemble(
     storage: str,
     context: Sequence[str] | None,
 ) -> None:
-    """Write the files that `Vectors.load` reads; the values of one shard at a time are in memory."""
+    """Writes the files that `Vectors.load` reads; the values of one shard at a time are in memory."""
     there = np.concatenate([has for _, has in shards]) if shards else np.zeros(0, bool)
     count = int(there.sum())
     if not count:

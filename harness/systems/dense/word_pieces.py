@@ -13,7 +13,7 @@ _CONFIG = "tokenizer_config.json"
 
 
 def load(found: Model) -> Any:  # noqa: ANN401
-    """The tokenizer of a model, as transformers reads it.
+    """Returns the tokenizer of a model, as transformers reads it.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def load(found: Model) -> Any:  # noqa: ANN401
 
 
 def check(tokenizer: Any, model: Any, found: Model) -> None:  # noqa: ANN401
-    """Check that a tokenizer has word pieces, that the weights have a row for each, and that it can pad.
+    """Checks that a tokenizer has word pieces, that the weights have a row for each, and that it can pad.
 
     Parameters
     ----------
@@ -64,12 +64,12 @@ def check(tokenizer: Any, model: Any, found: Model) -> None:  # noqa: ANN401
 
 
 def file(found: Model) -> str:
-    """The name of the file that a model's tokenizer is read from."""
+    """Returns the name of the file that a model's tokenizer is read from."""
     folder = models.transformer_folder(found.folder)
     return next((path.name for pattern in _FILES for path in sorted(folder.glob(pattern))), _CONFIG)
 
 
 def reason(error: Exception) -> str:
-    """The first line of what a library said, or the kind of the error if it said nothing."""
+    """Returns the first line of what a library said, or the kind of the error if it said nothing."""
     said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return (said.rstrip(":.") or type(error).__name__)[:150]

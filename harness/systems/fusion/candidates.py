@@ -47,7 +47,7 @@ class Candidates:
         return np.where(count > 0, count, self.depth).astype(np.int64)[self.topic]
 
     def find(self, qrels: Qrels) -> Index:
-        """The row of each judgment, -1 where no run retrieved the document. Shape (judgments,)."""
+        """Returns the row of each judgment, -1 where no run retrieved the document. Shape (judgments,)."""
         topics = {topic: index for index, topic in enumerate(self.topics)}
         docs = {doc: index for index, doc in enumerate(self.docs.tolist())}
         topic = np.array([topics.get(name, -1) for name in qrels.topics], dtype=np.int64)[qrels.topic]
@@ -93,7 +93,7 @@ def gather(runs: Sequence[Run], depth: int = DEPTH) -> Candidates:
 
 
 def to_run(candidates: Candidates, score: Floats, name: str) -> Run:
-    """The run that a score for each candidate (shape (pairs,)) makes: the best `depth` documents of each topic.
+    """Returns the run that a score for each candidate (shape (pairs,)) makes: the best `depth` documents of each topic.
 
     Equal scores come in descending order of document ids, as trec_eval has them. Scores that differ by less than a
     32-bit float can show are moved apart by its smallest step, so that trec_eval sees the order that is meant.

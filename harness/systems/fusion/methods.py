@@ -34,7 +34,7 @@ def rrf(candidates: Candidates, k: float = 60) -> Floats:
 
 
 def rank_biased_centroids(candidates: Candidates, phi: float = 0.9) -> Floats:
-    """The sum of (1 - phi) phi^(rank - 1) over the runs that retrieved the document.
+    """Returns the sum of (1 - phi) phi^(rank - 1) over the runs that retrieved the document.
 
     Bailey, Moffat, Scholer and Thomas (SIGIR 2017), who call it RBC; here RBC is MIRMU's regression. With `phi` a
     reader looks at 1 / (1 - phi) results of each run on average; the default is ours.
@@ -106,7 +106,7 @@ def wibc(
         return found
 
     def first(share: Floats, *, above: bool = False) -> Index:
-        """The first place where the weights reach a share of the total, or exceed it. Shape (pairs,)."""
+        """Returns the first place where the weights reach a share of the total, or exceed it. Shape (pairs,)."""
         line = (share * total)[:, None]
         return np.asarray((reached > line if above else reached >= line).argmax(axis=1))
 
@@ -118,7 +118,7 @@ def wibc(
 
 
 def _uniform(candidates: Candidates, seed: int) -> Floats:
-    """A number in [0, 1) for each candidate, from a hash of seed, topic and document (SplitMix64's finish)."""
+    """Returns a number in [0, 1) for each candidate, from a hash of seed, topic and document (SplitMix64's finish)."""
     z = pair_hashes(candidates.topics, candidates.topic.astype(np.int32), candidates.docs[candidates.doc])
     z += np.uint64((seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -128,7 +128,7 @@ def _uniform(candidates: Candidates, seed: int) -> Floats:
 
 
 def normalize(candidates: Candidates, normalization: str = "min-max", missing: str = "zero") -> Floats:
-    """The runs' scores made comparable, topic by topic and run by run. Shape (pairs, runs).
+    """Returns the runs' scores made comparable, topic by topic and run by run. Shape (pairs, runs).
 
     `normalization`: `min-max` ((s - min) / (max - min)), `z-score` ((s - mean) / standard deviation), `sum`
     ((s - min) / sum of all s - min; Montague and Aslam, CIKM 2001) or `none`. Where all scores are equal, each becomes
@@ -162,7 +162,7 @@ def normalize(candidates: Candidates, normalization: str = "min-max", missing: s
 
 
 def combsum(candidates: Candidates, normalization: str = "min-max", missing: str = "zero") -> Floats:
-    """The sum of the normalized scores (Fox and Shaw, TREC-2)."""
+    """Returns the sum of the normalized scores (Fox and Shaw, TREC-2)."""
     return _sum(normalize(candidates, normalization, missing))
 
 
@@ -174,7 +174,7 @@ def combmnz(candidates: Candidates, normalization: str = "min-max", missing: str
 def interpolation(
     candidates: Candidates, weights: Sequence[float], normalization: str = "min-max", missing: str = "zero"
 ) -> Floats:
-    """The sum of the normalized scores, each times its run's weight."""
+    """Returns the sum of the normalized scores, each times its run's weight."""
     return _sum(normalize(candidates, normalization, missing) * np.asarray(weights, dtype=np.float64))
 
 
@@ -228,7 +228,7 @@ def rbc_fit(candidates: Candidates, qrels: Qrels, ridge: float | None = None, va
 
 
 def rbc(candidates: Candidates, coefficients: Floats, variant: str = "paper") -> Floats:
-    """The gains that a regression (see `rbc_fit`, fitted with the same `variant`) predicts."""
+    """Returns the gains that a regression (see `rbc_fit`, fitted with the same `variant`) predicts."""
     ratings = candidates.ratings() if variant == "paper" else _listed_ratings(candidates)
     return _sum(ratings * coefficients[1:]) + float(coefficients[0])
 
@@ -240,7 +240,7 @@ def _listed_ratings(candidates: Candidates) -> Floats:
 
 
 def training_ndcg(run: Run, qrels: Qrels, depth: int = DEPTH) -> float:
-    """A run's nDCG' over all judged topics: cut at depth, unjudged documents removed, gains are grades."""
+    """Returns a run's nDCG' over all judged topics: cut at depth, unjudged documents removed, gains are grades."""
     candidates = gather([run], depth)
     row = candidates.find(qrels)
 
@@ -256,14 +256,14 @@ def training_ndcg(run: Run, qrels: Qrels, depth: int = DEPTH) -> float:
 
 
 def learned_weights(runs: Sequence[Run], qrels: Qrels, depth: int) -> dict[str, Any]:
-    """The runs' nDCG' on training topics, as `weights`."""
+    """Returns the runs' nDCG' on training topics, as `weights`."""
     return {"weights": [training_ndcg(run, qrels, depth) for run in runs]}
 
 
 def learned_regression(
     runs: Sequence[Run], qrels: Qrels, depth: int, ridge: float | None = None, variant: str = "paper"
 ) -> dict[str, Any]:
-    """The `coefficients` of `rbc`."""
+    """Returns the `coefficients` of `rbc`."""
     return {"coefficients": rbc_fit(gather(runs, depth), qrels, ridge, variant)}
 
 
@@ -305,7 +305,7 @@ METHODS: Mapping[str, Method] = {
 
 
 def given(method: str, parameters: Mapping[str, Any], runs: int) -> dict[str, Any]:
-    """The parameters of a method that have a value, checked; `runs` are to be fused.
+    """Returns the parameters of a method that have a value, checked; `runs` are to be fused.
 
     Raises
     ------
@@ -331,12 +331,12 @@ def given(method: str, parameters: Mapping[str, Any], runs: int) -> dict[str, An
 
 
 def texts(value: object) -> bool:
-    """Whether it is a list of texts, none of them empty."""
+    """Returns whether it is a list of texts, none of them empty."""
     return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, str) and item for item in value)
 
 
 def files_of(entry: str | Sequence[str]) -> Sequence[str]:
-    """A run file, or several of one system on different topics, as a list."""
+    """Returns a run file, or several of one system on different topics, as a list."""
     return [entry] if isinstance(entry, str) else entry
 
 

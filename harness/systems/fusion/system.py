@@ -69,7 +69,7 @@ class Fusion:
         self._training: Sequence[Sequence[str]] = [files_of(e) for e in self.parameters.pop("training_runs", ())]
 
     def searches(self) -> bool:
-        """Whether a system that makes one of its runs reads a corpus; run files need none."""
+        """Returns whether a system that makes one of its runs reads a corpus; run files need none."""
         return any(system.searches() for system in self._systems())
 
     def trains_without(self) -> frozenset[str] | None:
@@ -102,7 +102,7 @@ class Fusion:
         }
 
     def __call__(self, request: Request) -> Run:
-        """Read or make the runs and fuse them; with a pool, only its documents are ranked and fused.
+        """Reads or make the runs and fuse them; with a pool, only its documents are ranked and fused.
 
         Raises HarnessError if a run is neither a file nor a system, or is fused from itself; if a method that learns
         lacks training judgments or training runs, or the judgments hold a topic that is to be ranked.

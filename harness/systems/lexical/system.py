@@ -48,7 +48,7 @@ class Index(Protocol):
 
 
 def tokens_of(corpus: Corpus, fields: Iterable[str], view: Mapping[str, Any]) -> Tokens:
-    """The corpus in a view; from the store, if a system has read it so before."""
+    """Returns the corpus in a view; from the store, if a system has read it so before."""
     names, tokenise = sorted(fields), text.configured(view)
     versions = text.version(view)
     if versions is None:
@@ -76,7 +76,7 @@ def topic_weights(value: object) -> dict[str, int]:
 
 
 def query_words(topic: Topic, fields: Weights, tokenise: text.Tokenise) -> Counter[str]:
-    """The words of a topic in their order, each as often as it stands in the fields times their weights."""
+    """Returns the words of a topic in their order, each as often as it stands in the fields times their weights."""
     words: Counter[str] = Counter()
     for name, weight in fields.items():
         for word in tokenise(" ".join(topic.tags) if name == "tags" else str(getattr(topic, name))):
@@ -117,10 +117,10 @@ class Lexical(ABC):
 
     @abstractmethod
     def index(self, corpus: Corpus) -> Index:
-        """The corpus ready to be scored."""
+        """Returns the corpus ready to be scored."""
 
     def score(self, index: Index, topic: Topic) -> Scored:
-        """The scores of all documents for a topic."""
+        """Returns the scores of all documents for a topic."""
         return index.score(query_words(topic, self._query, self._tokenise))
 
     def __call__(self, request: Request) -> Run:
@@ -130,7 +130,7 @@ class Lexical(ABC):
         return rank(self.name, request, index.ids, lambda topic: self.score(index, topic), self.depth)
 
     def bag(self, corpus: Corpus) -> Bag:
-        """The documents as bags of words."""
+        """Returns the documents as bags of words."""
         fields = checks.weights("document", self.document)
         tokens = tokens_of(corpus, fields, self.view)
         return join(tokens, fields, min_count=self.min_count, max_share=self.max_share)
@@ -189,7 +189,7 @@ class TfIdf(Lexical):
         weighting.smart_letters(self.smart)
 
     def index(self, corpus: Corpus) -> Index:
-        """The documents' vectors."""
+        """Returns the documents' vectors."""
         return weighting.tfidf(self.bag(corpus), self.smart)
 
 

@@ -53,7 +53,7 @@ def words(text: str) -> list[str]:
 
 
 def split_formulas(text: str) -> Iterator[tuple[str, str]]:
-    """The text cut into pairs of prose and the LaTeX that follows it; the last pair has no LaTeX."""
+    """Yields the text cut into pairs of prose and the LaTeX that follows it; the last pair has no LaTeX."""
     at = 0
     for start, end, _, latex in spans(text):
         yield text[at:start], latex
@@ -68,7 +68,7 @@ _LATEX_TOKEN = re.compile(r"\\(?:[A-Za-z]+|\S)|\d+(?:\.\d+)?|\S")
 
 
 def latex_tokens(latex: str, prose: Tokenise = words) -> list[str]:
-    """The tokens of one formula, none of which is a word of the text around it.
+    """Returns the tokens of one formula, none of which is a word of the text around it.
 
     Commands as they stand (`\\frac`, synonyms made one); letters, numbers and operators with a dollar sign before
     them (`$x`, `$2`, `$+`), case kept; what a script begins with once more with the script's sign (`^2`, `_n`).
@@ -130,12 +130,12 @@ def identifier_tokens(name: str) -> tuple[str, ...]:
 
 
 def identifiers(text: str) -> list[str]:
-    """The identifiers in Lean code, in order, dotted names as one."""
+    """Returns the identifiers in Lean code, in order, dotted names as one."""
     return [unit for unit in _UNIT.findall(text) if unit[0].isalpha()]
 
 
 def whole_tokens(name: str) -> list[str]:
-    """The identifier as one token, and those of its dotted parts that are made of several words; case kept.
+    """Returns the identifier as one token, and those of its dotted parts that are made of several words; case kept.
 
     They begin with an equals sign, so that they equal no word: `IsOpen.image` -> `=IsOpen.image`, `=IsOpen`.
     """
@@ -214,7 +214,7 @@ def view(
     emphasis: bool = False,
     formulas: FormulaTokens | None = None,
 ) -> Tokenise:
-    """A tokeniser.
+    """Returns a tokeniser.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ _OPTIONS = ("name", "lower", "stop", "stem", "whole", "abbreviations", "emphasis
 
 
 def configured(mapping: Mapping[str, Any]) -> Tokenise:
-    """A tokeniser from its configuration: the parameters of `view`, `formulas` by its dotted name.
+    """Returns a tokeniser from its configuration: the parameters of `view`, `formulas` by its dotted name.
 
     Raises
     ------

@@ -122,7 +122,7 @@ class TfIdf:
         return self.postings.ids
 
     def score(self, query: Mapping[str, float]) -> Scored:
-        """The product of the query's vector with each document's; words of no document are left out first."""
+        """Returns the product of the query's vector with each document's; words of no document are left out first."""
         known = {word: tf for word, tf in query.items() if word in self.postings.numbers}
         number = np.array([self.postings.numbers[word] for word in known], dtype=np.int64)
         one = np.zeros(len(known), np.int32)
@@ -142,7 +142,7 @@ def tfidf(bag: Bag, smart: str) -> TfIdf:
 
 
 def smart_letters(smart: object) -> tuple[str, str]:
-    """The letters for documents and for queries: `lnc` for either, or `DDD.QQQ`.
+    """Returns the letters for documents and for queries: `lnc` for either, or `DDD.QQQ`.
 
     Term frequency: b binary, n (or t) natural, a augmented, l logarithm, d double logarithm, L log average. Document
     frequency: n (or x) none, f idf, t zero-corrected idf, p probabilistic idf. Normalisation: n (or x) none,

@@ -67,7 +67,7 @@ class Configured(Recipe):
             config.load("corpus", self.unanswered, "key 'unanswered'")
 
     def _check_vectors(self) -> None:
-        """Raise HarnessError if the keys ask for vectors that no graph will have."""
+        """Raises HarnessError if the keys ask for vectors that no graph will have."""
         if self.task == "posts" and self.structure == "none" and self.strategy != "colbert":
             raise HarnessError(
                 f"key 'strategy' is {self.strategy!r}, which needs a vector of the whole post, and structure 'none' "

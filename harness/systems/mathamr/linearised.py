@@ -143,7 +143,7 @@ class Linearised:
         }
 
     def trains_without(self) -> frozenset[str] | None:
-        """The collections that its model has seen nothing of; None if it was not fine-tuned here."""
+        """Returns the collections that its model has seen nothing of; None if it was not fine-tuned here."""
         return tuned.left_out(self.model)
 
     def __call__(self, request: Request) -> Run:
@@ -205,7 +205,7 @@ class Linearised:
         ).vectors
 
     def _documents(self, corpus: Corpus, parser: Parser, workspace: Path) -> tuple[dict[str, str], dict[str, str]]:
-        """The text of each document, and the post that it stands in if it is a formula."""
+        """Returns the text of each document, and the post that it stands in if it is a formula."""
         workers = self.workers or hardware.cores()
         if self.task == "posts":
             of = (self.of, parser, workspace, self.column, workers)

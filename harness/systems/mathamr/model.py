@@ -122,7 +122,7 @@ class Recipe:
         self._check_training()
 
     def _check_training(self) -> None:
-        """Raise HarnessError if the training asks for what the graphs, or the other keys, do not have."""
+        """Raises HarnessError if the training asks for what the graphs, or the other keys, do not have."""
         schedule = self.schedule()
         beta = schedule.beta
         if schedule.formulas and (self.structure != "hierarchy" or self.formulas == "none"):
@@ -139,7 +139,7 @@ class Recipe:
             )
 
     def _check_pairs(self) -> None:
-        """Raise HarnessError unless the corpora and collections that are named exist."""
+        """Raises HarnessError unless the corpora and collections that are named exist."""
         given = isinstance(self.pairs, Mapping) and all(isinstance(name, str | None) for name in self.pairs.values())
         if not given or not self.sources:
             raise HarnessError(f"key 'pairs' is {self.pairs!r}, expected corpora such as {{mse-pages: question}}")
@@ -151,11 +151,11 @@ class Recipe:
             config.load("collection", name, "key 'leave_out'")
 
     def trains_without(self) -> frozenset[str]:
-        """The collections whose judged posts it has not seen; what is run must be one of them."""
+        """Returns the collections whose judged posts it has not seen; what is run must be one of them."""
         return frozenset(self.leave_out)
 
     def settings(self, nodes: int, relations: int = 1) -> Settings:
-        """The hyperparameters of the model, for a vocabulary of so many node types and relations.
+        """Returns the hyperparameters of the model, for a vocabulary of so many node types and relations.
 
         Raises
         ------
@@ -206,7 +206,7 @@ class Recipe:
         return hardware.device(self.device)
 
     def trained(self, workspace: Path) -> Trained:
-        """The model, trained if the store has none; a training that was stopped goes on."""
+        """Returns the model, trained if the store has none; a training that was stopped goes on."""
         from harness.systems.dense.training.checkpoint import whole
         from harness.systems.dense.training.loop import BEST, COST, LAST, LOG
         from harness.systems.mathamr.training import checkpoint, options
@@ -254,7 +254,7 @@ class Recipe:
         return Trained(vocabulary, model.to(self.runs_on), key, entries)
 
     def _trainer(self, found: PairGraphs, work: Path) -> tuple[Any, Vocabulary]:
-        """A training of the pairs, and the vocabulary of those that are trained on."""
+        """Returns a training of the pairs, and the vocabulary of those that are trained on."""
         from harness.systems.mathamr.training import options
         from harness.systems.mathamr.training import trainer as training
 
@@ -313,7 +313,7 @@ class Recipe:
 
 
 def _enough(train: Pairs, held: Pairs) -> None:
-    """Raise HarnessError if there is nothing to distinguish, in training or in validation."""
+    """Raises HarnessError if there is nothing to distinguish, in training or in validation."""
     for what, part, way in (("held out", held, "raise"), ("trained on", train, "lower")):
         if (questions := len(np.unique(part.group))) < 2:
             raise HarnessError(

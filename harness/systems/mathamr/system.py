@@ -97,7 +97,7 @@ class MathAMR(Configured):
     # ---- search -------------------------------------------------------------------------------------------------
 
     def _queries(self, topics: Topics, trained: Trained) -> tuple[dict[str, Asked], list[str]]:
-        """The vectors of each topic that has any, and their ids in order."""
+        """Returns the vectors of each topic that has any, and their ids in order."""
         from harness.systems.mathamr.training import trainer as training
 
         asked = [data.asked(topic, self.task) for topic in topics if self.task == "posts" or topic.formulas]
@@ -162,7 +162,7 @@ class MathAMR(Configured):
         vectors: Vectors,
         find: Callable[[Sequence[Query]], list[search.Hits]],
     ) -> list[search.Hits]:
-        """The hits of each topic. A pool is small: all of it is scored, topic by topic."""
+        """Returns the hits of each topic. A pool is small: all of it is scored, topic by topic."""
         if request.pool is not None:
             pooled = ((topic, vectors.rows(request.pool.get(topic.id, frozenset()))) for topic in queries(topics))
             among = (self.depth, self.strategy)
@@ -225,7 +225,7 @@ def _named(types: Sequence[int]) -> list[str]:
 
 
 def _refused(topic: str, item: Encoded | HarnessError) -> bool:
-    """Whether a topic's graph could not be encoded, which is said."""
+    """Returns whether a topic's graph could not be encoded, which is said."""
     if isinstance(item, HarnessError):
         say(f"topic {topic}: left out: {item}")
     return isinstance(item, HarnessError)

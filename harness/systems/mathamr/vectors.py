@@ -38,7 +38,7 @@ def posts_read(system: Configured) -> list[dict[str, Any]] | None:
 
 
 def of_documents(system: Configured, corpus: Corpus, trained: Trained, workspace: Path) -> Path:
-    """The folder of the documents' vectors; made if the store has none.
+    """Returns the folder of the documents' vectors; made if the store has none.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def of_documents(system: Configured, corpus: Corpus, trained: Trained, workspace
 def _encoded(
     system: Configured, items: Iterator[tuple[str, Graph]], trained: Trained, folder: Path
 ) -> tuple[Pack, list[Any]]:
-    """A pack of graphs, and the vectors of each: float32, shape (vectors, out)."""
+    """Returns a pack of graphs, and the vectors of each: float32, shape (vectors, out)."""
     from harness.systems.mathamr.training import trainer as training
 
     restricted = ((name, restrict(graph, system.formulas)) for name, graph in items)

@@ -146,7 +146,7 @@ def build(corpus: Corpus, folder: Path) -> None:
 def search(
     folder: Path, topics: Mapping[str, Sequence[str]], documents: int, depth: int | None = None
 ) -> dict[str, Floats]:
-    """The scores of documents, shape (documents,), for each topic that has any; 0 for those not found.
+    """Returns the scores of documents, shape (documents,), for each topic that has any; 0 for those not found.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def _folder() -> Iterator[Path]:
 
 
 def _patient(command: Sequence[str], tasks: Sequence[Any], broken: str | None) -> list[Any]:
-    """The answer to each task; `broken` where the engine broke off, which then goes on with the next one."""
+    """Returns the answer to each task; `broken` where the engine broke off, which then goes on with the next one."""
     out: list[Any] = []
     while len(out) < len(tasks):
         out += _answers(command, tasks[len(out) :])
@@ -218,7 +218,7 @@ def _patient(command: Sequence[str], tasks: Sequence[Any], broken: str | None) -
 
 
 def _answers(command: Sequence[str], tasks: Sequence[Any]) -> list[Any]:
-    """The answers to the first tasks: to all, unless the engine broke off."""
+    """Returns the answers to the first tasks: to all, unless the engine broke off."""
     process = subprocess.Popen(
         [
             sys.executable,
@@ -245,7 +245,7 @@ def _answers(command: Sequence[str], tasks: Sequence[Any]) -> list[Any]:
 
 
 def _engine() -> ModuleType:
-    """The engine's native module; the package around it loads much that is not needed."""
+    """Returns the engine's native module; the package around it loads much that is not needed."""
     spec = importlib.util.find_spec("pya0")
     if spec is None or not spec.submodule_search_locations:
         raise ImportError("pya0 is not installed")
@@ -282,7 +282,7 @@ def _main(command: str, *arguments: str) -> None:
 
 
 def _tasks() -> Iterator[Any]:
-    """The lines of standard input; whoever works on one for too long is ended, native code too."""
+    """Yields the lines of standard input; whoever works on one for too long is ended, native code too."""
     for line in sys.stdin:
         signal.alarm(_SECONDS)
         yield json.loads(line)

@@ -110,7 +110,7 @@ class Formulas:
         return first, where
 
     def save(self, folder: Path) -> None:
-        """Write them into a folder that exists."""
+        """Writes them into a folder that exists."""
         forest.save(self.trees, folder)
         for name in ("ids", "start", "tree"):
             np.save(folder / f"document-{name}.npy", getattr(self, name))
@@ -121,7 +121,7 @@ class Formulas:
 
     @staticmethod
     def load(folder: Path) -> Formulas:
-        """The inverse of `save`. Raises HarnessError if a file is missing or damaged."""
+        """Returns the inverse of `save`. Raises HarnessError if a file is missing or damaged."""
         try:
             ids, start, tree = (np.load(folder / f"document-{name}.npy") for name in ("ids", "start", "tree"))
             posts = folder / "document-posts.npy"
@@ -135,7 +135,7 @@ class Formulas:
 
 
 def read(corpus: Corpus, kind: str, route: str = OWN) -> Formulas:
-    """The formulas of a corpus, from the store if they have been read before; says how many could not be read.
+    """Returns the formulas of a corpus, from the store if they have been read before; says how many could not be read.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def via(route: str) -> dict[str, str]:
 
 
 def reader(latex: Iterable[str], kind: str, route: str = OWN) -> Callable[[str], Reading]:
-    """A function that reads each of these formulas; LaTeXML converts all of them now, on all cores."""
+    """Returns a function that reads each of these formulas; LaTeXML converts all of them now, on all cores."""
     if checks.choice("route", route, ROUTES) == OWN:
         return _READERS[kind]
     return latexml.reader(latex, kind, workers=os.cpu_count() or 1)
@@ -208,7 +208,7 @@ def ahead(documents: Iterable[Document], latex: Callable[[Document], Iterable[st
 
 
 def encode(corpus: Iterable[Document], kind: str, route: str = OWN) -> Formulas:
-    """Read the documents and the trees of their formulas. Raises HarnessError if no formula could be read."""
+    """Reads the documents and the trees of their formulas. Raises HarnessError if no formula could be read."""
     ids: list[bytes] = []
     posts: list[bytes] = []
     start, tree = array("q", [0]), array("i")
@@ -265,7 +265,7 @@ def _with_reader(
 
 
 def queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> dict[str, tuple[Tree, ...]]:
-    """The distinct formulas that each topic asks with, in order; says how many could not be read.
+    """Returns the distinct formulas that each topic asks with, in order; says how many could not be read.
 
     Where the corpus has trees of the topics too (Tangent's files), those are taken, else the topics' LaTeX is read.
     """
@@ -288,7 +288,7 @@ def queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> dict
 
 
 def ranked(name: str, request: Request, formulas: Formulas, score: Callable[[Topic], Floats], depth: int) -> Run:
-    """A run: the best documents of each topic, with their posts as context where the corpus knows them.
+    """Returns a run: the best documents of each topic, with their posts as context where the corpus knows them.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def ranked(name: str, request: Request, formulas: Formulas, score: Callable[[Top
 
 
 def _sources(document: Document, kind: str) -> list[tuple[bool, str]]:
-    """Whether it is a Tangent string, and the string or LaTeX, of each formula."""
+    """Returns whether it is a Tangent string, and the string or LaTeX, of each formula."""
     if any(name in document.columns for name in KINDS):
         return [(True, document.columns.get(kind, ""))]
     return [(False, _text(formula.latex)) for formula in document.formulas]
@@ -315,7 +315,7 @@ def _text(latex: str) -> str:
 
 
 def _storable(reading: Reading) -> Reading:
-    """The reading, or a failure where a forest cannot hold its tree: one formula must not stop all others."""
+    """Returns the reading, or a failure where a forest cannot hold its tree: one formula must not stop all others."""
     size = len(reading.tree)
     if size > forest.WIDEST:
         return failed(LARGE)

@@ -34,7 +34,7 @@ SIMILARITIES = {"paths": "opt", "sequence": "slt", "symbols": "slt"}  # and the 
 
 
 def leaf_paths(trees: Forest, all_: Nodes, most: int) -> Features:
-    """The shortest path between any two leaves of a tree: the labels on it, both leaves included.
+    """Returns the shortest path between any two leaves of a tree: the labels on it, both leaves included.
 
     Below an unordered operator a path is the same in both directions; else it goes from left to right. A tree of one
     leaf has the path from there to the root. Where a tree has more than `most` paths, those with long arms (edges from
@@ -84,7 +84,7 @@ def _ends(run: Offsets) -> Offsets:
 
 
 def _arms(trees: Forest, all_: Nodes, most: int) -> Offsets:
-    """The longest arm of each tree's paths, in edges, with which it has at most `most` paths, or any at all."""
+    """Returns the longest arm of each tree's paths, in edges, with which it has at most `most` paths, or any at all."""
     reach = np.ones(len(trees), np.int64)
     below = np.flatnonzero(all_.parent >= 0)
     own = all_.leaf.astype(np.int64)
@@ -106,7 +106,7 @@ def _arms(trees: Forest, all_: Nodes, most: int) -> Offsets:
 
 
 def sequences(all_: Nodes, length: int) -> Features:
-    """The runs of so many labels of a tree in its order, with marks before the first and behind the last."""
+    """Returns the runs of so many labels of a tree in its order, with marks before the first and behind the last."""
     edge = hashes(["", " "])
     trees = int(all_.tree[-1]) + 1 if len(all_.tree) else 0
     tree = np.concatenate((np.repeat(np.arange(trees), length - 1), all_.tree, np.repeat(np.arange(trees), length - 1)))
@@ -182,7 +182,7 @@ class L2L:
         return formulas.ranked(self.name, request, known[kinds[0]], score, self.depth)
 
     def index(self, part: str, trees: Forest) -> Dice:
-        """The trees by their features for a similarity."""
+        """Returns the trees by their features for a similarity."""
         return Dice.of(self.features(part, trees), len(trees))
 
     def features(self, part: str, trees: Forest) -> Features:

@@ -46,7 +46,7 @@ class Codes:
 
     @staticmethod
     def of(forest: Forest) -> Codes:
-        """The codes of a forest."""
+        """Returns the codes of a forest."""
         names = forest.label_names
         return Codes(
             _numbers(names),
@@ -90,7 +90,7 @@ class Paths:
 
 
 def paths(forest: Forest, codes: Codes, trees: Places, height: int, full: bool = False) -> Paths:
-    """The paths of at most `height` edges from every node; with `full` also the longer ones from leaves.
+    """Returns the paths of at most `height` edges from every node; with `full` also the longer ones from leaves.
 
     Time and memory: nodes times height, with `full` plus leaves times depth.
     """
@@ -189,7 +189,7 @@ class Asked:
 
 
 def canonical(tree: Tree) -> str:
-    """A text that is the same for trees that differ in the order of unordered operators' arguments only."""
+    """Returns a text that is the same for trees that differ in the order of unordered operators' arguments only."""
     below: list[list[str]] = [[] for _ in tree.labels]
     for number in range(len(tree) - 1, 0, -1):
         parent = tree.parents[number]

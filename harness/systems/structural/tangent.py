@@ -45,13 +45,13 @@ _STEP, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 
 
 def hashes(names: Iterable[str]) -> Keys:
-    """A number of 64 bits for each name, the same in every process."""
+    """Returns a number of 64 bits for each name, the same in every process."""
     digests = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names]
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
 def then(first: Keys, second: Keys) -> Keys:
-    """A number for each ordered pair of numbers; equal pairs get equal ones, others almost never."""
+    """Returns a number for each ordered pair of numbers; equal pairs get equal ones, others almost never."""
     mixed = (first * _STEP) ^ second
     mixed = (mixed ^ (mixed >> np.uint64(31))) * _MIX
     out: Keys = mixed ^ (mixed >> np.uint64(29))
@@ -80,7 +80,7 @@ class Nodes:
 
 
 def nodes(trees: Forest) -> Nodes:
-    """The nodes of a forest."""
+    """Returns the nodes of a forest."""
     lengths = np.diff(trees.offsets)
     tree = np.repeat(np.arange(len(trees)), lengths)
     parent = trees.parents.astype(np.int64) + np.repeat(trees.offsets[:-1], lengths)
@@ -96,12 +96,12 @@ def nodes(trees: Forest) -> Nodes:
 
 
 def wildcards(all_: Nodes) -> Nodes:
-    """The same nodes with one label for all variables."""
+    """Returns the same nodes with one label for all variables."""
     return replace(all_, label=np.where(all_.variable, hashes([VARIABLE]), all_.label))
 
 
 def pairs(all_: Nodes, window: int | None = None) -> Features:
-    """The tuples of `harness.formulas.trees.tuples.tuples`, ends included, in any order.
+    """Returns the tuples of `harness.formulas.trees.tuples.tuples`, ends included, in any order.
 
     `window` bounds the edges between the two symbols; None: any distance, but in trees of over `LARGE` nodes, whose
     rows would have millions of tuples, `NEAR` edges. Time and number: nodes times window, or times depth.
@@ -151,7 +151,7 @@ class Dice:
 
     @staticmethod
     def of(found: Features, trees: int) -> Dice:
-        """The index of the features of so many trees."""
+        """Returns the index of the features of so many trees."""
         tree, key = found
         order = np.argsort(key)
         key = key[order]
@@ -167,13 +167,13 @@ class Dice:
         return Dice(key, ends, tree.astype(np.int32), count.astype(np.int32), weight, mass)
 
     def weights(self, key: Keys) -> Floats:
-        """The weight of each feature."""
+        """Returns the weight of each feature."""
         at = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
         out: Floats = np.where(self.key[at] == key, self.weight[at], np.log1p(len(self.mass)))
         return out
 
     def score(self, query: Features) -> Floats:
-        """The scores of all trees, shape (trees,), for the features of one."""
+        """Returns the scores of all trees, shape (trees,), for the features of one."""
         key, count = np.unique(query[1], return_counts=True)
         at = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
         known, weight = self.key[at] == key, self.weights(key)
@@ -203,7 +203,7 @@ class Candidates:
 
     @staticmethod
     def of(trees: Forest, all_: Nodes, chosen: Offsets) -> Candidates:
-        """The nodes of the chosen trees; `all_` are those of the whole forest."""
+        """Returns the nodes of the chosen trees; `all_` are those of the whole forest."""
         size = trees.offsets[chosen + 1] - trees.offsets[chosen]
         tree = np.repeat(np.arange(len(chosen)), size)
         shift = np.repeat(trees.offsets[chosen] - np.cumsum(size) + size, size)
@@ -266,7 +266,7 @@ def aligned(query: Tree, trees: Forest, all_: Nodes, chosen: Offsets, credit: fl
 
 
 def _paired(above: Offsets, partner: Places, by_node: Worth, worth: Worth, found: Candidates) -> Places:
-    """The node that each node of the query is paired with in each tree, or -1: (nodes of the query, trees)."""
+    """Returns the node that each node of the query is paired with in each tree, or -1: (nodes of the query, trees)."""
     best, top = by_node.max(axis=0), by_node.argmax(axis=0)
     tops = np.flatnonzero(worth[top[found.tree], np.arange(len(found.tree))] == best[found.tree])
     _, first = np.unique(found.tree[tops], return_index=True)
@@ -399,7 +399,7 @@ class Tangent:
         return total / mass if mass else total
 
     def trees(self, query: Tree, view: View) -> Floats:
-        """The scores of all trees for a query, 0 to 1, shape (trees,)."""
+        """Returns the scores of all trees for a query, 0 to 1, shape (trees,)."""
         own = nodes(forest.pack([query]))
         scores = self._weight("tuples") * view.tuples.score(pairs(own, self.window))
         if view.variables is not None:

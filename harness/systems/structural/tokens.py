@@ -49,13 +49,13 @@ def symbol_pairs(latex: str) -> tuple[str, ...]:
 
 @lru_cache(_REMEMBERED)
 def wide_symbol_pairs(latex: str) -> tuple[str, ...]:
-    """The same of symbols at most two edges apart."""
+    """Returns the same of symbols at most two edges apart."""
     return _pairs(layout.read_latex(latex).tree, 2)
 
 
 @lru_cache(_REMEMBERED)
 def operator_paths(latex: str) -> tuple[str, ...]:
-    """The paths from each leaf of the operator tree upwards, over 0 to `HEIGHT` edges."""
+    """Returns the paths from each leaf of the operator tree upwards, over 0 to `HEIGHT` edges."""
     return _paths(operators.read_latex(latex).tree)
 
 
@@ -146,7 +146,7 @@ class FormulaBM25(BM25):
         return super().__call__(request)
 
     def score(self, index: Index, topic: Topic) -> Scored:
-        """The scores of all documents for a topic."""
+        """Returns the scores of all documents for a topic."""
         words = query_words(topic, self._query, self._tokenise)
         return index.score({w: n * (self.alpha if w[0] == MARK else 1 - self.alpha) for w, n in words.items()})
 
@@ -202,5 +202,5 @@ class FormulaBM25(BM25):
 
 
 def _latex(texts: Iterable[str]) -> Iterator[str]:
-    """The formulas in texts."""
+    """Yields the formulas in texts."""
     return (latex for each in texts for _, latex in text.split_formulas(each) if latex)

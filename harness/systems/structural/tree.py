@@ -84,13 +84,13 @@ class Index:
         return Codes.of(self.trees)
 
     def save(self, folder: Path) -> None:
-        """Write the arrays into a folder that exists; the trees are kept elsewhere."""
+        """Writes the arrays into a folder that exists; the trees are kept elsewhere."""
         for name in _FILES:
             np.save(folder / f"{name}.npy", getattr(self, name))
 
     @staticmethod
     def load(folder: Path, trees: Forest, height: int) -> Index:
-        """The inverse of `save`. Raises HarnessError if a file is missing or damaged."""
+        """Returns the inverse of `save`. Raises HarnessError if a file is missing or damaged."""
         try:
             arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _FILES}
         except (OSError, ValueError, EOFError) as error:
@@ -98,14 +98,14 @@ class Index:
         return Index(trees, height, **{name: np.asarray(array) for name, array in arrays.items()})
 
     def idf(self, hashes: Hashes) -> tuple[Floats, Places]:
-        """The weight of each path and its place in the index, -1 where it has none."""
+        """Returns the weight of each path and its place in the index, -1 where it has none."""
         at = np.minimum(np.searchsorted(self.path, hashes), len(self.path) - 1)
         known = self.path[at] == hashes
         often = np.where(known, self.often[at], 1)
         return _weight(often, len(self.trees)), np.where(known, at, -1)
 
     def read(self, places: Places) -> tuple[Places, Places, Places]:
-        """The entries of some paths: index into `places`, tree, and how often the path comes in it."""
+        """Returns the entries of some paths: index into `places`, tree, and how often the path comes in it."""
         end = self.end[places]
         begin = np.where(places > 0, self.end[places - 1], 0)
         taken = np.concatenate([self.gaps[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)])
@@ -121,7 +121,7 @@ class Index:
         return np.repeat(np.arange(len(places)), each), tree, np.diff(entries, append=len(gaps))
 
     def candidates(self, query: Query, limit: int, budget: int) -> Places:
-        """The trees that share the most with a query, ascending.
+        """Returns the trees that share the most with a query, ascending.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ def _weight(often: npt.NDArray[Any], trees: int) -> Floats:
 
 
 def _short(found: Paths, height: int) -> tuple[Hashes, Places, Places]:
-    """The short paths in all their forms: number, tree, factor of the weight."""
+    """Returns the short paths in all their forms: number, tree, factor of the weight."""
     short = found.height <= height
     leaf = found.leaf[found.node]
     forms = np.concatenate((np.flatnonzero(short), np.flatnonzero(short & leaf)))
@@ -174,7 +174,7 @@ class _Block:
 
 
 def build(trees: Forest, height: int) -> Index:
-    """The index of a forest; takes about 30 bytes of memory for each path of a tree."""
+    """Returns the index of a forest; takes about 30 bytes of memory for each path of a tree."""
     codes, blocks = Codes.of(trees), []
     for begin in track(range(0, len(trees), BLOCK), f"indexing paths, blocks of {BLOCK:,} formulas"):
         some = np.arange(begin, min(begin + BLOCK, len(trees)))
@@ -208,7 +208,7 @@ def _merged(trees: Forest, height: int, blocks: list[_Block]) -> Index:
 
 
 def encoded(tree: npt.NDArray[np.uint32], count: npt.NDArray[np.uint8], end: Places) -> tuple[Any, Places]:
-    """The lists of trees as bytes, and where each ends among them; some paths at a time."""
+    """Returns the lists of trees as bytes, and where each ends among them; some paths at a time."""
     parts, ends, done = [np.empty(0, np.uint8)], [np.empty(0, np.int64)], 0
     at = 0
     while at < len(end):
@@ -238,7 +238,7 @@ def encoded(tree: npt.NDArray[np.uint32], count: npt.NDArray[np.uint8], end: Pla
 
 
 def _decoded(taken: npt.NDArray[np.uint8], ends: Places) -> tuple[Places, Places]:
-    """The gaps of lists whose bytes end at `ends`, and where each list's gaps end."""
+    """Returns the gaps of lists whose bytes end at `ends`, and where each list's gaps end."""
     last = taken < 128
     if last.all():
         return taken.astype(np.int64), ends
@@ -253,7 +253,7 @@ def _decoded(taken: npt.NDArray[np.uint8], ends: Places) -> tuple[Places, Places
 
 
 def index_of(corpus: Corpus, trees: Forest, height: int, route: str = formulas.OWN) -> Index:
-    """The index of a corpus's operator trees, read by a route; from the store if it was built before."""
+    """Returns the index of a corpus's operator trees, read by a route; from the store if it was built before."""
     spec = {"formulas": formulas.spec(corpus, KIND, route), "height": height, "code": code.of(__name__)}
     folder = artefacts.get_or_build("structural", spec, lambda made: build(trees, height).save(made))
     return Index.load(folder, trees, height)
@@ -288,7 +288,7 @@ class Query:
 
     @staticmethod
     def of(tree: Tree, index: Index) -> Query:
-        """The query's paths with the weights that the index gives them."""
+        """Returns the query's paths with the weights that the index gives them."""
         own = forest.pack([tree])
         found = paths(own, Codes.of(own), np.zeros(1, np.int64), index.height, full=True)
         hashes, _, factor = _short(found, index.height)
@@ -408,7 +408,7 @@ class Structural:
         return total / mass if mass else total
 
     def search(self, query: Query, index: Index) -> tuple[Places, Floats]:
-        """The candidates, ascending, and their scores, 0 to 1; 1 is of the query itself only."""
+        """Returns the candidates, ascending, and their scores, 0 to 1; 1 is of the query itself only."""
         trees = index.candidates(query, self.candidates, self.budget)
         if not len(trees):
             return trees, np.zeros(0)

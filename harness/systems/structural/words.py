@@ -58,7 +58,7 @@ class TreeBM25:
 
 
 def words(tree: Tree, kind: str) -> str:
-    """The pieces of a tree as words: numbers of paths (`opt`), or pairs of symbols (`slt`)."""
+    """Returns the pieces of a tree as words: numbers of paths (`opt`), or pairs of symbols (`slt`)."""
     if kind == "opt":
         own = forest.pack([tree])
         found = paths.paths(own, paths.Codes.of(own), np.zeros(1, np.int64), 0, full=True)

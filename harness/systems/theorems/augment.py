@@ -35,7 +35,7 @@ class Augmented:
 def augmented(
     topics: Iterable[Topic], client: Client, *, query: Sequence[str] = ("title", "body")
 ) -> dict[str, Augmented]:
-    """The queries written out, by the ids of their topics; those that the model fails on are left out.
+    """Returns the queries written out, by the ids of their topics; those that the model fails on are left out.
 
     What comes out lies in the store as well, with what made it. A proof that the model gives all the same is cut off.
 
@@ -67,12 +67,12 @@ def augmented(
 
 
 def asked(topic: Topic, query: Sequence[str]) -> str:
-    """The query of a topic."""
+    """Returns the query of a topic."""
     return " ".join(text for name in query if (text := str(getattr(topic, name)).strip()))
 
 
 def statement_of(lean: str) -> str:
-    """A Lean statement without the proof that may follow it, and without marks of code around it.
+    """Returns a Lean statement without the proof that may follow it, and without marks of code around it.
 
     >>> statement_of("```lean theorem a (n : Nat := 0) : n = n := by rfl ```")
     'theorem a (n : Nat := 0) : n = n'

@@ -33,7 +33,7 @@ _NONE = -1
 
 
 def mentions(declarations: Sequence[tuple[str, str]]) -> Offsets:
-    """How many signatures of other declarations mention each declaration, shape (declarations,).
+    """Returns how many signatures of other declarations mention each declaration, shape (declarations,).
 
     An identifier in a signature is looked up as Lean does, from the namespace of the signature's own declaration
     outwards: in the signature of `Set.Finite.union`, `Finite` is `Set.Finite.Finite`, else `Set.Finite`, else
@@ -62,7 +62,7 @@ def mentions(declarations: Sequence[tuple[str, str]]) -> Offsets:
 
 
 def referenced(number: int, name: str, signature: str, row: Mapping[str, int]) -> list[int]:
-    """The declarations that a signature names, by their numbers in its order; looked up as in `mentions`.
+    """Returns the declarations that a signature names, by their numbers in its order; looked up as in `mentions`.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def referenced(number: int, name: str, signature: str, row: Mapping[str, int]) -
 
 
 def _resolved(identifier: str, namespace: str, row: Mapping[str, int]) -> int:
-    """The number of the declaration that an identifier means inside a namespace, or `_NONE`."""
+    """Returns the number of the declaration that an identifier means inside a namespace, or `_NONE`."""
     if len(identifier) == 1:
         return _NONE
     while namespace:
@@ -109,7 +109,7 @@ class Index:
         return self.postings.ids
 
     def score(self, query: Mapping[str, float]) -> Scored:
-        """The scores of all declarations, and that of an empty one (0); word -> weight."""
+        """Returns the scores of all declarations, and that of an empty one (0); word -> weight."""
         scores, floor = self.postings.score(query)
         return np.where(scores > 0, scores + self.prior, scores), floor
 

@@ -66,7 +66,7 @@ class Columns:
     references: str = "references"
 
     def of(self, document: Document, part: str) -> str:
-        """A part of a declaration; empty if it has none.
+        """Returns a part of a declaration; empty if it has none.
 
         Raises
         ------
@@ -94,7 +94,7 @@ def informal(
     kinds: Sequence[str] = (),
     definitions: int = 8,
 ) -> dict[str, Informal]:
-    """The declarations of a corpus in prose, by their ids; those that the model fails on are left out.
+    """Returns the declarations of a corpus in prose, by their ids; those that the model fails on are left out.
 
     What comes out lies in the store as well, under the hash of the answers, with what made it.
 
@@ -162,7 +162,7 @@ def keep(
     found: Mapping[str, Mapping[str, str]],
     failed: Mapping[str, str],
 ) -> Path:
-    """Write what a model's answers gave into the store, under the hash of all that it is; the artefact's folder.
+    """Writes what a model's answers gave into the store, under the hash of all that it is; the artefact's folder.
 
     Its specification names the model with its parameters, the prompt by its checksum, and what was asked about.
     """

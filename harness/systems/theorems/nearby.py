@@ -36,7 +36,7 @@ class Nearby:
         checks.whole("depth", self.depth, low=1)
 
     def score(self, distance: int) -> float:
-        """The score of a document so many places before the topic."""
+        """Returns the score of a document so many places before the topic."""
         return math.log((self.depth + 1) / distance)
 
     def __call__(self, request: Request) -> Run:

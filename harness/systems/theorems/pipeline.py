@@ -98,7 +98,7 @@ class Pipeline:
         self._endpoints, self._columns, self._folder, self._system  # noqa: B018  (faults in them are found at once)
 
     def reads(self) -> dict[str, Any]:
-        """The models, the prompts, the answers of a cache that is named, and what the other system reads."""
+        """Returns the models, the prompts, the answers of a cache that is named, and what the other system reads."""
         models = {
             what: {
                 "model": one.model,
@@ -117,7 +117,7 @@ class Pipeline:
         return self._system.trains_without()
 
     def notes(self) -> tuple[str, ...]:
-        """Which models wrote what, and what the other system says."""
+        """Returns which models wrote what, and what the other system says."""
         said = {"informal": "Statements in prose are those of", "augment": "Queries are augmented by"}
         own = (f"{said[what]} {one.model}, by a prompt of this harness." for what, one in self._used.items())
         return (*own, *self._system.notes())
@@ -176,7 +176,7 @@ class Pipeline:
     # ---- what is searched, and for what -------------------------------------------------------------------------
 
     def _corpus(self, corpus: Corpus, prose: Mapping[str, Informal]) -> Corpus:
-        """The corpus with a view as its documents' text."""
+        """Returns the corpus with a view as its documents' text."""
         made = sha256(repr([self.view, sorted(self.kinds), *sorted(prose.items())]).encode("utf-8", "surrogatepass"))
         read = partial(_read, corpus, self._columns, self.view, frozenset(self.kinds), prose)
         # The name holds what the texts are made from, so that vectors and indexes are never those of other texts.
@@ -249,7 +249,7 @@ def _read(
     _: Corpus,
     remarks: Remarks,
 ) -> Documents:
-    """The documents of a corpus with a view as their text."""
+    """Returns the documents of a corpus with a view as their text."""
     others, found = set[str](), False
     for place, document in corpus.reader.read(corpus, remarks):
         if kinds and (kind := columns.of(document, "kind")) not in kinds:
@@ -271,6 +271,6 @@ def _document(document: Document, columns: Columns, view: str, prose: Informal |
 
 
 def _digest(folder: Path) -> str:
-    """A checksum of the answers in a folder; empty if there is none yet."""
+    """Returns a checksum of the answers in a folder; empty if there is none yet."""
     files = sorted(folder.rglob("*.json")) if folder.is_dir() else []
     return sha256("".join(f"{path.relative_to(folder)} {sha256_file(path)}\n" for path in files).encode())

@@ -24,7 +24,7 @@ _PART = 1 << 20
 
 
 def check_identity(path: Path, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    """Raise HarnessError if a checkpoint belongs to something else than is wanted."""
+    """Raises HarnessError if a checkpoint belongs to something else than is wanted."""
     for key, value in wanted.items():
         if found.get(key) != value:
             raise HarnessError(
@@ -34,7 +34,7 @@ def check_identity(path: Path, found: Mapping[str, str], wanted: Mapping[str, st
 
 
 def write(path: Path, content: Mapping[str, Any]) -> None:
-    """Write values and tensors; the file is there whole or as it was before.
+    """Writes values and tensors; the file is there whole or as it was before.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def whole(path: Path) -> bool:
-    """Whether a file is a checkpoint and has its checksum; so is what is not there, as it will be written."""
+    """Returns whether a file is a checkpoint and has its checksum; so is what is not there, as it will be written."""
     if not path.exists():
         return True
     with path.open("rb") as stream:
@@ -77,7 +77,7 @@ def whole(path: Path) -> bool:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The inverse of `write`; no code in the file is run.
+    """Returns the inverse of `write`; no code in the file is run.
 
     Raises
     ------
@@ -138,7 +138,7 @@ class _Part(io.RawIOBase):
         return self._stream.tell() - _BEGIN
 
     def digest(self) -> bytes:
-        """The SHA-256 of all of it."""
+        """Returns the SHA-256 of all of it."""
         self.seek(0)
         found = hashlib.sha256()
         while block := self._stream.read(_PART):

@@ -82,7 +82,7 @@ class _Pairs:
 
 
 def examples(kind: str, tuning: Tuning, corpus: Corpus, similar: Similar) -> Examples:
-    """The pairs of a training, without anything of what is evaluated.
+    """Returns the pairs of a training, without anything of what is evaluated.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def _read(corpus: Corpus, tuning: Tuning, barred: Guard) -> _Documents:
 
 
 def _is_positive(document: Document, tuning: Tuning, corpus: str) -> bool:
-    """Whether a document counts as a good answer of its question."""
+    """Returns whether a document counts as a good answer of its question."""
     need = {"votes": "score", "accepted": "accepted", "thread": "question"}[tuning.positives]
     for name in ("question", "question_id", need):
         if name not in document.columns:
@@ -171,7 +171,7 @@ class _Judgment:
 def _judged(
     tuning: Tuning, corpus: str, found: _Documents, barred: Guard, counts: dict[str, Any]
 ) -> tuple[dict[str, Topic], list[_Judgment]]:
-    """The topics, by their keys, and the judgments of documents that the corpus holds."""
+    """Returns the topics, by their keys, and the judgments of documents that the corpus holds."""
     place = {name: number for number, name in enumerate(found.ids)}
     topics: dict[str, Topic] = {}
     out: list[_Judgment] = []
@@ -210,7 +210,7 @@ def _judged(
 def _divided(
     kind: str, tuning: Tuning, corpus: str, judged: Sequence[_Judgment], pairs: _Pairs, counts: dict[str, Any]
 ) -> tuple[list[int], list[int]]:
-    """The numbers of pairs to train on, and of those held out: no topic is on both sides."""
+    """Returns the numbers of pairs to train on, and of those held out: no topic is on both sides."""
     useful = [one for one in judged if kind == "cross" or one.grade >= tuning.relevant]
     named = list(dict.fromkeys(one.topic for one in useful))
     if tuning.validate_on:
@@ -253,7 +253,7 @@ def _divided(
 def _sampled(
     tuning: Tuning, corpus: Corpus, found: _Documents, similar: Similar, wanted: int, pairs: _Pairs
 ) -> list[list[int]]:
-    """The numbers of the pairs sampled for each epoch; fewer than wanted where there are not so many."""
+    """Returns the numbers of the pairs sampled for each epoch; fewer than wanted where there are not so many."""
     good = np.flatnonzero(np.array(found.positive, bool) & np.array(found.free, bool))
     positives = round(tuning.positive_ratio * wanted)
     negatives = wanted - positives
@@ -272,7 +272,7 @@ def _sampled(
 
 
 def _drawn(tuning: Tuning, found: _Documents, epoch: int) -> list[str]:
-    """The questions that an epoch's negatives are sought for."""
+    """Returns the questions that an epoch's negatives are sought for."""
     names = [name for name, tags in found.threads.items() if tags]
     if not names:
         raise HarnessError(
@@ -306,7 +306,7 @@ def _nearest(
 
 
 def question_text(document: Document, tuning: Tuning) -> str:
-    """The text of the question that a document answers, read as a topic's is."""
+    """Returns the text of the question that a document answers, read as a topic's is."""
     topic = Topic("", document.title, document.columns.get("question", ""), document.tags)
     return texts.of_topic(topic, tuning.query, tuning.view)
 

@@ -43,19 +43,19 @@ class Guard:
     judged: Judged
 
     def asks(self, topic: Topic) -> bool:
-        """Whether a topic is one of them, by its id, its title or its body."""
+        """Returns whether a topic is one of them, by its id, its title or its body."""
         return topic.id in self.topics or not self.texts.isdisjoint(_forms(topic.title, topic.body))
 
     def holds(self, document: Document) -> bool:
-        """Whether a document is judged, or belongs to a question that is judged."""
+        """Returns whether a document is judged, or belongs to a question that is judged."""
         return self.judged.holds(document) or document.columns.get("question_id") in self.judged.documents
 
     def comes_from(self, document: Document) -> bool:
-        """Whether a topic was made of the question that a document answers."""
+        """Returns whether a topic was made of the question that a document answers."""
         return not self.texts.isdisjoint(_forms(document.title, document.columns.get("question", "")))
 
     def digest(self) -> str:
-        """A SHA-256 of all of it."""
+        """Returns a SHA-256 of all of it."""
         return sha256(repr((sorted(self.topics), sorted(self.texts), self.judged.digest())).encode())
 
 

@@ -33,7 +33,7 @@ Log = list[dict[str, Any]]
 
 
 def seeded(*numbers: int) -> torch.Generator:
-    """A source of random numbers that some numbers decide, such as seed, epoch and step."""
+    """Returns a source of random numbers that some numbers decide, such as seed, epoch and step."""
     return torch.Generator().manual_seed(_seed(numbers))
 
 
@@ -54,7 +54,7 @@ def _seed(numbers: Sequence[int]) -> int:
 def learning_rate(
     step: int, steps: int, rate: float, least: float = 0.0, *, warmup: int = 0, shape: str = "cosine"
 ) -> float:
-    """The rate of a step (from 0) of so many: up to `rate` over `warmup` steps, then down to `least`.
+    """Returns the rate of a step (from 0) of so many: up to `rate` over `warmup` steps, then down to `least`.
 
     Parameters
     ----------
@@ -93,14 +93,14 @@ def update(model: torch.nn.Module, optimizer: torch.optim.Optimizer, clip: float
 
 
 def finite(loss: float, what: str = "loss") -> float:
-    """A loss; HarnessError if it is no number any more."""
+    """Returns a loss; HarnessError if it is no number any more."""
     if not math.isfinite(loss):
         raise HarnessError(f"training: the {what} is {loss}; lower the learning rate (key 'rate')")
     return loss
 
 
 def is_memory(error: RuntimeError) -> bool:
-    """Whether it was memory that ran out, on a GPU or here."""
+    """Returns whether it was memory that ran out, on a GPU or here."""
     text = str(error)
     return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in text or "out of memory" in text
 

@@ -11,7 +11,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def binary_cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """The mean of -(y log s(x) + (1 - y) log(1 - s(x))), where s is the logistic function.
+    """Returns the mean of -(y log s(x) + (1 - y) log(1 - s(x))), where s is the logistic function.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def binary_cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Te
 def multiple_negatives_ranking(
     queries: torch.Tensor, documents: torch.Tensor, out: torch.Tensor, scale: float = 20.0
 ) -> torch.Tensor:
-    """The mean cross-entropy of each query's own document among all of the batch, by scaled cosines.
+    """Returns the mean cross-entropy of each query's own document among all of the batch, by scaled cosines.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def multiple_negatives_ranking(
 
 
 def excluded(query: Ints, document: Ints, known: frozenset[tuple[int, int]] = frozenset()) -> npt.NDArray[np.bool_]:
-    """Which of a batch's documents are no negatives of which query, shape (pairs, pairs).
+    """Returns which of a batch's documents are no negatives of which query, shape (pairs, pairs).
 
     Those of the same question, duplicates of its own document, and any document known to be relevant to it.
 

@@ -39,7 +39,7 @@ class _Read(NamedTuple):
 
 
 def rehearse(kind: str, found: Model, tuning: Tuning, work: Path, read: Callable[[str], object] | None = None) -> None:
-    """Check that a model can be trained, saved and read again; nothing that lies in the folders is changed.
+    """Checks that a model can be trained, saved and read again; nothing that lies in the folders is changed.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def _reads(kind: str, found: Model, tuning: Tuning, saved: Path | None = None, w
 
 
 def _check_room(size: int, work: Path) -> None:
-    """Raise HarnessError if checkpoints of so many bytes of weights, or the trained model, do not fit on the disk."""
+    """Raises HarnessError if checkpoints of so many bytes of weights, or the trained model, do not fit on the disk."""
     there = sum(path.stat().st_size for path in (work / LAST, work / BEST) if path.is_file())
     checkpoints = (work.parent, _CHECKPOINTS * size - there, "its checkpoints")
     for folder, needed, what in (checkpoints, (artefacts.store_root(), size, "the trained model")):

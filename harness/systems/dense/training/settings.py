@@ -120,7 +120,7 @@ class Tuning:
         return "latex" if self.view == "mathberta" else self.view
 
     def trains_without(self) -> frozenset[str]:
-        """The collections of which it has seen nothing; what is run must be one of them."""
+        """Returns the collections of which it has seen nothing; what is run must be one of them."""
         return frozenset(self.leave_out)
 
     def notes(self) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ def _within(name: str, left_out: tuple[str, ...]) -> bool:
 
 
 def tuning(kind: str, settings: object) -> Tuning:
-    """The settings of a configuration's key `training`, checked for a kind of model.
+    """Returns the settings of a configuration's key `training`, checked for a kind of model.
 
     Raises
     ------

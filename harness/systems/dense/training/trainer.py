@@ -66,7 +66,7 @@ class Learner(ABC):
 
     @abstractmethod
     def loss(self, numbers: Numbers) -> float:
-        """The loss of some pairs, without gradients."""
+        """Returns the loss of some pairs, without gradients."""
 
     @abstractmethod
     def scores(self, numbers: Numbers) -> Scores:
@@ -74,18 +74,18 @@ class Learner(ABC):
 
     @abstractmethod
     def pieces(self) -> list[list[int]]:
-        """The numbers of the word pieces that are read: of each pair, or of each text on its side."""
+        """Returns the numbers of the word pieces that are read: of each pair, or of each text on its side."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write the model as its library reads it."""
+        """Writes the model as its library reads it."""
 
     def trained(self, epoch: int) -> Numbers:
-        """The pairs of an epoch."""
+        """Returns the pairs of an epoch."""
         return np.concatenate((self.examples.train, self.examples.epochs[epoch]))
 
     def validating(self) -> Numbers:
-        """The held-out pairs whose loss validates."""
+        """Returns the held-out pairs whose loss validates."""
         return self.examples.held
 
     def passes(self, lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -106,7 +106,7 @@ class Learner(ABC):
         return dict(self.tokenizer.pad(columns, return_tensors="pt").to(self.device))
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """The arithmetic of a forward pass."""
+        """Returns the arithmetic of a forward pass."""
         return torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=self.tuning.autocast)
 
 
@@ -146,7 +146,7 @@ class Cross(Learner):
         return total
 
     def loss(self, numbers: Numbers) -> float:
-        """The loss of some pairs, without gradients."""
+        """Returns the loss of some pairs, without gradients."""
         return sum(loss.item() for loss in self._losses(numbers))
 
     def scores(self, numbers: Numbers) -> Scores:
@@ -158,11 +158,11 @@ class Cross(Learner):
         return out
 
     def pieces(self) -> list[list[int]]:
-        """The numbers of the word pieces that are read of each pair."""
+        """Returns the numbers of the word pieces that are read of each pair."""
         return [row["input_ids"] for row in self._rows]
 
     def save(self, folder: Path) -> None:
-        """Write the model as its library reads it."""
+        """Writes the model as its library reads it."""
         self.model.save_pretrained(folder)
         self.tokenizer.model_max_length = min(self.tuning.length, self.tokenizer.model_max_length)
         self.tokenizer.save_pretrained(folder)
@@ -195,7 +195,7 @@ class Bi(Learner):
         return dict(zip(different, rows, strict=True))
 
     def validating(self) -> Numbers:
-        """The relevant ones; not a question after the other, whose documents are no negatives of each other."""
+        """Returns the relevant ones; not a question after the other, whose documents are no negatives of each other."""
         held = self.examples.held[self.examples.positive[self.examples.held]]
         return held[np.random.default_rng([self.tuning.seed, _MIXED]).permutation(len(held))]
 
@@ -231,7 +231,7 @@ class Bi(Learner):
         return value
 
     def loss(self, numbers: Numbers) -> float:
-        """The loss of some pairs, without gradients."""
+        """Returns the loss of some pairs, without gradients."""
         parts = [numbers[i : i + self.tuning.batch] for i in range(0, len(numbers), self.tuning.batch)]
         return sum(self._loss(part).item() * len(part) for part in parts) / len(numbers)
 
@@ -244,16 +244,16 @@ class Bi(Learner):
         return np.concatenate(out)
 
     def pieces(self) -> list[list[int]]:
-        """The numbers of the word pieces that are read of each question, then of each document."""
+        """Returns the numbers of the word pieces that are read of each question, then of each document."""
         return [row["input_ids"] for side in (self._queries, self._documents) for row in side.values()]
 
     def save(self, folder: Path) -> None:
-        """Write the model as its library reads it."""
+        """Writes the model as its library reads it."""
         self.model.save(str(folder), create_model_card=False)
 
 
 def learner(kind: str, found: Model, examples: Examples, tuning: Tuning, device: str) -> Learner:
-    """The model that is to be tuned, as it is before.
+    """Returns the model that is to be tuned, as it is before.
 
     Raises
     ------
@@ -326,7 +326,7 @@ def validate(learner: Learner) -> dict[str, float]:
 
 
 def in_order(scores: Scores, positive: npt.NDArray[np.bool_], query: Numbers) -> float:
-    """The share of pairs of a relevant and another document of one question whose scores are in that order.
+    """Returns the share of pairs of a relevant and another document of one question whose scores are in that order.
 
     Ties count half; chance is .5, which also stands for there being no such pairs.
 
@@ -345,13 +345,13 @@ def in_order(scores: Scores, positive: npt.NDArray[np.bool_], query: Numbers) ->
 
 
 def line(entry: Mapping[str, Any]) -> str:
-    """An entry of the log for a person."""
+    """Returns an entry of the log for a person."""
     what = "untrained model" if entry["epoch"] == 0 else f"epoch {entry['epoch']}, loss {entry['training loss']:.4f}"
     return f"{what}: validation loss {entry[VALIDATION]:.4f}, order {entry[ORDER]:.4f} (chance .5)"
 
 
 def tokenised(tokenizer: Any, columns: tuple[list[str], ...], length: int) -> list[dict[str, list[int]]]:  # noqa: ANN401
-    """The word pieces of texts, or of pairs of texts, cut to a length; the longer one of a pair is cut first.
+    """Returns the word pieces of texts, or of pairs of texts, cut to a length; the longer one of a pair is cut first.
 
     They are cut here: the library would also make what is left over, of a pair in every combination of its parts.
     """
@@ -374,7 +374,7 @@ def tokenised(tokenizer: Any, columns: tuple[list[str], ...], length: int) -> li
 
 
 def longest_first(sizes: Sequence[int], most: int) -> tuple[int, int]:
-    """How many pieces are kept of two texts, of `most` together: the longer one is cut until both are as long.
+    """Returns how many pieces are kept of two texts, of `most` together: the longer one is cut until both are as long.
 
     Examples
     --------
@@ -388,7 +388,7 @@ def longest_first(sizes: Sequence[int], most: int) -> tuple[int, int]:
 
 
 def length_of(tokenizer: Any, config: Any, length: int, name: str) -> int:  # noqa: ANN401
-    """The word pieces that are read, which must be no more than a model has positions for."""
+    """Returns the word pieces that are read, which must be no more than a model has positions for."""
     most = int(tokenizer.model_max_length)
     if (positions := getattr(config, "max_position_embeddings", None)) is not None:
         before = config.pad_token_id + 1 if config.model_type in _AFTER_PADDING else 0

@@ -40,7 +40,7 @@ def tuned(
     device: str = "cpu",
     read: Callable[[str], object] | None = None,
 ) -> Path:
-    """The folder of a fine-tuned model, trained if the store has none; a training that was stopped goes on.
+    """Returns the folder of a fine-tuned model, trained if the store has none; a training that was stopped goes on.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def reads(kind: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def trains_without(kind: str, model: str, training: Mapping[str, Any] | None) -> frozenset[str] | None:
-    """The collections that a system's model has seen nothing of; None if it was not fine-tuned here."""
+    """Returns the collections that a system's model has seen nothing of; None if it was not fine-tuned here."""
     return left_out(model) if training is None else tuning(kind, training).trains_without()
 
 
@@ -192,7 +192,7 @@ def _check_left_out(found: models.Model, wanted: Tuning) -> None:
 
 
 def _named(model: str) -> str:
-    """A model's name; of a folder the last part, as the rest is of this machine."""
+    """Returns a model's name; of a folder the last part, as the rest is of this machine."""
     return Path(model).name if Path(model).is_dir() else model
 
 
@@ -223,7 +223,7 @@ def _similar(
 
 
 def readme(card: Mapping[str, Any]) -> str:
-    """The card of a model as Markdown, as hubs show it."""
+    """Returns the card of a model as Markdown, as hubs show it."""
     settings, counts = card["settings"], card["data"]
     rows = "\n".join(_row(entry, card["best epoch"]) for entry in card["epochs"])
     numbers = "\n".join(f"- {name}: {value:,}" for name, value in counts.items() if isinstance(value, int))

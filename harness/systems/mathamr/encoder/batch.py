@@ -62,7 +62,7 @@ class Batch:
         return len(self.vectors)
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Batch:
-        """The same batch on a device."""
+        """Returns the same batch on a device."""
         moved = {f.name: getattr(self, f.name).to(device, non_blocking=non_blocking) for f in fields(self)}
         return Batch(**moved)
 
@@ -128,7 +128,7 @@ def _check(nodes: Ints, relation: Ints, settings: Settings) -> None:
 
 
 def _vectors(nodes: Sequence[npt.NDArray[Any]], items: Sequence[Encoded]) -> dict[str, npt.NDArray[Any]]:
-    """The padded arrays of `Batch`. `nodes` are the vectors' nodes numbered within the batch."""
+    """Returns the padded arrays of `Batch`. `nodes` are the vectors' nodes numbered within the batch."""
     lengths = np.array([len(item.vectors) for item in items])
     mask = np.arange(max(int(lengths.max()), 1)) < lengths[:, None]
     vectors = np.zeros(mask.shape, np.int64)

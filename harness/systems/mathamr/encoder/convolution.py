@@ -59,7 +59,7 @@ class Plan:
         return Blocks(order, numbers, lengths, self._slot(first_row))
 
     def _slot(self, first_row: Tensor) -> Tensor:
-        """The row of each group, if those of each relation begin at a given one."""
+        """Returns the row of each group, if those of each relation begin at a given one."""
         first_group = self.sizes.cumsum(0) - self.sizes
         shift = torch.repeat_interleave(first_row - first_group, self.sizes)
         return torch.arange(len(self.target), device=shift.device) + shift
@@ -166,7 +166,7 @@ def blocked(rows: Tensor, comp: Tensor, weight: Tensor, groups: Plan) -> Tensor:
 
 
 def chunked(rows: Tensor, comp: Tensor, weight: Tensor, groups: Plan) -> Tensor:
-    """The same as `blocked` in a single batched product of chunks: the way of a GPU."""
+    """Returns the same as `blocked` in a single batched product of chunks: the way of a GPU."""
     chunks = groups.chunks
     matrices = _matrices(comp, weight, groups.present).index_select(0, chunks.index)
     padded = _padded(rows, chunks.slot, len(chunks.index) * chunks.rows)

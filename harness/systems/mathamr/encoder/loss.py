@@ -54,7 +54,7 @@ def info_nce(scores: Tensor, temperature: Tensor | float, excluded: Tensor | Non
 
 
 def document_vectors(vectors: Tensor, batch: Batch) -> Tensor:
-    """The document's (or global) vector of each graph, shape (g, p).
+    """Returns the document's (or global) vector of each graph, shape (g, p).
 
     Raises
     ------

@@ -31,7 +31,7 @@ __all__ = ["INITS", "Encoder", "Layer", "Settings", "Virtual", "groups_of"]
 
 
 def groups_of(batch: Batch, settings: Settings) -> Plan:
-    """The plan of a batch's edges, made once and shared by all layers."""
+    """Returns the plan of a batch's edges, made once and shared by all layers."""
     return plan(batch.source, batch.relation, batch.target, settings.directed)
 
 
@@ -70,7 +70,7 @@ class Virtual(nn.Module):
         return x.index_copy(0, virtual, values.to(x.dtype))
 
     def _mean(self, x: Tensor, batch: Batch) -> Tensor:
-        """The mean of the content that each virtual node stands for, shape (n, d); zero where there is none."""
+        """Returns the mean of the content that each virtual node stands for, shape (n, d); zero where there is none."""
         document = batch.nodes == self.nodes + DOCUMENT
         # Content is under its graph's document, and under what it is joined to by a forward edge.
         owner = torch.full((batch.graphs,), -1, device=x.device)

@@ -80,7 +80,7 @@ def _tried(graph: Graph, vocabulary: Vocabulary, structure: str, auxiliary: str)
 def write(
     path: Path, items: Iterable[Item], meta: Mapping[str, str] | None = None, *, keep_going: bool = False
 ) -> Written:
-    """Write a pack. The file appears when it is complete; the same items and meta give the same bytes.
+    """Writes a pack. The file appears when it is complete; the same items and meta give the same bytes.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ class Pack:
 
     @staticmethod
     def memory(items: Iterable[Item], meta: Mapping[str, str] | None = None) -> Pack:
-        """A pack without a file, for a few posts such as queries; raises what `write` raises."""
+        """Returns a pack without a file, for a few posts such as queries; raises what `write` raises."""
         stream = io.BytesIO()
         _write(stream, items, meta or {}, keep_going=False)
         return Pack(None, stream.getvalue())
@@ -282,7 +282,7 @@ class Pack:
         return {name: number for number, name in enumerate(self.ids)}
 
     def number(self, post: str) -> int:
-        """Where a post stands in the pack.
+        """Returns where a post stands in the pack.
 
         Raises
         ------
@@ -295,7 +295,7 @@ class Pack:
         return found
 
     def __contains__(self, post: object) -> bool:
-        """Whether a post of that id is in the pack."""
+        """Returns whether a post of that id is in the pack."""
         return post in self._numbers
 
     def __iter__(self) -> Iterator[Encoded]:
@@ -336,7 +336,7 @@ class Pack:
         return [self[number] for number in numbers]
 
     def formula_ids(self, number: int) -> tuple[str, ...]:
-        """The formula ids of a post, without its graph; the i-th one's vector is the post's i-th."""
+        """Returns the formula ids of a post, without its graph; the i-th one's vector is the post's i-th."""
         nodes, _, edges, _, k, formulas, checksum = self._counts[number].tolist()
         begin, end = self._span(number)
         record = self._data[begin:end]
@@ -349,7 +349,7 @@ class Pack:
         return self._counts[:, (0, 2)].astype(np.int64)
 
     def verify(self) -> None:
-        """Read the whole file and raise FormatError if it is not what was written."""
+        """Reads the whole file and raise FormatError if it is not what was written."""
         found = hashlib.sha256(self._data[: -_FOOTER.size])
         found.update(struct.pack("<QQQQ", *self._lengths))
         if found.hexdigest() != self.digest:

@@ -83,7 +83,7 @@ class _Virtual:
 
 
 def encode(graph: Graph, vocabulary: Vocabulary, structure: str = "hierarchy", auxiliary: str = "none") -> Encoded:
-    """A content graph with virtual nodes, as numbers.
+    """Returns a content graph with virtual nodes, as numbers.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def encode(graph: Graph, vocabulary: Vocabulary, structure: str = "hierarchy", a
 
 
 def check_options(structure: str, auxiliary: str) -> None:
-    """Raise HarnessError if an option is unknown, or auxiliary edges are wanted where nothing can be joined."""
+    """Raises HarnessError if an option is unknown, or auxiliary edges are wanted where nothing can be joined."""
     for what, name, known in (("structure", structure, STRUCTURES), ("auxiliary edges", auxiliary, AUXILIARY)):
         if name not in known:
             raise HarnessError(f"virtual nodes: {what} {name!r} unknown; {suggestion(name, known)}")

@@ -59,7 +59,7 @@ def number_class(name: str) -> int | None:
 
 
 def normalise(label: str, kind: int) -> str:
-    """The type of a node.
+    """Returns the type of a node.
 
     All placeholders are of one type: their number is only a place in one post, so FORMULA_3 of two posts have
     nothing in common, and what the formula is stands in its trees. Quoted strings of Penman are names: they lose
@@ -149,7 +149,7 @@ class Vocabulary:
         least_number: int = LEAST_NUMBER,
         most_relations: int = MOST_RELATIONS,
     ) -> Vocabulary:
-        """The most frequent types and relations; ties by name, so that the order of the graphs does not matter.
+        """Returns the most frequent types and relations; ties by name, so that the order of the graphs does not matter.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class Vocabulary:
         return len(self.relations)
 
     def node(self, label: str, kind: int) -> int:
-        """The number of a node's type; `kind` is an index into `graph.KINDS`."""
+        """Returns the number of a node's type; `kind` is an index into `graph.KINDS`."""
         return self._by_kind[kind][label]
 
     def node_numbers(self, labels: Sequence[str], kinds: bytes) -> list[int]:
@@ -201,11 +201,11 @@ class Vocabulary:
         return [tables[kind][label] for kind, label in zip(kinds, labels, strict=True)]
 
     def relation(self, name: str) -> int:
-        """The number of a forward relation, -1 if it is unknown."""
+        """Returns the number of a forward relation, -1 if it is unknown."""
         return self.relation_numbers.get(name, -1)
 
     def coverage(self, graphs: Iterable[Graph]) -> float:
-        """The share of nodes that are not UNK, in 0..1; the unknown numbers count as known.
+        """Returns the share of nodes that are not UNK, in 0..1; the unknown numbers count as known.
 
         Raises
         ------
@@ -240,12 +240,12 @@ class Vocabulary:
         return json.dumps(fields, ensure_ascii=True, indent=0) + "\n"
 
     def save(self, path: Path) -> None:
-        """Write it as JSON."""
+        """Writes it as JSON."""
         write_atomic(path, self._json())
 
     @staticmethod
     def load(path: Path) -> Vocabulary:
-        """The inverse of `save`.
+        """Returns the inverse of `save`.
 
         Raises
         ------

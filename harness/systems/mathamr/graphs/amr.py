@@ -50,7 +50,7 @@ _SYMBOL = re.compile(r"([A-Z])\d+")  # a variable of an operator tree in the pub
 
 
 def read_sentence(text: str) -> Sentence:
-    """The graph of one AMR in Penman notation.
+    """Returns the graph of one AMR in Penman notation.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def transition_amr(model: str = DOCUMENT_MODEL) -> Loaded:
 
 
 def amrlib(model: str) -> Loaded:
-    """A parser of amrlib: texts with a sentence a line -> Penman, the graphs of a text below each other.
+    """Returns a parser of amrlib: texts with a sentence a line -> Penman, the graphs of a text below each other.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class AMRParser:
     limit: int = LIMIT
 
     def __call__(self, texts: Sequence[str]) -> list[list[Sentence] | Failure]:
-        """The graphs of each text, or a `Failure` if the Penman of none of its chunks can be read.
+        """Returns the graphs of each text, or a `Failure` if the Penman of none of its chunks can be read.
 
         Raises
         ------
@@ -204,7 +204,7 @@ def _decoded(written: Sequence[str]) -> tuple[list[Sentence], list[str]]:
 
 @lru_cache(1)
 def loaded(package: str, model: str) -> Loaded:
-    """The parser of a package with a model of it, which takes seconds to load."""
+    """Returns the parser of a package with a model of it, which takes seconds to load."""
     loaders = {"transition-amr": transition_amr, "amrlib": amrlib}
     if package not in loaders:
         raise HarnessError(f"AMR parser {package!r} is unknown; {suggestion(package, loaders)}")
@@ -232,13 +232,13 @@ def _checked(graph: str | None) -> str:
 
 
 def _grouped(sizes: Sequence[int], flat: Sequence[str | None]) -> list[str]:
-    """The graphs of each text below each other."""
+    """Returns the graphs of each text below each other."""
     graphs = iter(flat)
     return ["\n\n".join(_checked(next(graphs)) for _ in range(size)) for size in sizes]
 
 
 def _penman() -> ModuleType:
-    """The package; it would warn of much that is no fault here."""
+    """Returns the package; it would warn of much that is no fault here."""
     try:
         penman = importlib.import_module("penman")
     except ImportError:
@@ -248,7 +248,7 @@ def _penman() -> ModuleType:
 
 
 def _parsed(text: str) -> _Node:
-    """The tree that Penman's brackets make: (variable, [(role, target), ...])."""
+    """Returns the tree that Penman's brackets make: (variable, [(role, target), ...])."""
     penman = _penman()
     # Comments go: behind a graph the package takes them for the beginning of another one.
     given = ["" if line.lstrip().startswith("#") else line for line in text.splitlines()]
@@ -278,18 +278,18 @@ def _parsed(text: str) -> _Node:
 
 
 def _label(_: str, concept: str | None) -> str:
-    """A node's label, empty without a concept."""
+    """Returns a node's label, empty without a concept."""
     return _constant(concept or "")
 
 
 def _typed(variable: str, concept: str | None) -> str:
-    """The same in the published topics, where a symbol may be empty (`W!`, `E!`)."""
+    """Returns the same in the published topics, where a symbol may be empty (`W!`, `E!`)."""
     symbol = _SYMBOL.fullmatch(variable)
     return (f"{symbol[1]}!" if symbol else "") + _constant(concept or "")
 
 
 def _constant(atom: str) -> str:
-    """A concept or constant without alignment and quotes."""
+    """Returns a concept or constant without alignment and quotes."""
     atom = _ALIGNMENT.sub("", atom)
     if len(atom) > 1 and atom[0] == atom[-1] == '"':
         return atom[1:-1].replace('\\"', '"').replace("\\\\", "\\")
@@ -297,7 +297,7 @@ def _constant(atom: str) -> str:
 
 
 def _variables(top: _Node) -> dict[str, str | None]:
-    """The concept of each variable, in the order in which they are written."""
+    """Returns the concept of each variable, in the order in which they are written."""
     concepts: dict[str, str | None] = {}
     waiting = [top]
     while waiting:
@@ -317,7 +317,7 @@ def _variables(top: _Node) -> dict[str, str | None]:
 
 
 def _sentence(top: _Node, label: Callable[[str, str | None], str]) -> Sentence:
-    """The graph of a tree; nodes in the order in which they are written, which is preorder."""
+    """Returns the graph of a tree; nodes in the order in which they are written, which is preorder."""
     concepts = _variables(top)
     number: dict[str, int] = {}
     labels: list[str] = []
@@ -358,7 +358,7 @@ def _sentence(top: _Node, label: Callable[[str, str | None], str]) -> Sentence:
 
 
 def _topic(sentence: Sentence) -> Graph:
-    """A published topic with its trees as trees: placeholders instead of `MATH`, spans, relations of trees."""
+    """Returns a published topic with its trees as trees: placeholders instead of `MATH`, spans, relations of trees."""
     labels = list(sentence.labels)
     below: list[list[tuple[str, int]]] = [[] for _ in labels]
     for source, relation, target in sentence.edges:
@@ -397,7 +397,7 @@ def _topic(sentence: Sentence) -> Graph:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """The texts of several graphs, which end at the next `(` in the first column, a comment or an empty line."""
+    """Yields the texts of several graphs, which end at the next `(` in the first column, a comment or an empty line."""
     lines: list[str] = []
     for line in [*text.split("\n"), ""]:
         comment = line.startswith("#")

@@ -63,7 +63,7 @@ class Built:
     reused: int
 
     def table(self) -> str:
-        """How many posts became graphs, and failures by kind, a line each."""
+        """Returns how many posts became graphs, and failures by kind, a line each."""
         rows = [("posts", self.posts), ("graphs", self.graphs), *self.failures.items()]
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {n:>9,}  {n / max(self.posts, 1):>6.1%}" for name, n in rows)
@@ -72,7 +72,7 @@ class Built:
 def graphs(
     posts: Iterable[Post], parse: Parse, batch: int = 64, keep: bool = True
 ) -> Iterator[tuple[str, Graph | Failure]]:
-    """The graph of each post, in order, made here and now; for topics and other small sets; `keep` as below."""
+    """Yields the graph of each post, in order, made here and now; for topics and other small sets; `keep` as below."""
     waiting = iter(posts)
     while part := tuple(islice(waiting, batch)):
         for post, (graph, _) in zip(part, _parsed(part, parse, keep), strict=True):
@@ -136,7 +136,7 @@ def build_graphs(
 
 
 def read_graphs(folder: Path) -> Iterator[tuple[str, Graph]]:
-    """The graphs of a finished folder with the ids of their posts, in the order of the posts.
+    """Yields the graphs of a finished folder with the ids of their posts, in the order of the posts.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def read_graphs(folder: Path) -> Iterator[tuple[str, Graph]]:
 
 
 def read_failures(folder: Path) -> Iterator[Failure]:
-    """The posts of a finished folder that have no graph, in order; errors are those of `read_graphs`."""
+    """Yields the posts of a finished folder that have no graph, in order; errors are those of `read_graphs`."""
     for _, _, row in _rows(folder):
         if "failure" in row:
             yield Failure(str(row["id"]), str(row["failure"]), str(row["reason"]))
@@ -164,7 +164,7 @@ class _Pool:
         self._loaded = False
 
     def submit(self, posts: tuple[Post, ...]) -> Future[str] | None:
-        """A shard's lines to come; None if they are to be made here."""
+        """Returns a shard's lines to come; None if they are to be made here."""
         self._load()
         if self.workers == 1:
             return None
@@ -175,7 +175,7 @@ class _Pool:
             return self._processes().submit(_lines_there, posts)
 
     def lines(self, posts: tuple[Post, ...], future: Future[str] | None) -> str:
-        """A shard's lines."""
+        """Returns a shard's lines."""
         if future is None:
             return _lines(posts, self.parse, self.keep)
         try:
@@ -208,7 +208,7 @@ class _Pool:
         return self._executor
 
     def _one_by_one(self, posts: tuple[Post, ...]) -> str:
-        """The lines of posts of which one may end the process that reads it."""
+        """Returns the lines of posts of which one may end the process that reads it."""
         with ProcessPoolExecutor(1, get_context("spawn"), _start, (self.parse, self.keep)) as alone:
             try:
                 return alone.submit(_lines_there, posts).result()
@@ -335,12 +335,12 @@ def _header(number: int, posts: Sequence[Post], parse: Parse, keep: bool) -> str
 
 
 def _checked(header: str, lines: str) -> str:
-    """A shard's first line: its header and a checksum of it and of the other lines."""
+    """Returns a shard's first line: its header and a checksum of it and of the other lines."""
     return json.dumps({"sha256": sha256(f"{header}\n{lines}".encode()), "made": header})
 
 
 def _is_there(path: Path, header: str) -> bool:
-    """Whether a shard is there and whole; one that is damaged is made again, which is said."""
+    """Returns whether a shard is there and whole; one that is damaged is made again, which is said."""
     try:
         first, _, lines = path.read_bytes().decode("utf-8", "replace").partition("\n")
     except FileNotFoundError:
@@ -378,7 +378,7 @@ def _summarise(folder: Path, shards: int, reused: int) -> Built:
 
 
 def _posts(folder: Path) -> int | None:
-    """How many posts a folder is about; None if it does not say, of which `_rows` complains."""
+    """Returns how many posts a folder is about; None if it does not say, of which `_rows` complains."""
     try:
         return int(json.loads((folder / _SUMMARY).read_text(encoding="utf-8"))["posts"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

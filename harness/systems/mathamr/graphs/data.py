@@ -65,7 +65,7 @@ def check_task(task: str, posts: str, formulas: str) -> None:
 
 
 def posts(corpus: Corpus, part: str, column: str = "question") -> Iterator[Post]:
-    """The posts of a corpus of answers.
+    """Yields the posts of a corpus of answers.
 
     Parameters
     ----------
@@ -87,19 +87,19 @@ def posts(corpus: Corpus, part: str, column: str = "question") -> Iterator[Post]
 
 
 def says_accepted(corpus: Corpus) -> bool:
-    """Whether a corpus says which answers were accepted, by its first document."""
+    """Returns whether a corpus says which answers were accepted, by its first document."""
     return any("accepted" in document.columns for document in islice(corpus, 1))
 
 
 def question_id(document: Document) -> str:
-    """The id of the question that an answer belongs to."""
+    """Returns the id of the question that an answer belongs to."""
     return document.columns.get("question_id") or f"q{document.id}"
 
 
 def graphs(
     corpus: Corpus, part: str, parser: Parser, workspace: Path, column: str = "question", workers: int = 1
 ) -> Path:
-    """The folder of a corpus's graphs, in the order of `posts`; built if the store has none.
+    """Returns the folder of a corpus's graphs, in the order of `posts`; built if the store has none.
 
     A build that was stopped goes on where it was: its parts lie in the workspace until all are there.
     """
@@ -128,7 +128,7 @@ def graphs(
 
 
 def made_by(parser: Parser) -> str:
-    """A digest of the code that makes graphs with a parser, formulas' trees among them."""
+    """Returns a digest of the code that makes graphs with a parser, formulas' trees among them."""
     return code.of(build.__name__, parser.parse.__module__)
 
 
@@ -159,7 +159,7 @@ class PairGraphs:
     folders: tuple[tuple[str, Path], ...]
 
     def graphs(self) -> Iterator[tuple[int, Graph]]:
-        """The graph of each post with its index in `ids`, ascending."""
+        """Yields the graph of each post with its index in `ids`, ascending."""
         number = {name: i for i, name in enumerate(self.ids)}
         for begin, folder in self.folders:
             for name, graph in read_graphs(folder):
@@ -192,7 +192,7 @@ class PairGraphs:
 def pair_graphs(
     sources: Mapping[str, str], judged: Judged, parser: Parser, workspace: Path, workers: int = 1
 ) -> PairGraphs:
-    """The pairs of some corpora of answers, without those whose posts are judged.
+    """Returns the pairs of some corpora of answers, without those whose posts are judged.
 
     Where a corpus's documents have a column `accepted`, only those with "yes" in it are taken (thesis, section 3.4).
 
@@ -291,7 +291,7 @@ def _firsts(folders: Sequence[tuple[str, Path]], wanted: set[str]) -> dict[str, 
 
 
 def _groups(query: Ints, document: Ints, posts: int) -> Ints:
-    """The group of each pair, numbered by first appearance: the parts into which the pairs join the posts."""
+    """Returns the group of each pair, numbered by first appearance: the parts into which the pairs join the posts."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -302,20 +302,20 @@ def _groups(query: Ints, document: Ints, posts: int) -> Ints:
 
 
 def _in_several(answers: Sequence[str], chapters: Sequence[str]) -> set[str]:
-    """The answers that stand in several chapters, as "Omitted." does: they say nothing of their questions."""
+    """Returns the answers that stand in several chapters, as "Omitted." does: they say nothing of their questions."""
     first: dict[str, str] = {}
     pairs = [(answer, chapter) for answer, chapter in zip(answers, chapters, strict=True) if chapter]
     return {answer for answer, chapter in pairs if first.setdefault(answer, chapter) != chapter}
 
 
 def _blocks(group: Ints, chapters: Sequence[str]) -> Ints:
-    """The block of each pair: its chapter, or its group where it has none."""
+    """Returns the block of each pair: its chapter, or its group where it has none."""
     number = {name: at for at, name in enumerate(dict.fromkeys(filter(None, chapters)), int(group.max()) + 1)}
     return np.array([number[name] if name else group[at] for at, name in enumerate(chapters)], np.int64)
 
 
 def texts(ids: Sequence[str], sources: Mapping[str, str]) -> list[str]:
-    """The texts of posts of `PairGraphs`, with LaTeX in place, in the order asked for."""
+    """Returns the texts of posts of `PairGraphs`, with LaTeX in place, in the order asked for."""
     wanted = dict.fromkeys(ids, "")
     for name, column in sources.items():
         for part in ("questions", "answers"):
@@ -341,7 +341,7 @@ def post_graphs(
 
 
 def asked(topic: Topic, task: str) -> Post:
-    """A topic as a post; the formula that it asks for stands at its end if it is not in its text."""
+    """Returns a topic as a post; the formula that it asks for stands at its end if it is not in its text."""
     post = question(topic)
     if task == "posts" or not topic.formulas:
         return post

@@ -27,7 +27,7 @@ _PLACEHOLDER = re.compile(r"FORMULA_\d+")
 
 
 def dependency_graphs(texts: Iterable[str], batch: int = 64, model: str = MODEL) -> Iterator[list[Sentence]]:
-    """The sentences of each text as trees, in order; a sentence without a word is left out.
+    """Yields the sentences of each text as trees, in order; a sentence without a word is left out.
 
     Placeholders `FORMULA_n` need blanks around them. A text longer than `LONGEST` is cut at blanks and read in pieces.
 
@@ -68,12 +68,12 @@ class DependencyParser:
     model: str = MODEL
 
     def __call__(self, texts: Sequence[str]) -> list[list[Sentence]]:
-        """The sentences of each text, or its chunks if it is long; errors are those of `dependency_graphs`."""
+        """Returns the sentences of each text, or its chunks if it is long; errors are those of `dependency_graphs`."""
         return [by_chunks(found) for found in dependency_graphs(texts, self.batch, self.model)]
 
 
 def sentences(texts: Iterable[str], batch: int = 64, model: str = MODEL) -> Iterator[list[str]]:
-    """The sentences of each text as text, in order; for a parser that takes them one by one.
+    """Yields the sentences of each text as text, in order; for a parser that takes them one by one.
 
     Errors are those of `dependency_graphs`; a text may not be longer than a million characters.
     """
@@ -100,7 +100,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _tree(span: Any) -> Sentence | None:  # noqa: ANN401
-    """The tree of a sentence; dependents of a token that is left out hang on the next head that is not."""
+    """Returns the tree of a sentence; dependents of a token that is left out hang on the next head that is not."""
     kept = [token for token in span if not (token.is_punct or token.is_space)]
     if not kept:
         return None

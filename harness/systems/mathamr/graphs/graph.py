@@ -125,12 +125,12 @@ class Graph:
 
 
 def is_inverse(relation: str) -> bool:
-    """Whether a relation of Penman is the inversion of another one: `:ARG0-of` is, `:consist-of` is not."""
+    """Returns whether a relation of Penman is the inversion of another one: `:ARG0-of` is, `:consist-of` is not."""
     return relation.endswith("-of") and relation.lower() not in NOT_INVERSE
 
 
 def restrict(graph: Graph, mode: str) -> Graph:
-    """The graph with the trees of a mode only; nodes are renumbered in their order, edges of dropped nodes go.
+    """Returns the graph with the trees of a mode only; nodes are renumbered in their order, edges of dropped nodes go.
 
     `both` keeps all, `opt` and `slt` one kind of tree, `none` neither trees nor placeholders (`formulas` is empty). A
     sentence that loses its root begins with its next node, one that loses all nodes goes; the root moves to the first
@@ -175,7 +175,7 @@ def _moved(span: tuple[int, int], number: Mapping[int, int]) -> tuple[int, int]:
 
 
 def connected(graph: Graph) -> bool:
-    """Whether edges, followed in either direction, lead from the root to every node.
+    """Returns whether edges, followed in either direction, lead from the root to every node.
 
     >>> connected(Graph(("a", "b", "c"), bytes(3), ((0, ":r", 1),), 0, (), ()))
     False
@@ -193,7 +193,7 @@ def connected(graph: Graph) -> bool:
 
 
 def check(graph: Graph, where: str = "graph") -> Graph:
-    """The graph itself, after a check that it is one.
+    """Returns the graph itself, after a check that it is one.
 
     Raises
     ------
@@ -233,7 +233,7 @@ def _fault(graph: Graph) -> str:
 
 
 def as_mapping(graph: Graph) -> dict[str, Any]:
-    """The graph as values of JSON; see `from_mapping`."""
+    """Returns the graph as values of JSON; see `from_mapping`."""
     return {
         "labels": graph.labels,
         "kinds": "".join(map(str, graph.kinds)),
@@ -245,12 +245,12 @@ def as_mapping(graph: Graph) -> dict[str, Any]:
 
 
 def as_json(graph: Graph) -> str:
-    """The graph as one line of JSON, that of `as_mapping`."""
+    """Returns the graph as one line of JSON, that of `as_mapping`."""
     return json.dumps(as_mapping(graph), ensure_ascii=False, separators=(",", ":"))
 
 
 def from_mapping(row: object, where: str = "graph") -> Graph:
-    """A graph from the values of its JSON.
+    """Returns a graph from the values of its JSON.
 
     Raises
     ------

@@ -80,7 +80,7 @@ def load(name: str) -> Parser:
 
 @lru_cache(1)
 def penman(path: Path) -> Mapping[str, Graph]:
-    """The graphs of a file by the ids of their topics; those that cannot be read are left out.
+    """Returns the graphs of a file by the ids of their topics; those that cannot be read are left out.
 
     Topic B.n of ARQMath's Task 2 asks for a formula in the post of topic A.n of Task 1, so its graph is that of both.
     """

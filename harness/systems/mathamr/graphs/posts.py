@@ -64,27 +64,27 @@ class PostText:
 
 
 def question(topic: Topic) -> Post:
-    """A topic: title and text."""
+    """Returns a topic: title and text."""
     return Post(topic.id, f"{topic.title} {topic.body}".strip(), topic.formulas)
 
 
 def question_of(document: Document, column: str = "question") -> Post:
-    """The question that an answer's document carries: title and the text in a column."""
+    """Returns the question that an answer's document carries: title and the text in a column."""
     return Post(document.id, f"{document.title} {document.columns.get(column, '')}".strip(), document.formulas)
 
 
 def answer(document: Document) -> Post:
-    """A document's body; its formulas come after those of title and question."""
+    """Returns a document's body; its formulas come after those of title and question."""
     return Post(document.id, document.body, document.formulas, at_end=True)
 
 
 def read_post(post: Post) -> PostText:
-    """A post's text with placeholders."""
+    """Returns a post's text with placeholders."""
     return post_text(post.text, post.formulas, post.at_end)
 
 
 def post_text(text: str, formulas: Sequence[Formula], at_end: bool = False) -> PostText:
-    """The text with a placeholder for each formula in it, and which of the collection's formulas each one is.
+    """Returns the text with a placeholder for each formula in it, and which of the collection's formulas each one is.
 
     Formulas are recognised by their LaTeX, blanks left out of account, in an order that both sides keep. What the user
     wrote like a placeholder loses its underscore.
@@ -109,7 +109,7 @@ def _plain(text: str) -> str:
 
 
 def _latex(span: Span, text: str) -> str:
-    """A formula's LaTeX; an environment with its begin and end, since they decide how it is read."""
+    """Returns a formula's LaTeX; an environment with its begin and end, since they decide how it is read."""
     return text[span.start : span.end] if span.kind == "environment" else span.latex.strip()
 
 
@@ -164,7 +164,7 @@ def chunks(sentences: Sequence[str], limit: int = LIMIT) -> Iterator[list[str]]:
 
 
 def by_chunks(sentences: Sequence[Sentence], limit: int = LIMIT) -> list[Sentence]:
-    """The graphs of a post's chunks, if it has several: each is one graph, to which one edge `:sntN` will lead.
+    """Returns the graphs of a post's chunks, if it has several: each is one graph, to which one edge `:sntN` will lead.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def _parts(sentence: Sentence) -> tuple[tuple[int, ...], ...]:
 
 
 def assemble(sentences: Sequence[Sentence], formulas: Sequence[Formula]) -> Graph:
-    """The graph of a post: its sentences under one root, and the trees of its formulas.
+    """Returns the graph of a post: its sentences under one root, and the trees of its formulas.
 
     Placeholders that the parser repeated become one node; one that it dropped hangs on the root by `:math` and is in no
     sentence. A formula of which nothing can be read has no trees.
@@ -264,7 +264,7 @@ def assemble(sentences: Sequence[Sentence], formulas: Sequence[Formula]) -> Grap
 
 @lru_cache(_REMEMBERED)
 def trees(latex: str) -> tuple[Tree | None, Tree | None]:
-    """The operator tree and the layout tree of a formula; None where nothing could be read."""
+    """Returns the operator tree and the layout tree of a formula; None where nothing could be read."""
     return _read(operators.read_latex(latex)), _read(layout.read_latex(latex))
 
 

@@ -13,12 +13,12 @@ from harness.systems.mathamr.encoder.settings import Settings
 
 
 def save_model(path: Path, model: Encoder, identity: Mapping[str, str]) -> None:
-    """Write the weights of a model with its settings and what it belongs to."""
+    """Writes the weights of a model with its settings and what it belongs to."""
     write(path, {"model": model.state_dict(), "settings": asdict(model.settings), "identity": dict(identity)})
 
 
 def load_model(path: Path, identity: Mapping[str, str]) -> Encoder:
-    """The inverse of `save_model`.
+    """Returns the inverse of `save_model`.
 
     Raises
     ------

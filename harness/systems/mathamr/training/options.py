@@ -97,7 +97,7 @@ def words_of(name: str) -> str:
 
 
 def token_embeddings(vocabulary: Vocabulary, model: str, dim: int) -> Floats:
-    """Where types of nodes begin if they begin as a model's word pieces do, shape (vocabulary.size, dim).
+    """Returns where types of nodes begin if they begin as a model's word pieces do, shape (vocabulary.size, dim).
 
     Of each type the mean of the model's embeddings of its word pieces, on the `dim` main axes of these, with the
     deviation that Xavier's distribution has. Types without a word piece are NaN.
@@ -157,7 +157,7 @@ def check_models(tokens: str | None, teacher: str | None, dim: int) -> None:
 
 
 def _loaded(found: Model) -> Any:  # noqa: ANN401
-    """A model as sentence-transformers has it, whose tokenizer fits."""
+    """Returns a model as sentence-transformers has it, whose tokenizer fits."""
     from harness.systems.dense import encoder, engines, word_pieces
 
     if lines := encoder.missing():
@@ -169,7 +169,7 @@ def _loaded(found: Model) -> Any:  # noqa: ANN401
 
 
 def _pieces(model: str) -> tuple[Any, npt.NDArray[np.float64]]:
-    """A function from texts to the numbers of their word pieces, and the model's embedding of these."""
+    """Returns a function from texts to the numbers of their word pieces, and the model's embedding of these."""
     from harness.systems.dense import models
 
     found = models.find(model)

@@ -114,7 +114,7 @@ def excluded(pairs: Pairs) -> npt.NDArray[np.bool_]:
 
 
 def extra_documents(pairs: Pairs) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-    """The hard negatives of a batch that are not its documents, each once, and for which query they are none.
+    """Returns the hard negatives of a batch that are not its documents, each once, and for which query they are none.
 
     Returns
     -------
@@ -128,14 +128,14 @@ def extra_documents(pairs: Pairs) -> tuple[Numbers, npt.NDArray[np.bool_]]:
 
 
 def epoch_batches(pairs: Pairs, schedule: Schedule, epoch: int) -> list[Numbers]:
-    """The batches of an epoch; what is left over and smaller than two pairs is left out."""
+    """Returns the batches of an epoch; what is left over and smaller than two pairs is left out."""
     order = np.random.default_rng([schedule.seed, epoch]).permutation(len(pairs))
     steps = range(0, len(order), schedule.batch)
     return [part for begin in steps if len(part := order[begin : begin + schedule.batch]) > 1]
 
 
 def initial(settings: Settings, seed: int, embedding: npt.NDArray[np.float32] | None = None) -> Encoder:
-    """The untrained model of a seed; the global random state is left as it was.
+    """Returns the untrained model of a seed; the global random state is left as it was.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ class Trainer:
         return joined, torch.from_numpy(keys)
 
     def _loss(self, model: Encoder, joined: Batch, pairs: Pairs, keys: torch.Tensor | None) -> torch.Tensor:
-        """The objective; while training, with what else is learnt."""
+        """Returns the objective; while training, with what else is learnt."""
         kind = torch.device(self.device).type
         with torch.autocast(kind, torch.bfloat16, enabled=self.schedule.autocast):
             encoded = model(joined)
@@ -312,7 +312,7 @@ class Trainer:
 
 
 def reciprocal_rank(scores: npt.NDArray[np.float64], out: npt.NDArray[np.bool_]) -> tuple[float, float]:
-    """The mean reciprocal rank of the diagonal of `scores` in its rows, and that of a random order.
+    """Returns the mean reciprocal rank of the diagonal of `scores` in its rows, and that of a random order.
 
     Parameters
     ----------
@@ -330,7 +330,7 @@ def reciprocal_rank(scores: npt.NDArray[np.float64], out: npt.NDArray[np.bool_])
 def encode(
     model: Encoder, pack: Pack, numbers: Sequence[int], settings: Settings, device: str = "cpu", nodes: int = NODES
 ) -> list[torch.Tensor]:
-    """The vectors of some graphs of a pack, in that order: a tensor (vectors, p) each, on the CPU.
+    """Returns the vectors of some graphs of a pack, in that order: a tensor (vectors, p) each, on the CPU.
 
     Graphs of like size are encoded together, of at most `nodes` nodes in all or one alone; where memory runs out, half
     of them at a time.
