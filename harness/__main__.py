@@ -8,7 +8,7 @@ from harness.io import interrupt
 
 
 def main() -> None:
-    """Do what the command line says; an interrupt is one line and exit code 130 from here on."""
+    """Does what the command line says; an interrupt is one line and exit code 130 from here on."""
     heard = interrupt.begin()
     from harness.cli.main import main as commands
 

@@ -14,7 +14,7 @@ LONGEST_MESSAGE = 20  # lines of what a system says when it fails
 
 
 def printable(text: str) -> str:
-    r"""Text that stays on one line and does nothing to a terminal.
+    r"""Returns text that stays on one line and does nothing to a terminal.
 
     Line ends, control characters, marks that change the direction of writing, and whatever else has no shape of its
     own become escapes such as `\n`, `\x1b`, `\u202e`.
@@ -25,7 +25,7 @@ def printable(text: str) -> str:
 
 
 def shortened(text: str, most: int = LONGEST_LINE) -> str:
-    """Text of at most `most` characters: the middle of a longer one is left out, where `…` stands."""
+    """Returns text of at most `most` characters: the middle of a longer one is left out, where `…` stands."""
     if len(text) <= most:
         return text
     tail = (most - 1) // 3
@@ -145,7 +145,7 @@ class SystemRaisedError(HarnessError):
 
 
 def system_raised(what: str, error: BaseException) -> SystemRaisedError:
-    """What `error`, raised by code that is not the harness's, becomes; `what` names the system."""
+    """Returns what `error`, raised by code that is not the harness's, becomes; `what` names the system."""
     import traceback  # only for those who need it
 
     frames = traceback.extract_tb(error.__traceback__)

@@ -126,7 +126,7 @@ class BeirCollection(Collection):
     data: DataSet = field(default_factory=DataSet)
 
     def state(self) -> str:
-        """`here`, or what is needed and the command that brings it."""
+        """Returns `here`, or what is needed and the command that brings it."""
         return self.data.state(self.name)
 
     def qrels(self, edition: str | None = None) -> Qrels:
@@ -146,7 +146,7 @@ class BeirCollection(Collection):
         return self.topics().ids()
 
     def listed(self, edition: Edition) -> Mapping[str, frozenset[str]] | None:
-        """topic -> documents that must not count for it; None if the data set lists none."""
+        """Returns topic -> documents that must not count for it; None if the data set lists none."""
         files = self.data.files()
         return beir.excluded(files) if files.excluded else None
 
@@ -162,11 +162,11 @@ class BeirCorpus(Corpus):
     data: DataSet = field(default_factory=DataSet)
 
     def state(self) -> str:
-        """`here`, or what is needed and the command that brings it."""
+        """Returns `here`, or what is needed and the command that brings it."""
         return self.data.state(self.name)
 
     def files(self) -> list[Any]:
-        """Nothing that has a checksum of its own: see `DataSet.files`."""
+        """Returns nothing that has a checksum of its own: see `DataSet.files`."""
         return []
 
     def _sources(self) -> tuple[Path, ...]:

@@ -132,7 +132,7 @@ class Collection:
         return self.editions[chosen]
 
     def files(self) -> list[Resource]:
-        """Every fetched file that the collection names."""
+        """Returns every fetched file that the collection names."""
         entries = [edition.file for edition in self.editions.values()]
         entries += [each.file for edition in self.editions.values() for each in edition.exclusion_files()]
         entries += [part.file for part in (self.topic_file, *self.attribute_files, self.key_file) if part is not None]
@@ -193,7 +193,7 @@ class Collection:
         )
 
     def listed(self, edition: Edition) -> Mapping[str, frozenset[str]] | None:
-        """topic -> documents that must not count for it, as the edition lists them; None if it does not."""
+        """Returns topic -> documents that must not count for it, as the edition lists them; None if it does not."""
         file = edition.exclusions
         return None if file is None else read_listed(local(file.file), file.reader)
 

@@ -71,7 +71,7 @@ class Reader:
     module: str = ""
 
     def stamp(self) -> str:
-        """What changes whenever the same source gives other documents; empty if that never happens.
+        """Returns what changes whenever the same source gives other documents; empty if that never happens.
 
         Raises
         ------
@@ -92,7 +92,7 @@ class Chosen(Protocol):
         """Returns whether a document is one of them."""
 
     def digest(self) -> str:
-        """What decides which they are."""
+        """Returns what decides which they are."""
 
 
 class Part(Protocol):
@@ -139,11 +139,11 @@ class Corpus:
     part: Part | None = None
 
     def files(self) -> list[Resource | Folder]:
-        """What `fetch` gets for it."""
+        """Returns what `fetch` gets for it."""
         return [source for source in self._sources() if isinstance(source, Resource | Folder)]
 
     def state(self) -> str:
-        """`here`, `fetchable`, `manual download: ...` or `needs a ...`: the worst of its sources."""
+        """Returns `here`, `fetchable`, `manual download: ...` or `needs a ...`: the worst of its sources."""
         checkouts = [source.state() for source in self._sources() if isinstance(source, Checkout)]
         states = sorted([*(state(source) for source in self.files()), *checkouts])
         return next((entry for entry in states if entry != "here"), "here")
@@ -184,7 +184,7 @@ class Corpus:
         return whole if self.part is None else sha256(f"{whole} {self.part.read().digest()}".encode())
 
     def identity(self) -> dict[str, Any]:
-        """What decides its documents: its name, its digest, and which columns are read as what."""
+        """Returns what decides its documents: its name, its digest, and which columns are read as what."""
         return {"corpus": self.name, "digest": self.digest(), "columns": [list(self.fields), list(self.keep)]}
 
     def __iter__(self) -> Iterator[Document]:
@@ -205,7 +205,7 @@ class Corpus:
         return {name: key for name, key in formulas if key}
 
     def remarks(self) -> dict[str, int]:
-        """What is odd about its documents, counted; reads all of them."""
+        """Returns what is odd about its documents, counted; reads all of them."""
         remarks: Remarks = Counter()
         for _ in self.documents(remarks):
             pass
@@ -258,7 +258,7 @@ def _declared(source: Source) -> str:
 
 
 def _jsonl(corpus: Corpus, remarks: Remarks) -> Documents:
-    """JSON lines, whose columns the corpus maps to fields."""
+    """Returns JSON lines, whose columns the corpus maps to fields."""
     path = corpus.path
     wanted = {column for column, _ in corpus.fields} | set(corpus.keep)
     missing = set(wanted)

@@ -19,7 +19,7 @@ Places = dict[str, float]
 
 
 def read_listed(path: Path, reader: str = "pairs") -> Listed:
-    """topic -> ids of documents that are out for it.
+    """Returns topic -> ids of documents that are out for it.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def read_listed(path: Path, reader: str = "pairs") -> Listed:
 
 
 def read_places(path: Path, reader: str = "order") -> Places:
-    """id -> its place.
+    """Returns id -> its place.
 
     Parameters
     ----------

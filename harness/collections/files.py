@@ -80,7 +80,7 @@ def read_judgments(path: Path, reader: str, edition: str) -> Qrels:
 
 
 def content(path: Path, reader: str) -> bytes:
-    """What a reader is given of a file; nothing of a folder, which it reads by itself.
+    """Returns what a reader is given of a file; nothing of a folder, which it reads by itself.
 
     Raises
     ------

@@ -82,7 +82,7 @@ class _Read:
 
 
 def _items(given: object, kind: type[Item], what: str) -> Iterator[Item]:
-    """What a reader gives, one by one, each of the right kind and with an id of its own."""
+    """Yields what a reader gives, one by one, each of the right kind and with an id of its own."""
     if not isinstance(given, Iterable):
         raise HarnessError(f"{what}: gave {type(given).__name__}, expected an iterable of {kind.__name__}")
     seen: set[str] = set()

@@ -45,7 +45,7 @@ class JudgedBy:
 
 
 def judged(names: Iterable[str]) -> Judged:
-    """What the collections of these names judge, in any of their editions, or in that of `COLLECTION/EDITION`.
+    """Returns what the collections of these names judge, in any of their editions, or in that of `COLLECTION/EDITION`.
 
     Raises
     ------

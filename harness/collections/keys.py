@@ -14,7 +14,7 @@ Lines = list[tuple[int, str]]
 
 
 def read_keys(path: Path, id_column: str, key_column: str) -> dict[str, str]:
-    """id -> key from a tab-separated file with a header, or from JSON lines; without ids whose key is empty.
+    """Returns id -> key from a tab-separated file with a header, or from JSON lines; without ids whose key is empty.
 
     Raises
     ------

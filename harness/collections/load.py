@@ -229,7 +229,7 @@ def _files(mapping: Mapping[str, Any]) -> Iterator[tuple[str, object, _Kind]]:
 
 
 def _nth(key: str, n: int, entries: Sequence[object]) -> str:
-    """What an entry of a list is called; a single one as the key is."""
+    """Returns what an entry of a list is called; a single one as the key is."""
     return f"{key}: {n + 1}" if len(entries) > 1 else key
 
 

@@ -63,11 +63,11 @@ class Text:
         return window[at]
 
     def cut(self, start: int, length: int) -> bytes:
-        """Some of its bytes."""
+        """Returns some of its bytes."""
         return self.data[self.begin + start : self.begin + start + length]
 
     def field(self, start: int, length: int) -> str:
-        """One field for a message; bytes that are not UTF-8 are shown as escapes."""
+        """Returns one field for a message; bytes that are not UTF-8 are shown as escapes."""
         return self.cut(start, length).decode("utf-8", "backslashreplace")
 
     def line_of(self, position: int) -> int:
@@ -129,7 +129,7 @@ def _ends(view: npt.NDArray[np.uint8]) -> int:
 
 
 def split(source: Text) -> Lines:
-    """Locate the fields: runs of bytes above the blank, separated by blanks and line ends."""
+    """Locates the fields: runs of bytes above the blank, separated by blanks and line ends."""
     line = source.line
     body = source.bytes_[: source.size]
     blank = np.flatnonzero(body <= 32)
@@ -192,7 +192,7 @@ def strings(words: Words) -> npt.NDArray[np.bytes_]:
 
 
 def words(values: npt.NDArray[np.bytes_]) -> Words:
-    """Byte strings as words, shape (fields, ceil(width / 8)); the inverse of `strings`."""
+    """Returns byte strings as words, shape (fields, ceil(width / 8)); the inverse of `strings`."""
     width = -(-max(values.dtype.itemsize, 1) // 8)
     padded = np.ascontiguousarray(values, dtype=f"S{8 * width}")
     return padded.view("<u8").reshape(-1, width)
@@ -224,7 +224,7 @@ def pair_hashes(topics: Sequence[str], topic: npt.NDArray[np.int32], doc: Ids) -
 
 
 def duplicates(key: npt.NDArray[np.uint64], topic: npt.NDArray[np.int32], doc: Ids) -> dict[int, int]:
-    """Row of each repeated (topic, document) -> row where the pair stands first."""
+    """Returns row of each repeated (topic, document) -> row where the pair stands first."""
     ordered = np.sort(key)
     repeated = ordered[1:][ordered[1:] == ordered[:-1]]
     if not repeated.size:
@@ -258,21 +258,21 @@ def _digits(word: Words, length: Index) -> tuple[Words, Bools]:
 
 
 def integers(source: Text, start: Index, length: Index) -> tuple[Index, Bools]:
-    """Unsigned decimal integers of up to 8 digits, and which fields are such."""
+    """Returns unsigned decimal integers of up to 8 digits, and which fields are such."""
     fits = length <= 8
     value, ok = _digits(source.words(start), np.where(fits, length, 0))
     return value.astype(np.int64), ok & fits
 
 
 def _split_float(value: Floats) -> tuple[Floats, Floats]:
-    """Two halves of 26 bits that add up to `value` (Dekker 1971)."""
+    """Returns two halves of 26 bits that add up to `value` (Dekker 1971)."""
     scaled = value * 134217729.0
     high = scaled - (scaled - value)
     return high, value - high
 
 
 def _quotient(mantissa: Words, power: Floats) -> tuple[Floats, Bools]:
-    """`mantissa / power` rounded once, and where that is certain; powers of ten up to 10^22.
+    """Returns `mantissa / power` rounded once, and where that is certain; powers of ten up to 10^22.
 
     The division of the rounded mantissa is corrected by its exact remainder; what is left uncertain
     are quotients within 2^-20 units of the middle between two floats.

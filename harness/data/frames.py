@@ -108,7 +108,7 @@ def check_ids(columns: Iterable[Iterable[object]]) -> None:
 
 
 def checked(what: str, make: Callable[[], T]) -> T:
-    """What `make` gives; values that cannot be a run or judgments are an error that says `what` they are of."""
+    """Returns what `make` gives; values that cannot be a run or judgments are an error that says `what` they are of."""
     try:
         return make()
     except (TypeError, ValueError, AttributeError, OverflowError) as error:

@@ -70,7 +70,7 @@ class Columns:
         self.tag = ""
 
     def put(self, table: Table) -> None:
-        """Add the columns of one block, whose faults go to the table's."""
+        """Adds the columns of one block, whose faults go to the table's."""
         names, at = self.names, slice(self.rows, self.rows + len(table.line))
         if not self.rows:
             self.tag = table.text(0, len(names) - 1)

@@ -89,7 +89,7 @@ class _Markup:
             self.formulas.append(Formula("", latex))
 
     def _close(self, span: _Span) -> None:
-        """End a span. One without an id that holds others was put around them by mistake."""
+        """Ends a span. One without an id that holds others was put around them by mistake."""
         if not span.is_formula:
             return
         self._open.pop()
@@ -112,7 +112,7 @@ def _attributes(tag: re.Match[str]) -> dict[str, str]:
 
 
 def unwrapped(latex: str) -> str:
-    """LaTeX without the line breaks (`%` and a blank) that LaTeXML puts into its `alttext`."""
+    """Returns LaTeX without the line breaks (`%` and a blank) that LaTeXML puts into its `alttext`."""
     if "%" not in latex:
         return latex.strip()
 

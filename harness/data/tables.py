@@ -39,11 +39,11 @@ class Faults:
         self.hidden = 0  # faults counted but not shown
 
     def add(self, line: int, reason: str) -> None:
-        """One fault of one line."""
+        """Records one fault of one line."""
         self.problems.append(Problem(self.path, line, reason))
 
     def each(self, rows: Bools, lines: Index, reason: Callable[[int], str]) -> None:
-        """One problem for every marked row (no more than are shown, but all are counted)."""
+        """Records a problem for every marked row; all are counted, the first ones shown."""
         marked = np.flatnonzero(rows)
         self.problems += [Problem(self.path, int(lines[row]), reason(int(row))) for row in marked[:PROBLEM_LIMIT]]
         self.hidden += max(0, marked.size - PROBLEM_LIMIT)
@@ -103,7 +103,7 @@ class Table:
     faults: Faults
 
     def text(self, row: int, column: int) -> str:
-        """One field, for a message."""
+        """Returns one field, for a message."""
         return self.source.field(int(self.start[column, row]), int(self.length[column, row]))
 
     def words(self, column: int) -> Words:
@@ -128,7 +128,7 @@ class Table:
         return values
 
     def each(self, rows: Bools, reason: Callable[[int], str]) -> None:
-        """One problem for every marked row."""
+        """Records a problem for every marked row."""
         if rows.any():
             self.faults.each(rows, self.line, reason)
 
@@ -174,7 +174,7 @@ class IdColumn:
         self.words: Words = np.zeros((0, 1), dtype=np.uint64)
 
     def put(self, at: int, part: Words) -> None:
-        """Put the ids of one block at a row."""
+        """Puts the ids of one block at a row."""
         if part.shape[1] > self.words.shape[1] or not at:
             wider = np.zeros((self.rows, part.shape[1]), dtype=np.uint64)
             wider[:at, : self.words.shape[1]] = self.words[:at]
@@ -190,7 +190,7 @@ class LineNumbers:
         self._lines: list[range | npt.NDArray[np.int32]] = []
 
     def put(self, at: int, line: Index) -> None:
-        """Put the lines of one block, which is not empty, at a row."""
+        """Puts the lines of one block, which is not empty, at a row."""
         begin, size = int(line[0]), len(line)
         whole = int(line[-1]) == begin + size - 1
         self._first.append(at)
@@ -210,7 +210,7 @@ class Groups:
         self._known: dict[bytes, int] = {}
 
     def put(self, at: int, part: Words) -> None:
-        """Put the ids of one block at a row."""
+        """Puts the ids of one block at a row."""
         ids = strings(part)
         heads = np.flatnonzero(np.concatenate(([True], (part[1:] != part[:-1]).any(axis=1))))
         known = self._known

@@ -75,7 +75,7 @@ def _from_xml(element: Element, language: str) -> Topic:
 
 
 def crossmath_tsv(data: bytes, path: str, language: str) -> Topics:
-    """CrossMath's translated topics: id, title, body, tags, tab-separated, one topic a line."""
+    """Returns CrossMath's translated topics: id, title, body, tags, tab-separated, one topic a line."""
     topics = []
     for number, line in numbered_lines(data, path):
         fields = line.split("\t")

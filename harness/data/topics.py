@@ -76,11 +76,11 @@ class Topics:
         return iter(self.topics)
 
     def ids(self) -> frozenset[str]:
-        """All topic ids."""
+        """Returns all topic ids."""
         return frozenset(topic.id for topic in self.topics)
 
     def by_id(self) -> dict[str, Topic]:
-        """Topic id -> topic."""
+        """Returns topic id -> topic."""
         return {topic.id: topic for topic in self.topics}
 
     def with_attributes(self, attributes: Mapping[str, Mapping[str, str]]) -> Topics:
@@ -88,7 +88,7 @@ class Topics:
         return Topics(tuple(replace(t, attributes={**t.attributes, **attributes.get(t.id, {})}) for t in self.topics))
 
     def frame(self) -> DataFrame:
-        """`query_id`, `title`, `body`, `tags`, `language`, a column for each attribute (None: lacks it)."""
+        """Returns `query_id`, `title`, `body`, `tags`, `language`, a column for each attribute (None: lacks it)."""
         columns: dict[str, list[str | None]] = {
             "query_id": [topic.id for topic in self],
             "title": [topic.title for topic in self],

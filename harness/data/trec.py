@@ -80,7 +80,7 @@ class Run:
         return pair_hashes(self.topics, self.topic, self.doc)
 
     def to_dict(self) -> dict[str, dict[str, float]]:
-        """topic -> document -> score, as pytrec_eval takes it."""
+        """Returns topic -> document -> score, as pytrec_eval takes it."""
         out: dict[str, dict[str, float]] = {topic: {} for topic in self.topics}
         for topic, doc, score in zip(self.topic.tolist(), self.doc.tolist(), self.score.tolist(), strict=True):
             out[self.topics[topic]][doc.decode()] = score
@@ -173,7 +173,7 @@ class Qrels:
         return pair_hashes(self.topics, self.topic, self.doc)
 
     def to_dict(self) -> dict[str, dict[str, int]]:
-        """topic -> document -> grade, as pytrec_eval takes it.
+        """Returns topic -> document -> grade, as pytrec_eval takes it.
 
         Raises
         ------
@@ -197,7 +197,7 @@ class Qrels:
         return Qrels.from_rows(edition, checked(f"judgments {edition}", lambda: list(flat(judgments))))
 
     def frame(self) -> DataFrame:
-        """`query_id`, `doc_id`, `relevance` (the grade, a float), in the order of the file."""
+        """Returns `query_id`, `doc_id`, `relevance` (the grade, a float), in the order of the file."""
         return frame({**_pairs(self), "relevance": self.grade})
 
     @staticmethod

@@ -113,7 +113,7 @@ def _value(kind: object, key: str, value: object, where: str, faults: list[str])
 
 
 def _item(kind: object, key: str, item: object, where: str, faults: list[str]) -> object:
-    """One value of a list."""
+    """Returns one value of a list."""
     if is_dataclass(kind):
         return _fields(cast(type, kind), item, f"{where}: {key}", faults)
     if kind is str and not isinstance(item, str):
@@ -142,7 +142,7 @@ _SAID: Mapping[object, str] = {
 
 
 def text(key: str, value: object) -> str:
-    """Text, or a number as text: names such as `1` need no quotes."""
+    """Returns text, or a number as text: names such as `1` need no quotes."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise HarnessError(f"key {key!r} is {value!r}, expected text")
     return str(value)
@@ -156,7 +156,7 @@ _STATE = re.compile(r"(blocked|not implemented): *(\S.*)|(needs) +(\S.*)")
 
 
 def state(text: object, where: str) -> tuple[Lack, str]:
-    """What a line such as `blocked: WHY`, `not implemented: WHY` or `needs WHAT` says: (state, WHY or WHAT).
+    """Returns what a line such as `blocked: WHY`, `not implemented: WHY` or `needs WHAT` says: (state, WHY or WHAT).
 
     `blocked` is what cannot be had anywhere, `not implemented` what could be built, `needs` what lacks a resource.
 
@@ -189,7 +189,7 @@ def whole(key: str, value: object, *, low: int = 0) -> int:
 
 
 def choice(key: str, value: object, known: Iterable[str]) -> str:
-    """One of some names."""
+    """Returns one of some names."""
     if not isinstance(value, str) or value not in known:
         raise HarnessError(f"key {key!r} is {value!r}; {suggestion(str(value), known)}")
     return value

@@ -48,7 +48,7 @@ class _Decoder(Protocol):
     @property
     def unused_data(self) -> bytes: ...
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """At most `max_length` bytes of what comes next."""
+        """Returns at most `max_length` bytes of what comes next."""
 
 
 class _Gzip:
@@ -67,7 +67,7 @@ class _Gzip:
         return self._zlib.unused_data
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """At most `max_length` bytes of what comes next."""
+        """Returns at most `max_length` bytes of what comes next."""
         out = self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
         self.needs_input = len(out) < max_length and not self._zlib.unconsumed_tail
         return out
@@ -88,7 +88,7 @@ def _xz() -> _Decoder:
 
 
 def _kind(head: bytes) -> tuple[str, Callable[[], _Decoder]] | None:
-    """What a file is compressed with; None if it is not."""
+    """Returns what a file is compressed with; None if it is not."""
     if head.startswith(b"\x1f\x8b"):
         return "a gzip member", _Gzip
     if head.startswith(b"\xfd7zXZ\x00"):
@@ -175,7 +175,7 @@ class Unpacked(io.RawIOBase):
             data = self._padding(decoder.unused_data or self._take(CHUNK), what)
 
     def _padding(self, data: bytes, what: str) -> bytes:
-        """What follows the zero bytes after a stream, which is nothing or the beginning of the next one."""
+        """Returns what follows the zero bytes after a stream, which is nothing or the beginning of the next one."""
         zeros = 0
         while data and data[0] == 0 and what != "a zstd frame":
             left = data.lstrip(b"\0")

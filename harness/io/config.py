@@ -148,7 +148,7 @@ _parsed = cache(parse)
 
 
 def read(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
-    """`load` for who checks the keys itself, `name` among them."""
+    """Returns `load` for who checks the keys itself, `name` among them."""
     known = names(group)
     if not isinstance(name, str) or name not in known:
         place = f"{where}: " if where else ""

@@ -29,18 +29,18 @@ def say(line: str) -> None:
 
 
 def tell(text: str) -> None:
-    """`say` for each line of a longer text, such as a traceback."""
+    """Writes each line of a longer text, such as a traceback, by `say`."""
     for line in text.splitlines():
         say(line)
 
 
 def out(line: str) -> None:
-    """A line of the result."""
+    """Writes a line of the result to standard output."""
     _print(line, sys.stdout)
 
 
 def leave_pipe(stream: TextIO) -> NoReturn:
-    """End quietly when nobody reads our output any more, with the code a shell gives to programs so ended."""
+    """Ends quietly when nobody reads our output any more, with the code a shell gives to programs so ended."""
     _give_up(stream)
     sys.exit(NO_READER)
 
@@ -81,13 +81,13 @@ class Progress:
         self._next = self._begin + QUIET
 
     def add(self, count: float = 1) -> None:
-        """So much more is done."""
+        """Adds to the work done."""
         self.done += count
         if clock() >= self._next:
             self.show()
 
     def show(self) -> None:
-        """A line, if it is time for one."""
+        """Shows a line, if it is time for one."""
         with _LOCK:
             now = clock()
             if _HIDDEN or now < self._next or not _RUNNING or _RUNNING[-1] is not self:
@@ -96,7 +96,7 @@ class Progress:
             self._write(self._line(now - self._begin))
 
     def finish(self) -> None:
-        """The last line, if there was one before."""
+        """Shows the last line, if one was shown before."""
         if self._shown:
             seconds = clock() - self._begin
             self._write(f"{self._count()} in {in_time(seconds)}{self._rate(seconds)}")
@@ -149,7 +149,7 @@ def in_time(seconds: float) -> str:
 
 
 def hide_progress() -> None:
-    """Show no progress from now on, for as long as the process lives."""
+    """Shows no progress from now on, for as long as the process lives."""
     _HIDDEN[:] = [True]
 
 
@@ -179,7 +179,7 @@ def progress(what: str, total: float | None = None, unit: str = "") -> Iterator[
 
 @cache
 def _watched() -> None:
-    """From the first work on, a thread looks at what is done: the work itself says nothing while an item takes long."""
+    """Starts a thread that watches the work, which shows nothing itself while one item takes long."""
     Thread(target=_watch, name="progress", daemon=True).start()
 
 
@@ -190,14 +190,14 @@ def _watch() -> NoReturn:
 
 
 def look() -> None:
-    """Show how far the work is that began last, if it is time for a line."""
+    """Shows how far the work is that began last, if it is time for a line."""
     with suppress(OSError, ValueError, HarnessError, SystemExit), _LOCK:  # where nobody reads it any more
         if _RUNNING:
             _RUNNING[-1].show()
 
 
 def track(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
-    """Go through `items` and show how far it is; their number is asked of themselves unless `total` gives it."""
+    """Iterates over `items` and shows progress; `total` defaults to their length."""
     if total is None and isinstance(items, Sized):
         total = len(items)
     with progress(what, total) as made:
@@ -207,7 +207,7 @@ def track(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T
 
 
 def _clear() -> None:
-    """Take the line of progress from the terminal, so that another one may stand there."""
+    """Takes the line of progress from the terminal, so that another one may stand there."""
     if _LIVE:
         _LIVE.clear()
         sys.stderr.write("\r\x1b[K")

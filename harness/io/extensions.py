@@ -81,7 +81,7 @@ def _extensions(group: str, folders: tuple[tuple[str, int], ...]) -> tuple[Exten
 
 
 def _declared(folder: str) -> Iterator[bytes]:
-    """What the packages that are installed in a folder of modules declare; what is damaged there is not ours."""
+    """Yields what the packages that are installed in a folder of modules declare; what is damaged there is not ours."""
     try:
         names = os.listdir(folder or ".")  # noqa: PTH208  (Path.glob takes several times as long)
     except OSError:
@@ -141,7 +141,7 @@ def load(name: str, what: str) -> Any:  # noqa: ANN401  (whatever the package ha
 
 @contextlib.contextmanager
 def guarded(what: str, passed: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
-    """Make one line of what code of others raises: `what`, the error, and where in that code it was raised.
+    """Makes one line of what code of others raises: `what`, the error, and where in that code it was raised.
 
     Parameters
     ----------

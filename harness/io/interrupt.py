@@ -22,7 +22,7 @@ _stopping = False
 
 
 def begin() -> bool:
-    """From now on an interrupt ends the program; False if interrupts are ignored, as `nohup` asks, and stay so."""
+    """Lets interrupts end the program from now on; False if they are ignored, as under `nohup`, and stay so."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         return False
     signal.signal(signal.SIGINT, leave)
@@ -30,7 +30,7 @@ def begin() -> bool:
 
 
 def work() -> None:
-    """From now on an interrupt raises KeyboardInterrupt, so that what is under way ends in order; a second one ends it.
+    """Lets an interrupt raise KeyboardInterrupt from now on, so that work ends in order; a second one ends the program.
 
     Processes that are forked end silently when they are interrupted, as this one reports it.
     """
@@ -40,7 +40,7 @@ def work() -> None:
 
 
 def end() -> None:
-    """From now on, while the interpreter ends, an interrupt ends the program at once; at its very end, none does."""
+    """Lets an interrupt end the program at once while the interpreter exits."""
     import atexit
 
     signal.signal(signal.SIGINT, leave)
@@ -65,14 +65,14 @@ def stopping() -> bool:
 
 
 def leave(*_: object) -> None:
-    """End the program here and now."""
+    """Ends the program here and now."""
     _end_workers()
     tell()
     os._exit(CODE)
 
 
 def quiet_workers() -> None:
-    """Let processes that libraries start for Python code (multiprocessing, joblib) know nothing of interrupts.
+    """Lets processes that libraries start for Python code (multiprocessing, joblib) know nothing of interrupts.
 
     An interrupt from a terminal goes to all processes at once, and each of them would print a traceback of its own.
     They are started with SIGINT blocked, and `_stop` ends them. What runs in them may call `in_worker`.
@@ -95,7 +95,7 @@ def quiet_workers() -> None:
 
 
 def in_worker() -> None:
-    """In a process that `quiet_workers` started: an interrupt ends it silently, and the programs that it started."""
+    """Lets an interrupt end a process of `quiet_workers` silently, with the programs that it started."""
     if signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -39,7 +39,7 @@ def new_file(folder: Path) -> Iterator[tuple[Path, IO[bytes]]]:
 
 
 def lock(handle: int, wait: bool = True) -> bool:
-    """Lock an open file or folder until it is closed or the process ends; False if another one has it.
+    """Locks an open file or folder until it is closed or the process ends; False if another one has it.
 
     Where a file system has no locks, nobody waits, and two downloads that meet fail their checksum and are thrown away.
     """

@@ -22,7 +22,7 @@ Ranking = Sequence[str] | Mapping[str, float]
 
 
 def tau_b(a: Values, b: Values) -> float:
-    """Kendall's tau-b of two lists of values of the same items, shape (n,) each; NaN where one of them is constant.
+    """Returns Kendall's tau-b of two lists of values of the same items, shape (n,) each; NaN if one is constant.
 
     Raises HarnessError for lists of unequal length, of fewer than two items, or with a value that is not finite.
 
@@ -38,7 +38,7 @@ def tau_b(a: Values, b: Values) -> float:
 
 
 def tau_ap(estimate: Values, truth: Values) -> float:
-    """AP correlation of an estimated ranking with the true one: tau that gives more weight to the top of the estimate.
+    """Returns the AP correlation of an estimated ranking with the true one: tau weighted to the top of the estimate.
 
     Both are values of the same items, shape (n,), high ones first. Tied items are in random order: the result is the
     mean over all orders of the ties, as Urbano and Marrero's tau_ap,a, which for a truth without ties it is.
@@ -65,7 +65,7 @@ def tau_ap(estimate: Values, truth: Values) -> float:
 
 
 def tau_ap_b(a: Values, b: Values) -> float:
-    """AP correlation of two rankings of which neither is the truth, and which may be tied: symmetric.
+    """Returns AP correlation of two rankings of which neither is the truth, and which may be tied: symmetric.
 
     The mean of both directions of Urbano and Marrero's tau_ap,b: a tie in both rankings is no disagreement, a tie in
     one of them is. 1 only where the rankings are equal, ties and all. NaN where one of them is constant.
@@ -98,7 +98,7 @@ def _paired(a: Values, b: Values) -> tuple[Floats, Floats]:
 
 
 def rbo(a: Ranking, b: Ranking, p: float = 0.9) -> float:
-    """Rank-biased overlap, extrapolated (Webber et al., equation 32): 0 for disjoint rankings, 1 for equal ones.
+    """Returns the extrapolated rank-biased overlap (Webber et al., equation 32): 0 for disjoint, 1 for equal rankings.
 
     The weight of depth d is (1 - p) p^(d - 1): with p = 0.9 the first ten ranks have 86% of it. Beyond the end of the
     longer ranking the agreement there goes on; the shorter one is first extended at the agreement of its own end.
@@ -239,7 +239,7 @@ class Kappa:
 
 
 def kappa(a: Values, b: Values, weights: Weights = "none") -> Kappa:
-    """Cohen's kappa of two assessors' grades of the same items, shape (n,) each.
+    """Returns Cohen's kappa of two assessors' grades of the same items, shape (n,) each.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def kappa(a: Values, b: Values, weights: Weights = "none") -> Kappa:
 
 
 def confusion(a: Values, b: Values) -> tuple[Index, Floats]:
-    """How often each pair of grades was given, shape (grades, grades), `a` in rows; and the grades, ascending."""
+    """Returns the counts of each pair of grades, shape (grades, grades), `a` in rows; and the grades, ascending."""
     x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     grades, codes = np.unique(np.concatenate((x, y)), return_inverse=True)
     pairs = codes[: x.size] * grades.size + codes[x.size :]

@@ -1,4 +1,4 @@
-"""Analysis of variance of scores: what systems, topics and the rest explain, and which systems differ (Tukey's HSD).
+"""Analysis of variance of scores: systems, topics and residual, and pairs of systems (Tukey's HSD).
 
 A second opinion beside paired tests: one error term over all systems instead of one a pair. Sources: its use in
 retrieval (Tague-Sutcliffe and Blustein, TREC-3 1994; Carterette, TOIS 2012); honestly significant differences

@@ -1,4 +1,4 @@
-"""How sure the ranks of runs are: the percentile bootstrap over topics (Efron and Tibshirani, 1993, chapter 13).
+"""Uncertainty of the ranks of runs: the percentile bootstrap over topics (Efron and Tibshirani, 1993, chapter 13).
 
 Each resample draws as many topics as there are, with replacement, and ranks all runs by their means over what was
 drawn: the runs share the topics, so that a hard draw is hard for all of them.
@@ -60,7 +60,7 @@ def places(means: Floats) -> Index:
 
 
 def draws(stream: np.random.PCG64, n: int, resamples: int) -> Index:
-    """What each resample draws of `n` things, with replacement: int64, shape (resamples, n), numbers from 0 to n - 1.
+    """Returns resamples of `n` items with replacement: int64, shape (resamples, n), numbers from 0 to n - 1.
 
     Raw words of a bit generator, scaled: unlike a Generator's methods, their stream is the same in every numpy. No
     thing is drawn more often than another one by a share of more than n / 2^32.
@@ -78,7 +78,7 @@ def rank_intervals(
     seed: int = 0,
     confidence: float = 0.95,
 ) -> RankIntervals:
-    """Percentile bootstrap intervals of the ranks of runs by their means over topics.
+    """Returns percentile bootstrap intervals of the ranks of runs by their means over topics.
 
     The same for any order of the runs. Memory is 2 or 4 bytes for each run and resample, and some tables of `CHUNK`.
 
@@ -116,7 +116,7 @@ def rank_intervals(
 def mean_resampled(
     values: Floats, *, resamples: int = 1000, seed: int = 0, confidence: float = 0.95
 ) -> tuple[Floats, Floats]:
-    """Percentile bootstrap intervals of the means of runs over topics: lower and upper ends, shape (runs,).
+    """Returns percentile bootstrap intervals of the means of runs over topics: lower and upper ends, shape (runs,).
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def _checked(resamples: int) -> int:
 
 
 def _outside(resamples: int, confidence: float) -> int:
-    """Returns how many resamples are left out at either end."""
+    """Returns the number of resamples cut at either end."""
     if not 0 < confidence < 1:
         raise HarnessError(f"confidence: {confidence:g} is not between 0 and 1")
     return int((1.0 - confidence) / 2.0 * resamples + 1e-9)

@@ -122,7 +122,7 @@ class Comparison:
     rows: tuple[Row, ...] = ()  # last, so that a written comparison starts with what it is
 
     def frame(self) -> DataFrame:
-        """One row a test: the fields of `Row` as columns; None where a value is undefined."""
+        """Returns one row a test: the fields of `Row` as columns; None where a value is undefined."""
         return frame({field.name: [getattr(row, field.name) for row in self.rows] for field in fields(Row)})
 
     def __repr__(self) -> str:
@@ -147,7 +147,7 @@ def compare(
     power: float = 0.8,
     confidence: float = 0.95,
 ) -> Comparison:
-    """Test the runs against a baseline, in the pairs named, or (neither given) all against all.
+    """Tests the runs against a baseline, in the pairs named, or (neither given) all against all.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ def _counted(scores: Scores, measure: str) -> dict[str, float]:
 
 
 def _t_test(mean: float, sd: float, n: int, level: float) -> tuple[float | None, float | None, float | None, float]:
-    """Cohen's d, the t statistic, the two-sided p, and half the width of the interval."""
+    """Returns Cohen's d, the t statistic, the two-sided p, and half the width of the interval."""
     from scipy import stats
 
     if sd == 0:

@@ -1,4 +1,4 @@
-"""Corpora that hold only part of the judged documents: judgments cut to what is there, and what was cut."""
+"""Corpora that hold only part of the judged documents: judgments restricted to them, with counts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Coverage:
         return sum(any(gains.get(grade, grade) > 0 for grade in grades) for grades in self.grades.values())
 
     def sentence(self, protocol: Protocol, notes: Iterable[str] = ()) -> str:
-        """What a report must say first of all numbers made with these judgments.
+        """Returns the sentence that precedes all numbers made with these judgments.
 
         For example: judged and present: 723 of 34,847 pairs; 69 topics with a relevant document for nDCG′, 62 for
         MAP′ and P′@10; documents chosen by another system's display, not at random; not comparable with published

@@ -1,4 +1,4 @@
-"""How hard each topic is for a set of runs, and how well it tells good runs from bad ones.
+"""Difficulty of each topic for a set of runs, and its discrimination between good and bad runs.
 
 Source of the discrimination: the corrected item-total correlation of test theory (Lord and Novick, 1968), with topics
 as items and runs as the tested.
@@ -42,7 +42,7 @@ class TopicDifficulty:
 
 
 def topic_difficulty(values: Floats, topics: Sequence[str]) -> tuple[TopicDifficulty, ...]:
-    """Every topic that counts for some run, the hardest (lowest mean) first; equal ones by name.
+    """Returns every topic that counts for some run, the hardest (lowest mean) first; equal ones by name.
 
     Parameters
     ----------

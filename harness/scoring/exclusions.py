@@ -90,7 +90,7 @@ class Exclusions:
         return out
 
     def among(self, docs: Ids) -> Callable[[str], Bools]:
-        """For some documents a function of a topic that says which of them are out, shape (documents,).
+        """Returns, for some documents, a function of a topic: which of them are excluded, bool, shape (documents,).
 
         Memory grows with the documents, not with topics times documents.
         """
@@ -206,7 +206,7 @@ def rules(key: str, value: object) -> tuple[Rule, ...]:
 
 
 def in_words(named: Iterable[Rule]) -> str:
-    """What is excluded, as a sentence of a report; empty if nothing is.
+    """Returns what is excluded, as a sentence of a report; empty if nothing is.
 
     Examples
     --------

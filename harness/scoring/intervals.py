@@ -1,4 +1,4 @@
-"""How sure the means of runs are: intervals over topics."""
+"""Confidence intervals of the means of runs over topics."""
 
 from __future__ import annotations
 

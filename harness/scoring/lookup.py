@@ -1,4 +1,4 @@
-"""Which judgment belongs to which result: an open hash table over topics and documents."""
+"""Lookup of judgments by topic and document, in an open hash table."""
 
 from __future__ import annotations
 

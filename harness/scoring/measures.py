@@ -22,13 +22,13 @@ from harness.scoring.rankings import Judged, Measure, Ranked
 
 
 def discounts(n: int) -> Floats:
-    """1 / log2(rank + 1) for ranks 1 to n (Jaervelin and Kekaelaeinen 2002, as trec_eval has it)."""
+    """Returns 1 / log2(rank + 1) for ranks 1 to n (Jaervelin and Kekaelaeinen 2002, as trec_eval has it)."""
     out: Floats = 1.0 / np.log2(np.arange(n) + 2.0)
     return out
 
 
 def _divide(a: Floats, b: Floats | Index) -> Floats:
-    """a / b, and 0 where b is 0: so a topic without relevant documents scores here; the protocol may leave it out."""
+    """Returns a / b, and 0 where b is 0: a topic without relevant documents scores 0; a protocol may leave it out."""
     out: Floats = np.zeros(a.shape)
     np.divide(a, b, out=out, where=np.asarray(b) > 0)
     return out
@@ -44,12 +44,12 @@ def ideal_dcg(judged: Judged, k: int | None) -> Floats:
 
 
 def ndcg(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
-    """DCG over the DCG of the ideal ranking, linear gains."""
+    """Returns DCG over the DCG of the ideal ranking, linear gains."""
     return _divide(_dcg(ranked, k), ideal_dcg(judged, k))
 
 
 def average_precision(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
-    """Mean over all relevant documents of the precision at their ranks; 0 for those not found."""
+    """Returns average precision: the mean precision at the ranks of all relevant documents, 0 for those not found."""
     flags = ranked.relevant & (ranked.rank < k) if k is not None else ranked.relevant
     precision = np.where(flags, ranked.relevant_so_far / (ranked.rank + 1.0), 0.0)
     return _divide(ranked.total(precision), judged.relevant)
@@ -61,18 +61,18 @@ def relevant_retrieved(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
 
 
 def precision(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
-    """Relevant documents among the first k over k, also when fewer than k were found."""
+    """Returns precision at k: relevant documents among the first k, over k, also when fewer than k were found."""
     found = relevant_retrieved(ranked, judged, k)
     return found / k if k is not None else _divide(found, ranked.total(np.ones(ranked.rank.size)))
 
 
 def recall(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
-    """Relevant documents among the first k over all relevant ones."""
+    """Returns recall at k: relevant documents among the first k, over all relevant documents."""
     return _divide(relevant_retrieved(ranked, judged, k), judged.relevant)
 
 
 def reciprocal_rank(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
-    """1 over the rank of the first relevant document; 0 if there is none."""
+    """Returns 1 over the rank of the first relevant document; 0 if there is none."""
     out = np.zeros(ranked.topics)
     found = ranked.relevant & (ranked.rank < k) if k is not None else ranked.relevant
     np.maximum.at(out, ranked.topic[found], 1.0 / (ranked.rank[found] + 1.0))
@@ -80,7 +80,7 @@ def reciprocal_rank(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
 
 
 def bpref(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
-    """Binary preference as trec_eval has it (Buckley and Voorhees 2004).
+    """Returns binary preference as trec_eval computes it (Buckley and Voorhees 2004).
 
     Mean over all relevant documents of 1 - min(n, R) / min(N, R) for those found, with n the judged
     non-relevant documents above, R all relevant, N all judged non-relevant ones. Unjudged documents
@@ -121,7 +121,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def register(measure: Measure) -> None:
-    """Make a measure known by its name, for this process; its traits say how it is scored, labelled and tested.
+    """Registers a measure by its name, for this process.
 
     A package that is installed names a module that registers measures, or a function that does, as an entry point of
     the group `mathir_harness.measures`; it is imported when a measure is asked for that is not known without it.
@@ -173,7 +173,7 @@ def _origin(measure: Measure) -> str:
 
 @cache
 def _register_all(entries: tuple[extensions.Extension, ...]) -> None:
-    """Have the measures of installed packages registered, once."""
+    """Registers the measures of installed packages, once."""
     for entry in entries:
         found = extensions.load(entry.value, str(entry))
         if callable(found):
@@ -210,7 +210,7 @@ def _our_spelling(text: str) -> str:
 
 
 def parse_measure(text: str) -> Measure:
-    """`nDCG@10` -> the measure nDCG with a cut of 10; `RBP(p=0.9)` -> that of ir_measures.
+    """Returns `nDCG@10` -> the measure nDCG with a cut of 10; `RBP(p=0.9)` -> that of ir_measures.
 
     trec_eval's names and those of printed tables are taken too: `ndcg_cut_10`, `P.5`, `MAP`, `NDCG@10`. A prime is
     left out: whether unjudged documents count is the protocol's.
@@ -264,7 +264,7 @@ def _with_cut(measure: Measure, text: str, cut: str | None) -> Measure:
 
 
 def parse_measures(texts: Iterable[str]) -> tuple[Measure, ...]:
-    """Several measures; raises HarnessError as `parse_measure` does, and if one is named twice."""
+    """Returns several measures; raises HarnessError as `parse_measure` does, and if one is named twice."""
     out: dict[str, Measure] = {}
     for text in texts:
         measure = parse_measure(text)
@@ -291,7 +291,7 @@ def distributions(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def unbounded(names: Iterable[str]) -> list[str]:
-    """Of those measures, the ones whose extremes over the orders of tied results are not known."""
+    """Returns those measures whose extremes over the orders of tied results are unknown."""
     return [name for name in without_diagnostics(names) if not parse_measure(name).tie_bounds]
 
 

@@ -1,4 +1,4 @@
-"""Pools: the documents of submitted runs that assessors judge, in an order that tells nothing of the runs.
+"""Pools: documents of submitted runs for assessors, in an order independent of the runs.
 
 Source: depth-k pooling (Sparck Jones and van Rijsbergen, 1975; TREC). As ARQMath pooled: one depth for primary runs,
 a smaller one for the others, counted in distinct keys where documents are de-duplicated (formulas by visual id).

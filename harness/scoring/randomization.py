@@ -59,7 +59,7 @@ def sign_flips(differences: Floats, permutations: int, seed: int, tolerance: flo
 
 
 def _partial_sums(differences: Floats) -> Floats:
-    """For each eight differences the sum under each of the 256 sign patterns, shape (ceil(n / 8), 256)."""
+    """Returns, for each eight differences, the sums under the 256 sign patterns, shape (ceil(n / 8), 256)."""
     padded = np.zeros(-(-differences.size // 8) * 8)
     padded[: differences.size] = differences
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")

@@ -121,7 +121,7 @@ class Reproduction:
 
 
 def union_tau(a: Sequence[str], b: Sequence[str]) -> float:
-    """Kendall's tau-b of two rankings over all documents of either; those that one lacks are tied at its end.
+    """Returns Kendall's tau-b of two rankings over all documents of either; those that one lacks are tied at its end.
 
     It does not depend on what documents are called. NaN where a ranking has no order, such as of a single document.
 
@@ -137,7 +137,7 @@ def union_tau(a: Sequence[str], b: Sequence[str]) -> float:
 
 
 def index_tau(a: Sequence[str], b: Sequence[str]) -> float | None:
-    """Kendall's tau union of repro_eval: tau of the two lists of the documents' places in their sorted union.
+    """Returns Kendall's tau union of repro_eval: tau of the two lists of the documents' places in their sorted union.
 
     Two runs of one model get the published kind of number by it; but it changes when documents are renamed, and is
     not defined (None) for rankings of unequal lengths or of fewer than two documents. `union_tau` has neither fault.
@@ -152,7 +152,7 @@ def index_tau(a: Sequence[str], b: Sequence[str]) -> float | None:
 
 
 def effect_ratio(original: Floats, baseline: Floats, new: Floats, new_baseline: Floats) -> float | None:
-    """Mean improvement of the new pair over that of the original pair; None where the original improvement is 0.
+    """Returns the mean improvement of the new pair over that of the original pair; None if the latter is 0.
 
     >>> effect_ratio(np.array([0.5, 1.0]), np.array([0.25, 0.25]), np.array([0.5, 0.5]), np.array([0.25, 0.25]))
     0.5
@@ -162,7 +162,7 @@ def effect_ratio(original: Floats, baseline: Floats, new: Floats, new_baseline: 
 
 
 def delta_relative_improvement(original: Floats, baseline: Floats, new: Floats, new_baseline: Floats) -> float | None:
-    """Relative improvement of the mean, of the original pair - of the new pair; None where a baseline has 0."""
+    """Returns relative improvement of the mean, of the original pair - of the new pair; None where a baseline has 0."""
     before, after = float(baseline.mean()), float(new_baseline.mean())
     if abs(before) <= TOLERANCE or abs(after) <= TOLERANCE:
         return None
@@ -197,7 +197,7 @@ def reproduction(
     persistence: float = 0.9,
     depth: int = 1000,
 ) -> Reproduction:
-    """Compare a new run with the original one; with baselines, the improvements over them as well.
+    """Compares a new run with the original one; with baselines, the improvements over them as well.
 
     Scores of the same judgments are a reproduction, others a replication. Each measure is taken over the topics that
     count for all runs of its judgments.

@@ -124,7 +124,7 @@ class Scorer:
         return out
 
     def __call__(self, run: Run) -> Scores:
-        """Score one run. Raises HarnessError if it has no topic in common with the judgments."""
+        """Returns score one run. Raises HarnessError if it has no topic in common with the judgments."""
         kept = self._kept(run)
         scores = self._score(kept, "given")
         if self.exclusions is None:
@@ -192,7 +192,7 @@ class Scorer:
         return out
 
     def key(self, doc: str) -> str:
-        """What the judgments call a document: its key of de-duplication, or its own id."""
+        """Returns what the judgments call a document: its key of de-duplication, or its own id."""
         return self._key(doc.encode()).removeprefix(NO_KEY).decode() if self.protocol.deduplicate else doc
 
     def _key(self, doc: bytes) -> bytes:
@@ -200,7 +200,7 @@ class Scorer:
         return doc if self._keys is None else self._keys.get(doc, NO_KEY + doc)
 
     def _of_run(self, run: Run) -> Index:
-        """Each topic of the run as an index into the judgments' topics, -1 if not judged."""
+        """Returns each topic of the run as an index into the judgments' topics, -1 if not judged."""
         if self._candidates is not None:
             self._candidates.check(run)
         of_run = np.array([self._topics.get(topic, -1) for topic in run.topics], dtype=np.int64)
@@ -333,7 +333,7 @@ class Scorer:
     def _preference(
         self, rule: Ties, order: Order, graded: bool, ids: Ids, found: Callable[[], Index]
     ) -> Callable[[Index], Floats] | None:
-        """What orders tied results: a number for each of some rows, large ones first. None: the order of the file."""
+        """Returns the sort key of tied results, one number a row, descending; None for the order of the file."""
         if order != "given":
             sign = 1.0 if order == "best" else -1.0
             return lambda rows: sign * self._desirable(found()[rows], graded)
@@ -348,7 +348,7 @@ class Scorer:
         return Ranked(topic, rank, gain, relevant, judged, len(self.qrels.topics))
 
     def _desirable(self, found: Index, graded: bool) -> Floats:
-        """How much a result helps by standing early; unjudged documents help Bpref more than non-relevant ones."""
+        """Returns the benefit of an early rank for each result; unjudged ones help Bpref more than non-relevant ones."""
         if graded:
             return np.where(found >= 0, self._gain[found], 0.0)
         return np.where(found >= 0, np.where(self._relevant[found], 2.0, 0.0), 1.0)
@@ -386,12 +386,12 @@ class Scorer:
 def score(
     run: Run, qrels: Qrels, protocol: Protocol, *, collection: str = "", keys: Mapping[str, str] | None = None
 ) -> Scores:
-    """Score one run; for many runs on the same judgments make one `Scorer`."""
+    """Returns score one run; for many runs on the same judgments make one `Scorer`."""
     return Scorer(qrels, protocol, collection=collection, keys=keys)(run)
 
 
 def _exclusions(protocol: Protocol, given: Exclusions | None) -> Exclusions | None:
-    """What is excluded: by the protocol's rules alone, of all that is known."""
+    """Returns what is excluded: by the protocol's rules alone, of all that is known."""
     if not protocol.exclude:
         return None
     if given is None and set(protocol.exclude) - {"own"}:

@@ -45,7 +45,7 @@ def pooled(scores: Sequence[Scores]) -> Scores:
 
 
 def tie_caution(scores: Sequence[Scores]) -> str:
-    """What must be said of runs with ties if the extremes of some measure over their orders are not known; or empty."""
+    """Returns a caution for runs with ties if a measure's extremes over their orders are unknown; else empty."""
     first = scores[0]
     names = unbounded(first.measures) if any(each.counts.get("tied results") for each in scores) else []
     labels = ", ".join(first.protocol.label(name) for name in names)
@@ -100,7 +100,7 @@ class Scores:
         return out
 
     def columns(self) -> dict[str, list[Any]]:
-        """`run`, `query_id`, `measure`, `value`: a row for each topic and measure."""
+        """Returns `run`, `query_id`, `measure`, `value`: a row for each topic and measure."""
         rows = [(topic, measure) for topic in self.topics for measure in self.measures]
         return {
             "run": [self.run] * len(rows),

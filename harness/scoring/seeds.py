@@ -44,7 +44,7 @@ class SeedSummary:
 
 
 def aggregate_seeds(scores: Sequence[Scores], by: str, selected_on_evaluation: bool) -> SeedSummary:
-    """Mean, spread and best seed of one system run with several seeds; `by` is the measure that picks the best.
+    """Returns mean, spread and best seed of one system run with several seeds; `by` is the measure that picks the best.
 
     Seeds that tie go by name. Raises HarnessError for runs not scored alike, an unknown measure, no topics.
     """

@@ -31,7 +31,7 @@ VERIFIED: set[tuple[str, int, int, str]] = set()  # path, mtime in ns, size, SHA
 
 
 def stamp_of(resource: Resource | Folder, path: Path | None = None) -> tuple[str, int, int, str]:
-    """What a file, of the cache or elsewhere, is known by once it was verified: place, time, size and SHA-256."""
+    """Returns the stamp of a verified file: path, time, size and SHA-256."""
     path = path or resource.cached
     status = path.stat()
     return str(path), status.st_mtime_ns, status.st_size, resource.sha256
@@ -123,7 +123,7 @@ def mismatch(
 
 
 def unavailable(resource: Resource | Folder, reason: str) -> HarnessError:
-    """Why a file could not be had, where it was looked for, and what to do."""
+    """Returns why a file could not be had, where it was looked for, and what to do."""
     mirror = mirrored(resource)[1] or os.environ.get("HARNESS_MIRROR")
     looked = f"not in {mirror}" if mirror else "HARNESS_MIRROR is not set"
     holder = f"{resource._folder}.tar.xz" if resource._folder else resource.path

@@ -153,7 +153,7 @@ def _beside(path: Path, folder: Path | None) -> Path:
 
 
 def source_files(name: str) -> list[Resource]:
-    """Every file of a source."""
+    """Returns every file of a source."""
     source, _ = _source(name)
     files = [resource({"source": name, "path": path}, f"source {name}") for path in source.files]
     return [file for file in files if isinstance(file, Resource)]
@@ -175,7 +175,7 @@ def model_names() -> list[str]:
 
 
 def source_model(name: str) -> SourceModel:
-    """How the model of a source comes out of its files.
+    """Returns how the model of a source comes out of its files.
 
     Raises
     ------

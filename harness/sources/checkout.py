@@ -61,7 +61,7 @@ class Checkout:
         return named
 
     def state(self) -> str:
-        """`here`, or `needs a ...` with how to get it."""
+        """Returns `here`, or `needs a ...` with how to get it."""
         return "here" if self._named() is not None else f"needs a {self.what}: {self.get}"
 
     def files(self) -> list[Path]:

@@ -77,7 +77,7 @@ def fetch_one(resource: Resource, *, progress: Progress | None = None, timeout: 
 
 
 def state(resource: Resource | Folder) -> str:
-    """`here` (in the cache or mirror, or its archive or package is), `fetchable`, `manual download: HOW`, or
+    """Returns `here` (in the cache or mirror, or its archive or package is), `fetchable`, `manual download: HOW`, or
     `needs the data set NAME (hub)`.
 
     Reads no file. A `HARNESS_MIRROR` that does not exist raises `HarnessError`.
@@ -94,7 +94,7 @@ def state(resource: Resource | Folder) -> str:
 
 
 def _of_hub(resource: Resource) -> None:
-    """Put the rows of a data set of the hub into the cache, in their order, as JSON lines."""
+    """Puts the rows of a data set of the hub into the cache, in their order, as JSON lines."""
     name, _, revision = resource.hub.partition("@")
     try:
         put(resource, BytesIO(b"".join(hub.json_lines(name, revision))), resource.hub)
@@ -103,7 +103,7 @@ def _of_hub(resource: Resource) -> None:
 
 
 def _extract(archive: Path, resources: list[Resource]) -> list[Resource]:
-    """Stream once through an archive, put the wanted members into the cache, and return what it does not hold.
+    """Returns stream once through an archive, put the wanted members into the cache, and return what it does not hold.
 
     Only members of exactly the wanted names are taken, to paths of our own making.
     """

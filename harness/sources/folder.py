@@ -16,7 +16,7 @@ from harness.sources.resource import Folder
 
 
 def get_folder(folder: Folder, progress: cache.Progress | None, timeout: float) -> None:
-    """Put a folder into the cache, all of it and verified or not at all."""
+    """Puts a folder into the cache, all of it and verified or not at all."""
     part = folder.cached.parent / f".{folder.sha256}.part"
     with cache.reported(folder.cached, "written"):
         part.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def _digest(checksums: Mapping[str, str]) -> str:
 
 
 def _unpack(folder: Folder, archive: Path, source: str) -> None:
-    """Stream once through an archive and take the folder's files, to paths below one of our own making."""
+    """Extracts the folder's files from an archive in one pass, to paths below a new folder."""
     temporary = folder.cached.parent / f".{secrets.token_hex(8)}.tmp"
     checksums: dict[str, str] = {}
     try:

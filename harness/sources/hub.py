@@ -71,7 +71,7 @@ def listed(name: str, revision: str | None = None) -> tuple[str, list[str]]:
 
 
 def download(name: str, revision: str, chosen: Chosen) -> Path:
-    """Some files of a data set in the hub's own cache; the folder.
+    """Returns some files of a data set in the hub's own cache; the folder.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def _endpoint() -> str | None:
 
 
 def _asked(name: str, call: Callable[[], T]) -> T:
-    """What the hub gives."""
+    """Returns what the hub gives."""
     if reason := network.forbidden():
         raise HarnessError(f"data set {name} (hub): {reason}")
     try:

@@ -38,7 +38,7 @@ _REASONS: list[str] = []  # why downloads are forbidden, of each block that forb
 
 
 def address() -> str:
-    """HOST:PORT that downloads from repositories go to: of the server, or of the proxy before it."""
+    """Returns HOST:PORT that downloads from repositories go to: of the server, or of the proxy before it."""
     from urllib.parse import urlsplit
     from urllib.request import getproxies, proxy_bypass
 
@@ -87,7 +87,7 @@ def offline() -> bool:
 
 
 def download(resource: Resource, say: Progress, timeout: float) -> None:
-    """Download into a part file beside the target, going on where an earlier try stopped; then verify and rename."""
+    """Downloads into a part file beside the target, resuming an earlier try; then verifies and renames it."""
     if resource.by_hand:
         raise unavailable(resource, f"must be downloaded manually: {one_line(resource.by_hand)}")
     if reason := forbidden():
@@ -107,7 +107,7 @@ def download(resource: Resource, say: Progress, timeout: float) -> None:
 
 
 def completed(resource: Resource | Folder, part: Path, timeout: float) -> None:
-    """Try until the part file is complete; if that fails, what came stays in it for the next run."""
+    """Tries until the part file is complete; if that fails, what came stays in it for the next run."""
     from http.client import HTTPException
     from urllib.error import URLError
 
@@ -127,7 +127,7 @@ def completed(resource: Resource | Folder, part: Path, timeout: float) -> None:
 
 
 def _receive(resource: Resource | Folder, part: Path, timeout: float) -> None:
-    """One try: append to the part file what it lacks, or begin it anew if the server does not go on where it ends.
+    """Tries once: appends to the part file, or restarts it if the server cannot resume.
 
     Raises `OSError` where another try may succeed, `HarnessError` where none will.
     """

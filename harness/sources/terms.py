@@ -17,7 +17,7 @@ def accepted(name: str) -> bool:
 
 
 def accept(name: str) -> None:
-    """Note in the cache that a person has accepted the terms of a source."""
+    """Records in the cache that a person has accepted the terms of a source."""
     write_atomic(_place(name), f"{catalogue.terms(name)}\n")
 
 

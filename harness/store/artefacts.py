@@ -130,7 +130,7 @@ def _text(content: Mapping[str, Any]) -> str:
 
 
 def damage(folder: Path, kind: str) -> str:
-    """What is wrong with an artefact, by its size and fast checksums; `ABSENT` if it is not there, "" if it is whole.
+    """Returns the fault of an artefact, by size and fast checksums; `ABSENT` if it is missing, "" if whole.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def _locked(folder: Path, name: str, found: str = ABSENT) -> Iterator[None]:
 
 
 def artefacts() -> list[Artefact]:
-    """Everything in the store, the longest unused first."""
+    """Returns everything in the store, the longest unused first."""
     out = []
     for folder in (folder for folder in store_root().glob("*/[!.]*") if folder.is_dir()):
         path = folder / SPEC
@@ -238,7 +238,7 @@ def artefacts() -> list[Artefact]:
 
 
 def collect(days: float) -> list[Artefact]:
-    """Delete artefacts not used for so many days, and what killed processes left; the artefacts deleted.
+    """Deletes artefacts not used for so many days, and what killed processes left; the artefacts deleted.
 
     Downloads that were broken off are kept for as long, as a new one goes on where they end.
     """

@@ -63,12 +63,12 @@ def ours() -> str:
 
 
 def of(*modules: str) -> str:
-    """`digest` of some of our own modules or of others', such as the one that asks (`__name__`)."""
+    """Returns `digest` of some of our own modules or of others', such as the one that asks (`__name__`)."""
     return digest(frozenset(modules))
 
 
 def forget() -> None:
-    """Forget what this process has read, so that code that has changed since is read again."""
+    """Forgets what this process has read, so that code that has changed since is read again."""
     for function in (digest, ours, _taken, _checksum, _places, _ours, _beside, _distributions, _top_level):
         function.cache_clear()
 
@@ -134,7 +134,7 @@ def depends(systems: Iterable[str], others: Iterable[str] = ()) -> tuple[dict[st
 
 @cache
 def _taken(path: Path, label: str, package: str, root: Path, deep: bool) -> tuple[frozenset[str], dict[str, Path]]:
-    """What a module imports; and the files that it is: its own, and those beside it that its text names."""
+    """Returns what a module imports; and the files that it is: its own, and those beside it that its text names."""
     files = {label: path}
     if path.suffix != ".py":
         return frozenset(), files
@@ -193,7 +193,7 @@ def _places(top: str) -> tuple[Path, ...]:
 
 @cache
 def _ours(root: Path) -> dict[str, Path]:
-    """Our modules and packages, by name."""
+    """Returns our modules and packages, by name."""
     out = {}
     for path in _below(root):
         if path.suffix == ".py":
@@ -308,7 +308,7 @@ def _words_of_strings(text: str) -> set[str]:
 
 
 def _distribution(top: str, place: Path) -> tuple[str, str] | None:
-    """Name and version of the distribution that an installed module comes from; None for other modules.
+    """Returns name and version of the distribution that an installed module comes from; None for other modules.
 
     `importlib.metadata` would read the lists of files of all distributions, which takes half a second.
     """
@@ -326,7 +326,7 @@ def _distribution(top: str, place: Path) -> tuple[str, str] | None:
 
 @cache
 def _distributions(site: Path) -> list[tuple[str, str, Path]]:
-    """Name, version and folder of what is installed in a place."""
+    """Returns name, version and folder of what is installed in a place."""
     out = []
     for path in sorted(site.iterdir()):
         if path.suffix in (".dist-info", ".egg-info"):

@@ -1,4 +1,4 @@
-"""What a system's work costs: seconds of its phases, latency of each query, size of what it keeps on disk.
+"""Cost of a system's work: seconds of its phases, latency of each query, bytes on disk.
 
 A system says `with phase("index"):` and `for topic in queries(topics):`. What that costs is noted in the meter of
 whoever asked for it (`measuring`); nobody has to ask, and the system's run is the same either way.
@@ -105,7 +105,7 @@ def measuring() -> Iterator[Meter]:
 
 
 def _forget_peak() -> bool:
-    """Let the peaks of memory begin here; False where the system has no way to do so for the process."""
+    """Resets the peaks of memory; False where the system cannot do so for the process."""
     if (cuda := _cuda()) is not None:
         for number in range(cuda.device_count()):
             cuda.reset_peak_memory_stats(number)
@@ -120,14 +120,14 @@ def _forget_peak() -> bool:
 
 
 def _cuda() -> Any | None:  # noqa: ANN401
-    """torch.cuda, if this process computes by it."""
+    """Returns torch.cuda, if this process has initialised it."""
     torch = sys.modules.get("torch")
     return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
 
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """The time of a part of the work, such as `index`; who waits is shown that it goes on."""
+    """Measures a part of the work, such as `index`, and shows its progress."""
     begin = time.perf_counter()
     try:
         with progress(name):
@@ -138,7 +138,7 @@ def phase(name: str) -> Iterator[None]:
 
 
 def queries(topics: Iterable[Asked]) -> Iterator[Asked]:
-    """Yields the topics, one by one; what happens between one and the next is the latency of the one."""
+    """Yields the topics; the time until the next one is requested is the latency of each."""
     for topic in track(topics, "searching, topics"):
         begin = time.perf_counter()
         yield topic
@@ -147,14 +147,14 @@ def queries(topics: Iterable[Asked]) -> Iterator[Asked]:
 
 
 def answered(latency: dict[str, float]) -> None:
-    """Latencies that a program outside this process has measured: topic -> seconds."""
+    """Records latencies measured by a program outside this process: topic -> seconds."""
     if (meter := _METER.get()) is not None:
         for topic, seconds in latency.items():
             meter.latency[topic] = meter.latency.get(topic, 0.0) + seconds
 
 
 def note(name: str, value: object) -> None:
-    """Something measured that belongs into the side file of the run."""
+    """Records a measurement for the side file of the run."""
     if (meter := _METER.get()) is not None:
         meter.notes[name] = value
 
@@ -178,7 +178,7 @@ def part(system: str) -> Iterator[None]:
 
 
 def artefact(folder: Path) -> None:
-    """A folder of the store that the work used."""
+    """Records a folder of the store that the work used."""
     if (meter := _METER.get()) is not None:
         meter.artefacts[str(folder)] = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 

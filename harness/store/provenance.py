@@ -1,4 +1,4 @@
-"""What somebody needs to make a result again: command, versions, machine, checksums."""
+"""Provenance of results: command, versions, machine, checksums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LIBRARIES = ("numpy", "scipy", "bm25s", "snowballstemmer", "hydra-core")
 
 @dataclass(frozen=True)
 class Provenance:
-    """What somebody needs to make a result again.
+    """Provenance of a result.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Provenance:
     files: Mapping[str, str] = field(default_factory=dict)
 
     def reference(self) -> Provenance:
-        """What holds on every machine: the checksums of what nobody's machine made."""
+        """Returns what holds on every machine: the checksums of what nobody's machine made."""
         made = (".run",)
         return Provenance("", {}, "", {name: sha for name, sha in self.files.items() if not name.endswith(made)})
 

@@ -1,4 +1,4 @@
-"""The side file of a run: what made it and what that cost, as ir_metadata (Breuer, Keller and Schaer, 2022).
+"""The side file of a run: provenance and cost, as ir_metadata (Breuer, Keller and Schaer, 2022).
 
 The run itself holds nothing that differs between two makings of the same configuration; times, memory and machine
 stand here. ir_metadata's components are `platform`, `implementation`, `method`, `data` and `actor`; what it has no
@@ -130,7 +130,7 @@ def text(made: Made, *, name: str, sha256: str, layout: str, collection: str) ->
 
 
 def claimed(path: Path) -> tuple[str, str, str]:
-    """Key, checksum and layout of the run that a side file speaks of; empty if there is none, or it is damaged."""
+    """Returns key, checksum and layout of the run of a side file; empty if it is missing or damaged."""
     try:
         document = read(path)
         part = document["harness"]
@@ -142,7 +142,7 @@ def claimed(path: Path) -> tuple[str, str, str]:
 
 
 def said(path: Path) -> Said | None:
-    """What a side file says; None if there is none, or it is damaged (its own checksum covers it)."""
+    """Returns what a side file says; None if there is none, or it is damaged (its own checksum covers it)."""
     try:
         document = read(path)
         part, data = document["harness"], document["data"]
@@ -163,7 +163,7 @@ def said(path: Path) -> Said | None:
 
 
 def costs(path: Path) -> dict[str, Any]:
-    """What a side file says of the work, by the names of `harness.store.cost`; empty if it is damaged.
+    """Returns the costs in a side file, by the names of `harness.store.cost`; empty if it is damaged.
 
     `seconds` are those of the phases, `in all` among them.
     """
@@ -176,7 +176,7 @@ def costs(path: Path) -> dict[str, Any]:
 
 
 def recalls(path: Path) -> tuple[str, ...]:
-    """What approximate searches of a run found of what exact ones find, a sentence each; none if it is damaged."""
+    """Returns the recall of approximate against exact search, a sentence each; none if the file is damaged."""
     try:
         return tuple(
             f"{name[0].upper()}{name[1:]}: {found['mean']:.4f} of the first {found['first documents']:,} documents, "
@@ -189,7 +189,7 @@ def recalls(path: Path) -> tuple[str, ...]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What a side file says, whoever wrote it.
+    """Returns what a side file says, whoever wrote it.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def made_on(path: Path) -> str:
 
 
 def _seeds(value: object, path: str = "") -> dict[str, Any]:
-    """Every seed in a configuration, by its key."""
+    """Returns every seed in a configuration, by its key."""
     if not isinstance(value, Mapping):
         return {}
     out: dict[str, Any] = {}

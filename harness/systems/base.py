@@ -78,7 +78,7 @@ class Request:
         return None if self.pool is None else self.pool.get(topic.id, frozenset())
 
     def left(self, topic: Topic, docs: Collection[str]) -> Collection[str]:
-        """Those of some documents that are not excluded for a topic, in their order."""
+        """Returns those of some documents that are not excluded for a topic, in their order."""
         if self.excluded is None or not docs:
             return docs
         out = self.excluded.among(np.array([doc.encode() for doc in docs], dtype=np.bytes_))(topic.id)

@@ -43,7 +43,7 @@ class Shuffle:
         _check_depth(self.depth)
 
     def __call__(self, request: Request) -> Run:
-        """Rank by a hash of seed, topic and document."""
+        """Ranks by a hash of seed, topic and document."""
         everything = [] if request.pool is not None else [document.id for document in request.corpus_for(self.name)]
         rankings = {}
         for topic in queries(request.topics):
@@ -79,7 +79,7 @@ class Overlap:
         checks.choice("score", self.score, ("weight", "jaccard"))
 
     def __call__(self, request: Request) -> Run:
-        """Rank by shared words, rare ones weighing more; documents that share none are not returned."""
+        """Ranks by shared words, rare ones weighing more; documents that share none are not returned."""
         documents = {d.id: set(tokens(" ".join((d.title, d.body, *d.tags)))) for d in request.corpus_for(self.name)}
         frequency = Counter(word for words in documents.values() for word in words)
         weight = {word: math.log(len(documents) / df) for word, df in frequency.items()}

@@ -64,11 +64,11 @@ class Built:
         return self.system.__module__
 
     def reads(self) -> dict[str, Any]:
-        """What its run depends on besides its own configuration: run files by checksum, other systems."""
+        """Returns what its run depends on besides its own configuration: run files by checksum, other systems."""
         return dict(self._said("reads") or {})
 
     def notes(self) -> tuple[str, ...]:
-        """What a reader of its numbers must know."""
+        """Returns what a reader of its numbers must know."""
         return tuple(self._said("notes") or ())
 
     def trains_without(self) -> frozenset[str] | None:
@@ -102,7 +102,7 @@ class Built:
 
 
 def _uncallable(made: object) -> str:
-    """Why something is no system; empty if it is one."""
+    """Returns why something is no system; empty if it is one."""
     if inspect.isclass(made):
         return f"the class {made.__name__}, which is no system: expected an object of it"
     said = f"{type(made).__name__}, which is no system: it cannot be called with one harness.systems.base.Request"
@@ -154,7 +154,7 @@ def build_system(mapping: Mapping[str, Any], where: str) -> Built:
 
 
 def _faults(target: str, parameters: Mapping[str, Any], known: Mapping[str, inspect.Parameter]) -> list[str]:
-    """What is wrong with the parameters that a class is given, of those that it takes."""
+    """Returns what is wrong with the parameters that a class is given, of those that it takes."""
     faults = []
     kinds = {parameter.kind for parameter in known.values()}
     for key, value in parameters.items():
@@ -223,7 +223,7 @@ def _factory(target: str, mapping: Mapping[str, Any], where: str) -> Callable[..
 
 
 def guarded(what: str, call: Callable[[], T]) -> T:
-    """What `call` gives, which runs code that is not ours.
+    """Returns what `call` gives, which runs code that is not ours.
 
     Raises
     ------

@@ -12,7 +12,7 @@ DEVICES = ("auto", "cpu", "cuda")
 
 
 def device(name: str) -> str:
-    """`cpu` or `cuda`; `auto` is the latter if there is one.
+    """Returns `cpu` or `cuda`; `auto` is the latter if there is one.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def gpu() -> bool:
 
 
 def arithmetic(device: str, half: bool = False) -> list[str]:
-    """What numbers are computed with: the type of the device, and the precision; other ones give other numbers.
+    """Returns what numbers are computed with: the type of the device, and the precision; other ones give other numbers.
 
     Parameters
     ----------

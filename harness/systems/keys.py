@@ -60,7 +60,7 @@ def defaults(factory: Factory) -> Mapping[str, Any] | None:
 
 
 def unlisted(configuration: Mapping[str, Any], key: str, where: str) -> Unlisted | None:
-    """What is known of a key below `system`; None if the configuration lists it.
+    """Returns what is known of a key below `system`; None if the configuration lists it.
 
     Classes of other packages are not imported: they are checked when the system is built.
 

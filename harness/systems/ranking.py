@@ -24,7 +24,7 @@ Scored = tuple[Floats, float]  # how far each document lies above an empty one, 
 
 
 def places(ids: Ids) -> Index:
-    """Each document's place among the sorted ids, shape (documents,): what ties are ordered by."""
+    """Returns each document's place among the sorted ids, shape (documents,): what ties are ordered by."""
     place = np.empty(len(ids), np.int64)
     place[np.argsort(ids, kind="stable")] = np.arange(len(ids))
     return place

@@ -38,15 +38,15 @@ class RerankPool:
         self._system  # noqa: B018  (a fault in the other system is found at once)
 
     def searches(self) -> bool:
-        """What the other system says."""
+        """Returns what the other system says."""
         return self._system.searches()
 
     def trains_without(self) -> frozenset[str] | None:
-        """What the other system says."""
+        """Returns what the other system says."""
         return self._system.trains_without()
 
     def notes(self) -> tuple[str, ...]:
-        """What the other system says of its numbers."""
+        """Returns what the other system says of its numbers."""
         return self._system.notes()
 
     def reads(self) -> dict[str, Any]:
@@ -105,6 +105,6 @@ def another(key: str, value: object, *, files: bool = False) -> Built:
 
 
 def reads_of(value: str | Mapping[str, Any], built: Built) -> dict[str, Any]:
-    """What the run of such a system depends on: its configuration if it is named, and what it reads."""
+    """Returns what the run of such a system depends on: its configuration if it is named, and what it reads."""
     named = isinstance(value, str) and value in config.names("system")
     return ({str(value): config.load("system", str(value))[0]} if named else {}) | built.reads()

@@ -130,7 +130,7 @@ def by_hand(configurations: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def model_lines(model: str, brought: Mapping[str, str]) -> Sequence[str]:
-    """What of a model is not here, one line each; `brought` as `by_hand` gives it."""
+    """Returns what of a model is not here, one line each; `brought` as `by_hand` gives it."""
     from harness.systems.dense import models
 
     return [f"needs the model {model}: {brought[model]}"] if model in brought else models.missing(model)
@@ -204,7 +204,7 @@ def _lacking(name: str, mapping: Mapping[str, Any]) -> Sequence[str]:
 
 
 def registered(configurations: Iterable[Mapping[str, Any]], where: str = "system") -> tuple[checks.Lack, str] | None:
-    """Why nothing runs a system of these `parts`, as `checks.state` gives it; None if its code is here.
+    """Returns why nothing runs a system of these `parts`, as `checks.state` gives it; None if its code is here.
 
     Raises
     ------

@@ -66,7 +66,7 @@ def split(name: str) -> list[str]:
 
 
 def _run(pieces: list[str], at: int, length: int) -> tuple[str, int] | None:
-    """What stands for so many words from `at` on, and where they end; None if nothing does."""
+    """Returns what stands for so many words from `at` on, and where they end; None if nothing does."""
     words, here = [at], at + 1
     while len(words) < length:
         if here < len(pieces) and pieces[here] == "_":

@@ -41,7 +41,7 @@ Row = tuple[int, dict[str, str]]
 
 
 def rows(path: Path, wanted: Callable[[dict[str, str]], bool] = lambda _: True) -> Iterator[Row]:
-    """Line and attributes of each wanted `row`, in order; memory for one block of the file at a time.
+    """Yields line and attributes of each wanted `row`, in order; memory for one block of the file at a time.
 
     Document types and entities are refused: they have no place in such a file and can be made to explode.
 
@@ -121,7 +121,7 @@ class Questions:
         self._length = 0
 
     def add(self, post: int, question: Question) -> None:
-        """Remember a question. Raises `HarnessError` if the temporary file cannot be written."""
+        """Remembers a question. Raises `HarnessError` if the temporary file cannot be written."""
         record = "\0".join((*question[:3], "")).encode()  # XML has no NUL
         if question.body:
             record += zlib.compress(question.body.encode(), 1)
@@ -246,7 +246,7 @@ def _questions(path: Path, remarks: Remarks, keep: tuple[str, ...]) -> Questions
 
 
 def _question(attributes: dict[str, str], path: Path, line: int, keep: tuple[str, ...], remarks: Remarks) -> Question:
-    """What is kept of a question; one without a body is counted, one without a title is a fault."""
+    """Returns what is kept of a question; one without a body is counted, one without a title is a fault."""
     if "Title" not in attributes:
         raise format_error(path, line, f"post {attributes['Id']} has no Title")
     accepted = body = ""

@@ -76,7 +76,7 @@ def definitions(preamble: str) -> dict[str, str]:
 
 
 def expander(macros: Macros) -> Expand:
-    r"""What puts the meaning of macros in their place, in braces where they stand as a script.
+    r"""Returns what puts the meaning of macros in their place, in braces where they stand as a script.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def plain(source: str, expand: Expand = str) -> str:
 
 
 def _hold(held: list[str], found: re.Match[str]) -> str:
-    """Put a formula aside, cleaned; what stands in its place while the prose is read."""
+    """Puts a formula aside, cleaned; what stands in its place while the prose is read."""
     inner = next(found[name] for name in ("display", "inline", "square", "round", "inner") if found[name] is not None)
     inner = _BLANKS.sub(" ", _REFERENCE.sub("", _LABEL.sub("", inner))).strip()
     if not inner:

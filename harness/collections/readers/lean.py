@@ -198,7 +198,7 @@ def module(place: str) -> str:
 
 
 def _kept(checkout: Checkout) -> list[Path]:
-    """What the files of each folder declare: artefacts, in the order of the folders."""
+    """Returns what the files of each folder declare: artefacts, in the order of the folders."""
     of_folder: dict[str, dict[Path, str]] = {}
     root = checkout.root
     for path, checksum in checkout.checksums().items():

@@ -195,7 +195,7 @@ def plain(stream: Iterable[Token]) -> str:
 
 
 def doc_text(text: str) -> str:
-    """What a doc string says, without its marks.
+    """Returns what a doc string says, without its marks.
 
     >>> doc_text("/-- One line. -/")
     'One line.'

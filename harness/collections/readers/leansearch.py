@@ -76,7 +76,7 @@ def _groups(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _fault(group: dict[str, Any]) -> str:
-    """What is wrong with a group, or nothing."""
+    """Returns what is wrong with a group, or nothing."""
     if set(group) != {"group", "queries", "theorems"}:
         return f"keys {', '.join(group) or 'none'}, expected group, queries, theorems"
     if not isinstance(group["group"], str) or group["group"].split() != [group["group"]]:

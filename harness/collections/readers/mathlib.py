@@ -46,7 +46,7 @@ def qr_topics(data: bytes, path: str, language: str = "eng") -> Topics:
 
 
 def qr_qrels(data: bytes, path: str, edition: str) -> Qrels:
-    """Grade 1 for the one declaration that each query means."""
+    """Returns grade 1 for the one declaration that each query means."""
     judgments: dict[str, dict[str, float]] = {}
     for _, row in _qr(data, path):
         for column, style in STYLES.items():
@@ -81,13 +81,13 @@ def names_topics(data: bytes, path: str, language: str = "eng") -> Topics:
 
 
 def names_qrels(data: bytes, path: str, edition: str) -> Qrels:
-    """Grade 1 for each declaration of a name; some names have several."""
+    """Returns grade 1 for each declaration of a name; some names have several."""
     judgments = {name: dict.fromkeys(row["gold"].split(), 1.0) for _, name, row in _names(data, path)}
     return replace(Qrels.from_dict(edition, judgments), sha256=sha256(data))
 
 
 def _names(data: bytes, path: str) -> Iterator[tuple[int, str, dict[str, str]]]:
-    """Line, topic id and columns of each row."""
+    """Yields line, topic id and columns of each row."""
     (first, header), *rest = topic_files.numbered_lines(data, path) or [(1, "")]
     columns = header.split("\t")
     for column in NAMES:

@@ -80,7 +80,7 @@ def read_formulas(corpus: Corpus, remarks: Remarks) -> Documents:
 
 
 def _pages(corpus: Corpus) -> list[tuple[str, str, Path]]:
-    """Question, answer and file of each page, by the numbers of the first two."""
+    """Returns question, answer and file of each page, by the numbers of the first two."""
     pages = []
     for path in corpus.path.iterdir():
         name = _NAME.fullmatch(path.name)
@@ -91,7 +91,7 @@ def _pages(corpus: Corpus) -> list[tuple[str, str, Path]]:
 
 
 def _occurrences(path: Path, question: str, answer: str) -> Iterator[tuple[str, Formula]]:
-    """Each formula of a page with its post."""
+    """Yields each formula of a page with its post."""
     parts = _parts(path, question, answer)
     for part, of_question in _HOLDERS:
         for formula in read_markup(parts[part]).formulas:

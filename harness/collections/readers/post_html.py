@@ -58,7 +58,7 @@ def post_html(markup: str, post: int) -> str:
 
 
 def as_typed(latex: str) -> str:
-    r"""LaTeX as people type it, from LaTeXML's form of it.
+    r"""Returns LaTeX as people type it, from LaTeXML's form of it.
 
     Examples
     --------

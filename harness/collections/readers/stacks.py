@@ -114,7 +114,7 @@ def premises_topics(_: bytes, path: str, language: str = "eng") -> Topics:
 
 
 def proofs_qrels(_: bytes, path: str, edition: str) -> Qrels:
-    """Grade 1 for each proof of a statement; of the edition's chapters."""
+    """Returns grade 1 for each proof of a statement; of the edition's chapters."""
     book = read(Path(path))
     chapters = _chapters(book, edition)
     of = {one.tag: dict.fromkeys(proof_ids(one), 1.0) for one in book.statements if one.chapter in chapters}
@@ -122,7 +122,7 @@ def proofs_qrels(_: bytes, path: str, edition: str) -> Qrels:
 
 
 def premises_qrels(_: bytes, path: str, edition: str) -> Qrels:
-    """Grade 1 for each earlier statement that a statement's proofs cite; of topics of the edition's chapters.
+    """Returns grade 1 for each earlier statement that a statement's proofs cite; of topics of the edition's chapters.
 
     The edition `learn` is `train` without what is cited of test chapters.
     """

@@ -101,7 +101,7 @@ class Book:
         return self._labels.get(own if own in self._labels else self._full.get(label, own))
 
     def plain(self, source: str) -> str:
-        """LaTeX as text with formulas in dollars, macros expanded."""
+        """Returns LaTeX as text with formulas in dollars, macros expanded."""
         return latex_text.plain(source, self.expand)
 
 
@@ -161,7 +161,7 @@ def _read(folder: Path, _: object) -> Book:
 
 
 def _left_out(made: list[Statement], tagged: set[str]) -> int:
-    """Take their tags from statements whose tags are taken; how many there are. The tags of the others are added."""
+    """Takes their tags from statements whose tags are taken; how many there are. The tags of the others are added."""
     count = 0
     for at, one in enumerate(made):
         if one.tag in tagged:
@@ -196,7 +196,7 @@ def _order(path: Path) -> tuple[str, ...]:
 
 
 def _tags(path: Path) -> dict[str, str]:
-    """CHAPTER-LABEL -> tag."""
+    """Returns CHAPTER-LABEL -> tag."""
     out: dict[str, str] = {}
     seen: set[str] = set()
     for number, line in enumerate(_text(path).split("\n"), 1):
@@ -241,7 +241,7 @@ class _Found:
     proofs: list[Passage] = field(default_factory=list)
 
     def statement(self, chapter: str, tags: Mapping[str, str]) -> Statement:
-        """What it is in the book; without a tag if it has none, or no label."""
+        """Returns what it is in the book; without a tag if it has none, or no label."""
         label = self.labels[0] if self.labels else ""
         about = (tags.get(f"{chapter}-{label}", ""), self.kind, chapter, self.section, label, tuple(self.labels))
         return Statement(*about, self.line, self.title, self.text, tuple(self.proofs), self.asides)

@@ -22,7 +22,7 @@ QUOTE = '\\"'
 
 
 def trees(path: Path) -> Iterator[tuple[int, str, str]]:
-    """Line, visual id and tree of each result.
+    """Yields line, visual id and tree of each result.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
 
 
 def _distinct(path: Path, remarks: Remarks) -> dict[str, tuple[int, str]]:
-    """Visual id -> line and tree where it stands first."""
+    """Returns visual id -> line and tree where it stands first."""
     out: dict[str, tuple[int, str]] = {}
     for number, name, tree in trees(path):
         if out.setdefault(name, (number, tree))[1] != tree:

@@ -73,7 +73,7 @@ def operator_tree(root: Operator, most: int) -> Tree | None:
 
 
 def operator(element: Element[Operator], above: list[Element[Operator]]) -> Operator:
-    """What an element of Content MathML stands for; `above` are the elements around it."""
+    """Returns what an element of Content MathML stands for; `above` are the elements around it."""
     name, parts = element.name, element.parts
     if name in _LEAVES:
         text = clean(element.text)

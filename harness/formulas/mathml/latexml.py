@@ -187,7 +187,7 @@ class Markup:
 
 
 def missing() -> list[str]:
-    """What is not installed, as `what: command`; empty if LaTeXML can be called."""
+    """Returns what is not installed, as `what: command`; empty if LaTeXML can be called."""
     try:
         version()
     except HarnessError as error:
@@ -196,7 +196,7 @@ def missing() -> list[str]:
 
 
 def version() -> str:
-    """LaTeXML's version, such as 0.8.7. Raises HarnessError if it is not installed."""
+    """Returns LaTeXML's version, such as 0.8.7. Raises HarnessError if it is not installed."""
     found = _version(shutil.which("perl"), os.environ.get("PERL5LIB"))
     if not found:
         raise HarnessError(f"LaTeXML is not installed: {INSTALL}")
@@ -284,7 +284,7 @@ def reader(latex: Iterable[str], kind: str, *, workers: int = 1) -> Callable[[st
 
 
 def _refused(latex: str) -> str:
-    """Why a formula is not given to LaTeXML at all; empty if it is."""
+    """Returns why a formula is not given to LaTeXML at all; empty if it is."""
     if not latex.strip():
         return "no formula"
     if len(latex) > _LENGTH:
@@ -357,7 +357,7 @@ def _process(latex: Sequence[str], seconds: int) -> tuple[list[Markup], str]:
 
 
 def _limit(process: int) -> None:
-    """Limit the memory of a process and of those it starts, where the system can."""
+    """Limits the memory of a process and of those it starts, where the system can."""
     if sys.platform == "linux":
         import resource
 
@@ -368,7 +368,7 @@ def _limit(process: int) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and those it started."""
+    """Kills a process and those it started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

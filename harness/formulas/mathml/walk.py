@@ -58,7 +58,7 @@ class Element(Generic[Value]):
 
 
 def walk(text: str, make: Callable[[Element[Value], list[Element[Value]]], Value]) -> tuple[Value, str]:
-    """What `make` gives for the first element of the text, and the reason of its faults ("" without any).
+    """Returns what `make` gives for the first element of the text, and the reason of its faults ("" without any).
 
     `make` is called at the end of each element with those around it, outermost first; it may set `reason`.
 

@@ -64,7 +64,7 @@ def _collected(bracket: str, row: Rows, close: str) -> tuple[Node, str]:
 
 
 def _elements(items: Rows) -> tuple[list[Node], str]:
-    """What commas separate; a row with relations is one element."""
+    """Returns what commas separate; a row with relations is one element."""
     items = without_end(items)
     if len(items) > 1 and any(item[0] == Role.PUNCTUATION for item in items):
         row = Grammar(items)
@@ -76,7 +76,7 @@ def _elements(items: Rows) -> tuple[list[Node], str]:
 
 
 def _arguments(items: Rows) -> tuple[list[Node], str]:
-    """What punctuation separates in the brackets behind a function."""
+    """Returns what punctuation separates in the brackets behind a function."""
     found: list[Node] = []
     fault = ""
     start = 0
@@ -103,7 +103,7 @@ def _conditional_set(items: Rows) -> tuple[Node, str] | None:
 
 
 def _inner_product(row: Rows) -> tuple[Node, str] | None:
-    """`<a|b>` and `<a|H|b>`; None for anything else in angles."""
+    """Returns `<a|b>` and `<a|H|b>`; None for anything else in angles."""
     parts: list[Rows] = [[]]
     for item in row:
         if item[0] == Role.BAR:

@@ -38,7 +38,7 @@ def without_end(items: Rows) -> Rows:
 
 
 def read(items: Rows) -> tuple[Node, str]:
-    """What a row stands for, and why a part of it could not be read ("" if all was read)."""
+    """Returns what a row stands for, and why a part of it could not be read ("" if all was read)."""
     if items and items[0][0] == Role.OVER:
         label, above = items[0][1]
         below, reason = read(items[1:])
@@ -108,7 +108,7 @@ class Grammar:
     # ---- formulas -----------------------------------------------------------------------------------------------
 
     def anything(self) -> Node | None:
-        """All that a row may hold: formulas, a formula without its left side, operators alone."""
+        """Returns all that a row may hold: formulas, a formula without its left side, operators alone."""
         if self.at >= self.end:
             return None
         role, operator = self.items[self.at]

@@ -97,7 +97,7 @@ class Reader:
         self.reason = ""
 
     def formula(self, aligned: Callable[[Reader, list[Rows]], Node]) -> Node | None:
-        """What all tokens stand for; None if they say nothing. `aligned` makes one of several lines."""
+        """Returns what all tokens stand for; None if they say nothing. `aligned` makes one of several lines."""
         if len(self.tokens) == 1 and self.tokens[0] in ITEMS:
             return ITEMS[self.tokens[0]][1]
         lines: list[Rows] = [[]]
@@ -120,7 +120,7 @@ class Reader:
         self.reason = self.reason or reason
 
     def read(self, items: Rows) -> Node:
-        """What a row stands for."""
+        """Returns what a row stands for."""
         if len(items) == 1 and items[0][0] not in (Role.OVER, Role.FLOAT):
             return items[0][1]
         node, reason = read(items)
@@ -330,7 +330,7 @@ class Reader:
     # ---- arguments of commands ----------------------------------------------------------------------------------
 
     def argument(self, depth: int, style: str = "") -> Node:
-        """What an argument stands for: a group, or the next token with what belongs to it."""
+        """Returns what an argument stands for: a group, or the next token with what belongs to it."""
         if self.at < len(self.tokens) and self.tokens[self.at] == "{" and depth < DEPTH:
             self.at += 1
             items = self.row("}", depth + 1, style)
@@ -372,7 +372,7 @@ class Reader:
         return row
 
     def optional(self, depth: int) -> Node | None:
-        """What an argument in square brackets stands for, if there is one."""
+        """Returns what an argument in square brackets stands for, if there is one."""
         if self.at >= len(self.tokens) or self.tokens[self.at] != "[" or depth >= DEPTH:
             return None
         self.at += 1

@@ -76,5 +76,5 @@ def number(token: str) -> str:
 
 
 def first_digit(token: str) -> tuple[str, str]:
-    """What an argument without braces takes of a number, and the rest of it ("" if there is none)."""
+    """Returns what an argument without braces takes of a number, and the rest of it ("" if there is none)."""
     return token[0], token[1:]

@@ -81,7 +81,7 @@ class Frame:
         self.clear()
 
     def clear(self) -> None:
-        """A new cell begins."""
+        """Begins a new cell."""
         self.items: list[Row] = []
         self.fences: list[tuple[int, str]] = []
         self.below: Row | None = None
@@ -94,7 +94,7 @@ class Frame:
 
 
 def append(frame: Frame, row: Row) -> None:
-    """A new part of a group; scripts without a base before it are its prescripts."""
+    """Adds a part to a group; scripts without a base before it are its prescripts."""
     settle(frame)
     frame.carried = False
     items = frame.items
@@ -106,7 +106,7 @@ def append(frame: Frame, row: Row) -> None:
 
 
 def settle(frame: Frame) -> None:
-    """The last part gets the scripts that were read."""
+    """Attaches the scripts that were read to the last part."""
     below, above = frame.below, frame.above
     if below is None and above is None:
         return
@@ -228,13 +228,13 @@ def _is_differential(part: Row, after: Row) -> bool:
 
 
 def mark(frame: Frame, name: str) -> None:
-    """An opening bracket, or a bar that may be one."""
+    """Handles an opening bracket, or a bar that may be one."""
     append(frame, [Symbol(name)])
     frame.fences.append((len(frame.items) - 1, name))
 
 
 def bracket(frame: Frame, name: str) -> None:
-    """A closing bracket, put together with the one that it closes."""
+    """Handles a closing bracket and joins it with its opening one."""
     settle(frame)
     fences = frame.fences
     wanted = PAIRS[name]
@@ -299,7 +299,7 @@ def fence(opening: str, parts: list[Row], closing: str) -> Row:
 
 
 def _builder(parts: list[Row]) -> list[Row]:
-    """What follows the bar or colon of a set builder is one part: its commas divide nothing."""
+    """Returns what follows the bar or colon of a set builder is one part: its commas divide nothing."""
     for number, part in enumerate(parts):
         if len(part) == 1 and part[0].label in ("|", "∣", ":") and 0 < number < len(parts) - 1:
             return [flat(parts[:number]), part, flat(parts[number + 1 :])]
@@ -347,7 +347,7 @@ def environment(frame: Frame) -> Row:
 
 
 def built(frame: Frame) -> Row:
-    """What a command makes of its arguments."""
+    """Returns what a command makes of its arguments."""
     name, arguments = frame.name, frame.items
     last = arguments[-1]
     if name in ("\\frac", "\\dfrac", "\\tfrac", "\\cfrac"):

@@ -46,7 +46,7 @@ def leaf(kind: str, text: str) -> Symbol:
 
 
 def ignored(row: Row) -> bool:
-    """Nothing, or a blank or invisible operator that carries nothing: left out of rows."""
+    """Returns nothing, or a blank or invisible operator that carries nothing: left out of rows."""
     return not row or (len(row) == 1 and row[0].label in (BLANK, "") and not row[0].below and row[0].cells is None)
 
 

@@ -39,7 +39,7 @@ class Tokens:
         return self.all[self.at] if self.at < len(self.all) else ""
 
     def take(self, token: str) -> bool:
-        """Past the next token if it is this one, white space before it included."""
+        """Returns past the next token if it is this one, white space before it included."""
         if self.peek() != token:
             return False
         self.at += 1
@@ -87,7 +87,7 @@ class Tokens:
         return number[0]
 
     def more_digits(self) -> str:
-        """What follows a number and belongs to it: `1\\,000` is one number."""
+        """Returns what follows a number and belongs to it: `1\\,000` is one number."""
         text = ""
         while self.at + 1 < len(self.all) and _WHOLE.fullmatch(self.all[self.at + 1]):
             gap = self.all[self.at]

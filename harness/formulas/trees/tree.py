@@ -125,7 +125,7 @@ def _entity(match: re.Match[str]) -> str:
 
 
 def children(tree: Tree) -> list[list[int]]:
-    """For each node the numbers of its children, in order."""
+    """Returns the numbers of each node's children, in order."""
     out: list[list[int]] = [[] for _ in tree.labels]
     for number, parent in enumerate(tree.parents[1:], 1):
         out[parent].append(number)
@@ -133,7 +133,7 @@ def children(tree: Tree) -> list[list[int]]:
 
 
 def sizes(tree: Tree) -> list[int]:
-    """For each node the number of nodes of its subtree; node i's subtree is the nodes i to i + sizes[i] - 1."""
+    """Returns the sizes of subtrees; node i's subtree is the nodes i to i + sizes[i] - 1."""
     out = [1] * len(tree.labels)
     for number in range(len(out) - 1, 0, -1):
         out[tree.parents[number]] += out[number]

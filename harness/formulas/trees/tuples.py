@@ -41,6 +41,6 @@ def tuples(tree: Tree, window: int | None = None, ends: bool = False) -> list[Tu
 
 
 def tuple_f1(tree: Tree, truth: Tree, window: int | None = None) -> float:
-    """Harmonic mean of precision and recall of a tree's tuples, ends included, against those of the true tree."""
+    """Returns the harmonic mean of precision and recall of a tree's tuples against those of the true tree."""
     found, wanted = (Counter(tuples(each, window, ends=True)) for each in (tree, truth))
     return 2 * (found & wanted).total() / (found.total() + wanted.total())

@@ -40,7 +40,7 @@ def worded(ask: Ask, schemas: str) -> tuple[Message, ...]:
 
 
 def validator(schema: Mapping[str, Any]) -> Validator:
-    """What checks values against a schema; never asks the network.
+    """Returns what checks values against a schema; never asks the network.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def validator(schema: Mapping[str, Any]) -> Validator:
 
 
 def fault(reply: Reply, schema: Mapping[str, Any] | None) -> tuple[Any, str, bool]:
-    """(value, what is wrong, whether asking again may help) of a reply; nothing is wrong with an empty text.
+    """Returns (value, what is wrong, whether asking again may help) of a reply; nothing is wrong with an empty text.
 
     >>> fault(Reply('{"n": 7}'), {"type": "object", "required": ["n"]})
     ({'n': 7}, '', False)

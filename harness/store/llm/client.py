@@ -266,7 +266,7 @@ class Client:
     # ---- calls --------------------------------------------------------------------------------------------------
 
     def _call(self, call: Callable[[], list[Reply]], key: str, size: int, stop: Event) -> list[Reply]:
-        """Make a call when its turn comes, and again when it breaks off; `size` is the most tokens that go in."""
+        """Makes a call when its turn comes, and again when it breaks off; `size` is the most tokens that go in."""
         longest = self.endpoint.longest or 0
         most = self.endpoint.cost(size, longest)
         for attempt in count(1):
@@ -300,7 +300,7 @@ class Client:
         raise AssertionError
 
     def _turn(self, tokens: float, stop: Event) -> list[float]:
-        """Wait until a call of so many tokens may go."""
+        """Waits until a call of so many tokens may go."""
         while True:
             wait, ticket = self._pace.take(tokens)
             _wait(stop, wait)
@@ -313,7 +313,7 @@ class Client:
             self._spent = Spent(*(getattr(before, name) + getattr(more, name) for name in Spent.__dataclass_fields__))
 
     def _all(self, jobs: Mapping[str, Callable[[Event], T]], asked: int) -> dict[str, T]:
-        """Do all jobs, several at a time; after a fault that ends them, those under way still come to their end."""
+        """Does all jobs, several at a time; after a fault that ends them, those under way still come to their end."""
         stop, done, name = Event(), dict[str, T](), self.endpoint.name
         broken: list[str] = []
         in_a_row = 0
@@ -373,7 +373,7 @@ class Client:
         return Taken(sizes(_said(self._request(ask))), calls, answer.tokens_in, answer.tokens_out)
 
     def _count(self, wanted: Mapping[str, tuple[int, int]], seen: Mapping[str, Taken], kind: str) -> None:
-        """Add what a dry run would take to what was counted, and say it."""
+        """Adds what a dry run would take to what was counted, and say it."""
         asked, known = self._dry.setdefault(kind, ({}, {}))
         asked |= wanted
         known |= seen

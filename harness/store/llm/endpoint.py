@@ -190,7 +190,7 @@ class Endpoint:
         return (tokens_in * self.price_in + tokens_out * self.price_out) / 1e6
 
     def missing(self) -> list[str]:
-        """What a call would lack, one line each, `WHAT: REMEDY`; asks no network."""
+        """Returns what a call would lack, one line each, `WHAT: REMEDY`; asks no network."""
         from importlib.util import find_spec
 
         if find_spec("openai") is None or find_spec("jsonschema") is None:
@@ -252,7 +252,7 @@ def request(endpoint: Endpoint, messages: Sequence[Message], schema: Mapping[str
 
 
 def text_request(endpoint: Endpoint, text: str) -> dict[str, Any]:
-    """`request` of the vector of a text."""
+    """Returns `request` of the vector of a text."""
     parameters = _plain(dict(endpoint.parameters))
     return {"kind": "embedding", "model": endpoint.model, "parameters": parameters, "input": text}
 

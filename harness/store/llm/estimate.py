@@ -81,7 +81,7 @@ def sizes(text: str) -> tuple[int, int]:
 
 
 def estimate(endpoint: Endpoint, wanted: Sequence[tuple[int, int]], seen: Sequence[Taken], basis: str) -> Estimate:
-    """What asks of these sizes would take, by what others took; fewer than `ENOUGH` of them count as none."""
+    """Returns what asks of these sizes would take, by what others took; fewer than `ENOUGH` of them count as none."""
     count = len(wanted)
     if not count:
         return Estimate(0, 0.0, 0.0, 0.0, 0.0, 0.0, "the cache")

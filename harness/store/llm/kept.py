@@ -131,7 +131,7 @@ _BUSY_CHANGED = Condition()
 
 
 def _taken(handle: int, place: int) -> bool:
-    """Take a lock, unless another process has it.
+    """Takes a lock, unless another process has it.
 
     Never waits in the kernel: that takes two processes for locked in a circle whenever threads of each wait for the
     other, and then refuses the lock.

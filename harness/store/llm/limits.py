@@ -85,12 +85,12 @@ class Pace:
             return 0.0, ticket
 
     def took(self, ticket: list[float], tokens: float) -> None:
-        """What a call really took, in tokens."""
+        """Records the tokens that a call took."""
         with self._lock:
             ticket[1] = tokens
 
     def rest(self, seconds: float) -> None:
-        """No call for so long."""
+        """Pauses all calls for so many seconds."""
         with self._lock:
             self._until = max(self._until, self._clock() + seconds)
 
@@ -110,7 +110,7 @@ class Budget:
         self._changed = Condition()
 
     def reserve(self, most: float) -> bool:
-        """Wait until a call that costs at most so much is sure to fit; False if it cannot any more."""
+        """Waits until a call that costs at most so much is sure to fit; False if it cannot any more."""
         with self._changed:
             # What is under way mostly costs less than the most that it can.
             self._changed.wait_for(lambda: self._fits(most) or not self._calls)
@@ -124,7 +124,7 @@ class Budget:
         return self.spent + self.held + most <= self.limit * (1 + 1e-12)
 
     def settle(self, most: float, cost: float) -> None:
-        """A call that had reserved `most` has cost so much; one that may have been charged counts as `most`."""
+        """Replaces the reservation `most` of a call by its cost; a call that may have been charged counts as `most`."""
         with self._changed:
             self.held -= most
             self.spent += cost

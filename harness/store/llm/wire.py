@@ -83,7 +83,7 @@ class Wire:
         )
 
     def close(self) -> None:
-        """End the connections."""
+        """Ends the connections."""
         self._client.close()
 
     def chat(self, request: Mapping[str, Any]) -> Reply:
@@ -193,7 +193,7 @@ class Wire:
         return body
 
     def _whole(self, call: Callable[[], AbstractContextManager[Any]]) -> bytes:
-        """What an answer holds, within the time-out and what it takes to tell that it has passed.
+        """Returns what an answer holds, within the time-out and what it takes to tell that it has passed.
 
         The library waits anew for each part of the headers, so that who drips those would never be given up: the call
         is made by a thread, which is left behind then, and ends with its connection.
@@ -226,7 +226,7 @@ class Wire:
             )
 
     def _status(self, status: int, headers: Mapping[str, str], body: object) -> Reply:
-        """What a status that is no success means: raises, or is the reply that the request is refused."""
+        """Returns what a status that is no success means: raises, or is the reply that the request is refused."""
         about = body if isinstance(body, Mapping) else {}
         codes = {str(about.get("code")), str(about.get("type"))}
         said = self._clean(about.get("message") or body or "")
@@ -245,7 +245,7 @@ class Wire:
         raise HarnessError(f"{where}: the request was refused ({status}): {said}")
 
     def _clean(self, said: object) -> str:
-        """What somebody else said, as a part of one line, without the key."""
+        """Returns what somebody else said, as a part of one line, without the key."""
         text = str(said)
         if self._key:
             text = text.replace(self._key, "[key]")
@@ -274,7 +274,7 @@ def _bounded(stream: Any, seconds: float) -> Any:  # noqa: ANN401
 
 
 def _form(request: Mapping[str, Any]) -> dict[str, Any]:
-    """How the server is told of the form that an answer must have."""
+    """Returns how the server is told of the form that an answer must have."""
     schema, schemas = request.get("schema"), request.get("schemas")
     if schema is None or schemas == "none":
         return {}

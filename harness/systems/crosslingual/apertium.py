@@ -49,11 +49,11 @@ class Apertium:
         return codes | {language: code for language, code in _CODES.items() if code in codes}
 
     def direction(self, source: str, target: str) -> str:
-        """What it calls a direction."""
+        """Returns what it calls a direction."""
         return f"{_CODES.get(source, source)}-{_CODES.get(target, target)}"
 
     def missing(self) -> list[str]:
-        """What it lacks for the languages of CrossMath."""
+        """Returns what it lacks for the languages of CrossMath."""
         return missing()
 
     def identity(self, source: str = "", target: str = "") -> Mapping[str, Any]:
@@ -120,7 +120,7 @@ class Apertium:
 
 
 def missing() -> list[str]:
-    """What it lacks to translate from any language of CrossMath: the program, or all directions."""
+    """Returns what it lacks to translate from any language of CrossMath: the program, or all directions."""
     if shutil.which("apertium") is None:
         return [f"apertium is not installed: apt install apertium {' '.join(PACKAGES.values())}"]
     if any(not lacking for lacking in by_language().values()):
@@ -129,7 +129,7 @@ def missing() -> list[str]:
 
 
 def by_language() -> dict[str, str]:
-    """Language of CrossMath, of those that have a package -> what topics in it need here; empty if nothing."""
+    """Returns language of CrossMath, of those that have a package -> what topics in it need here; empty if nothing."""
     known = _directions()
     found = {}
     for language, direction in LANGUAGES.items():

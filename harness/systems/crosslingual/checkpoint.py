@@ -73,7 +73,7 @@ def architecture(folder: Path, kind: str, name: str) -> Any:  # noqa: ANN401
 
 @lru_cache(maxsize=1)  # a tokenizer takes seconds to read, and is asked for with every batch of topics
 def reader(folder: Path, content: str, kind: str, name: str) -> Reader:
-    """All of a model but its weights; `content` makes that of changed files another.
+    """Returns all of a model but its weights; `content` makes that of changed files another.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def weights(folder: Path, content: str, name: str, precision: str, device: str) 
 
 
 def missing() -> list[str]:
-    """What is not installed, one line each; for the key `needs` of a configuration."""
+    """Returns what is not installed, one line each; for the key `needs` of a configuration."""
     if all(importlib.util.find_spec(module) for module in ("torch", "transformers")):
         return []
     return [f"transformers is not installed: {INSTALL}"]

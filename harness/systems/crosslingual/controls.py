@@ -24,11 +24,11 @@ class Control(Protocol):
         ...
 
     def identity(self) -> Mapping[str, Any]:
-        """What decides its texts besides the topics and our code."""
+        """Returns what decides its texts besides the topics and our code."""
         ...
 
     def texts(self, topic: Topic) -> tuple[str, str]:
-        """Title and body."""
+        """Returns title and body."""
         ...
 
 
@@ -51,7 +51,7 @@ class Human:
         return {"collection": self.collection, "topics": sha256(content.encode("utf-8", "surrogatepass"))}
 
     def texts(self, topic: Topic) -> tuple[str, str]:
-        """Title and body of the topic with the same id.
+        """Returns title and body of the topic with the same id.
 
         Raises
         ------
@@ -75,11 +75,11 @@ class Identity:
     name: str = "identity"
 
     def identity(self) -> Mapping[str, Any]:
-        """Nothing."""
+        """Returns nothing."""
         return {}
 
     def texts(self, topic: Topic) -> tuple[str, str]:
-        """Title and body as they are."""
+        """Returns title and body as they are."""
         return topic.title, topic.body
 
 
@@ -96,7 +96,7 @@ class FormulasOnly:
     name: str = "formulas-only"
 
     def identity(self) -> Mapping[str, Any]:
-        """Nothing."""
+        """Returns nothing."""
         return {}
 
     def texts(self, topic: Topic) -> tuple[str, str]:

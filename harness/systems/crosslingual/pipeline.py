@@ -72,7 +72,7 @@ def script_of(pipeline: str, translator: Translator) -> authors.Script | None:
 
 
 def _asked(translator: Translator, source: str, target: str, texts: Iterable[str]) -> dict[str, str]:
-    """Each different text with its translation; without texts the translator is not asked."""
+    """Returns each different text with its translation; without texts the translator is not asked."""
     different = list(dict.fromkeys(texts))
     out: object = translator.translate(different, source, target) if different else []
     if not isinstance(out, list | tuple) or not all(isinstance(text, str) for text in out):
@@ -140,7 +140,7 @@ def compared(original: str, restored: str) -> Integrity:
 
 
 def counts(integrity: Integrity) -> dict[str, int]:
-    """What of an integrity a `Passage` tells."""
+    """Returns what of an integrity a `Passage` tells."""
     return {
         "formulas": integrity.formulas,
         "kept": integrity.kept,

@@ -74,7 +74,7 @@ class Seq2Seq:
         return {**self.codes, **self.related}
 
     def missing(self) -> list[str]:
-        """What it lacks on this machine, a line each with the command that brings it; reads no big file."""
+        """Returns what it lacks on this machine, a line each with the command that brings it; reads no big file."""
         lines = checkpoint.missing()
         if lacking := models.missing(self.model):
             return lines + lacking
@@ -97,7 +97,7 @@ class Seq2Seq:
         }
 
     def notes(self) -> tuple[str, ...]:
-        """What a reader of its translations must know."""
+        """Returns what a reader of its translations must know."""
         if not self.related:
             return ()
         pairs = ", ".join(f"{language} as {code}" for language, code in sorted(self.related.items()))

@@ -84,20 +84,20 @@ class CrossLingual:
         return pipeline.script_of(self.pipeline, self.made) if isinstance(self.made, Translator) else None
 
     def reads(self) -> dict[str, Any]:
-        """What decides the topics' other texts, and what the retriever reads."""
+        """Returns what decides the topics' other texts, and what the retriever reads."""
         # Each under a key of its own: the retriever may itself be one that translates.
         return {"translator": dict(self.made.identity()), "retriever": reads_of(self.system, self._system)}
 
     def searches(self) -> bool:
-        """What the retriever says."""
+        """Returns what the retriever says."""
         return self._system.searches()
 
     def trains_without(self) -> frozenset[str] | None:
-        """What the retriever says."""
+        """Returns what the retriever says."""
         return self._system.trains_without()
 
     def notes(self) -> tuple[str, ...]:
-        """How topics are translated, and what the retriever says."""
+        """Returns how topics are translated, and what the retriever says."""
         more = self.made.notes() if isinstance(self.made, Translator) else ()
         return (self._said(), *more, *self._system.notes())
 
@@ -116,7 +116,7 @@ class CrossLingual:
         return f"Topics are translated by {self.made.name}, their formulas {how}{whose}."
 
     def translated(self, topics: Iterable[Topic], workspace: Path) -> dict[str, TranslatedTopic]:
-        """What becomes of topics, by their ids: from the store, or translated now.
+        """Returns what becomes of topics, by their ids: from the store, or translated now.
 
         Raises
         ------
@@ -129,7 +129,7 @@ class CrossLingual:
         return translations.translated(topics, made, self.target, workspace, masking=self.masking, how=self.pipeline)
 
     def __call__(self, request: Request) -> Run:
-        """Translate the topics, and let the retriever rank for them.
+        """Translates the topics, and let the retriever rank for them.
 
         Raises
         ------

@@ -27,11 +27,11 @@ class Translator(Protocol):
         ...
 
     def missing(self) -> list[str]:
-        """What it lacks on this machine, a line each with the command that brings it; reads no big file."""
+        """Returns what it lacks on this machine, a line each with the command that brings it; reads no big file."""
         ...
 
     def identity(self, source: str = "", target: str = "") -> Mapping[str, Any]:
-        """What decides its translations besides texts, languages and our code: model and programs by content.
+        """Returns what decides its translations besides texts, languages and our code: model and programs by content.
 
         Parameters
         ----------

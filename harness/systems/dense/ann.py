@@ -128,7 +128,7 @@ def faiss_index(
     neighbours: int = NEIGHBOURS,
     construction: int = CONSTRUCTION,
 ) -> Faiss:
-    """Index vectors with FAISS, in float32.
+    """Indexes vectors with FAISS, in float32.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def upload(
     neighbours: int = NEIGHBOURS,
     construction: int = CONSTRUCTION,
 ) -> Qdrant:
-    """Make a collection of documents, in place of one of the same name; documents without vectors are left out.
+    """Makes a collection of documents, in place of one of the same name; documents without vectors are left out.
 
     Parameters
     ----------

@@ -143,7 +143,7 @@ class BiEncoder:
             raise HarnessError(f"key 'characters' is {self.characters}, and a prefix has {longest} of its own")
 
     def reads(self) -> dict[str, Any]:
-        """What decides vectors besides the corpus and the code: the model's files, and the device."""
+        """Returns what decides vectors besides the corpus and the code: the model's files, and the device."""
         source = self._source(self.model, hardware.device(self.device))
         training = None if self.training is None else tuned.reads("bi", self.model, self.training)
         own = {"model": source.identity(), "arithmetic": source.arithmetic(), "training": training}
@@ -158,12 +158,12 @@ class BiEncoder:
         return own if first is None else first if own is None else own & first
 
     def notes(self) -> tuple[str, ...]:
-        """How its model was fine-tuned, and what the first system says."""
+        """Returns how its model was fine-tuned, and what the first system says."""
         own = () if self.training is None else tuning("bi", self.training).notes()
         return own + (() if self._first is None else self._first.notes())
 
     def __call__(self, request: Request) -> Run:
-        """Rank the corpus, or each topic's pool; topics without text are left out.
+        """Ranks the corpus, or each topic's pool; topics without text are left out.
 
         Raises
         ------
@@ -314,7 +314,7 @@ class BiEncoder:
         return worded
 
     def _note_cut(self, what: str, cut: int, count: int, loaded: Encoder) -> None:
-        """Say and note how many texts are longer than what is read."""
+        """Says and note how many texts are longer than what is read."""
         limits = {"word pieces": loaded.length, "characters": self.characters}
         said = {"word pieces": loaded.length or "all"} | {key: value for key, value in limits.items() if value}
         note(f"{self.name}: texts cut, {what}", {"cut": cut, "texts": count} | said)

@@ -80,7 +80,7 @@ class Chroma:
         return np.where(near < 0, -1, self.indexed.document[near])
 
     def close(self) -> None:
-        """Let go of the store; asked again, it is opened again."""
+        """Lets go of the store; asked again, it is opened again."""
         self._ef = 0
         self._open.close()
 

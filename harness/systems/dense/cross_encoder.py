@@ -125,7 +125,7 @@ class CrossEncoder:
         return own if first is None else first if own is None else own & first
 
     def notes(self) -> tuple[str, ...]:
-        """How its model was fine-tuned, and what the first system says."""
+        """Returns how its model was fine-tuned, and what the first system says."""
         own = () if self.training is None else tuning("cross", self.training).notes()
         return own + (() if self._first is None else self._first.notes())
 
@@ -139,7 +139,7 @@ class CrossEncoder:
         return {**own, "first": reads_of(self.first, self._first)}
 
     def __call__(self, request: Request) -> Run:
-        """Re-rank, or rank each topic's pool; documents of `first` that are not in a pool are left out.
+        """Re-ranks, or rank each topic's pool; documents of `first` that are not in a pool are left out.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class CrossEncoder:
         return heads.only(run, ~np.isnan(score))
 
     def _try(self, folder: str) -> None:
-        """Load a folder of a model as the tuned one will be, and look for the label that is the score."""
+        """Loads a folder of a model as the tuned one will be, and look for the label that is the score."""
         self._label(pairs.load(models.find(folder), self._settings, "cpu", self.tokens).labels)
 
     @cached_property
@@ -187,7 +187,7 @@ class CrossEncoder:
         return pairs.Settings(self.length, self.truncation, self.precision)
 
     def _spec(self, model: models.Model) -> dict[str, Any]:
-        """What decides logits, besides the texts."""
+        """Returns what decides logits, besides the texts."""
         arithmetic = hardware.arithmetic(hardware.device(self.device), self.precision == "bfloat16")
         return {"model": pairs.identity(model, self._settings), "arithmetic": [*arithmetic, self.tokens]}
 
@@ -205,7 +205,7 @@ class CrossEncoder:
         return self.k or (None if self.first is None else heads.K)
 
     def _ranking(self, request: Request) -> Run:
-        """What is to be re-ranked: the first run, or the pool in an order without meaning."""
+        """Returns what is to be re-ranked: the first run, or the pool in an order without meaning."""
         if self._first is not None:
             return heads.first(self._first, request)
         if request.pool is None:
@@ -244,7 +244,7 @@ class CrossEncoder:
         return named.index(str(self.label)) % len(labels)
 
     def _say_wordless(self, wordless: Sequence[str], asked: int) -> None:
-        """Say and note how many topics cannot be asked; an error if none can."""
+        """Says and note how many topics cannot be asked; an error if none can."""
         if not asked:
             raise HarnessError(f"system {self.name}: no topic has a text; the key 'query' names what is read of topics")
         if wordless:
@@ -253,7 +253,7 @@ class CrossEncoder:
             say(f"{self.name}: {len(wordless):,} topics have no text, such as {wordless[0]}; {fate}")
 
     def _say_cut(self, scored: Sequence[Kept]) -> None:
-        """Say and note how many pairs are longer than the model reads."""
+        """Says and note how many pairs are longer than the model reads."""
         count, cut = sum(len(found.cut) for found in scored), sum(int(found.cut.sum()) for found in scored)
         length = scored[0].length
         note(f"{self.name}: texts cut, pairs", {"cut": cut, "texts": count, "word pieces": length})
@@ -371,7 +371,7 @@ def _shares(documents: Sequence[str]) -> list[list[str]]:
 
 
 def _of(query: str, share: Sequence[str], spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What decides the logits of a share."""
+    """Returns what decides the logits of a share."""
     made_by = [code.of(pairs.__name__), hardware.torch_version()]
     return {**spec, "query": query, "documents": sha256(json.dumps(share).encode()), "versions": made_by}
 

@@ -46,12 +46,12 @@ class Source(NamedTuple):
         return cut(loaded, self.characters, self.settings) if self.characters else loaded
 
     def identity(self) -> dict[str, Any]:
-        """What decides vectors besides the code and the arithmetic: the model, and what is read of a text."""
+        """Returns what decides vectors besides the code and the arithmetic: the model, and what is read of a text."""
         own = encoder.identity(self.model, self.settings)
         return own | {"characters": self.characters} if self.characters else own
 
     def arithmetic(self) -> list[str]:
-        """What its numbers are computed with."""
+        """Returns what its numbers are computed with."""
         return hardware.arithmetic(self.device, self.settings.precision == "bfloat16")
 
 

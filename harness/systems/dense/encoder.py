@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def missing() -> list[str]:
-    """What is not installed, one line each; for the key `needs` of a configuration."""
+    """Returns what is not installed, one line each; for the key `needs` of a configuration."""
     if all(importlib.util.find_spec(module) for module in ("sentence_transformers", "torch")):
         return []
     return ["sentence-transformers is not installed: pip install 'mathir-harness[sentences]'"]
@@ -36,7 +36,7 @@ def load(
     tokens: int = 0,
     calls: Calls | None = None,
 ) -> Encoder:
-    """Load a model.
+    """Loads a model.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def load(
 
 
 def check_weights(found: Model) -> None:
-    """Compare the weights of a model with what its config.json says.
+    """Compares the weights of a model with what its config.json says.
 
     Libraries draw at random what the weights lack, and go on: two runs would have different numbers.
 

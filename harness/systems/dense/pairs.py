@@ -94,12 +94,12 @@ class PairScorer:
 
 
 def identity(model: Model, settings: Settings) -> dict[str, Any]:
-    """What decides a model's scores besides the code: its files by checksum, and how pairs are read."""
+    """Returns what decides a model's scores besides the code: its files by checksum, and how pairs are read."""
     return {**model.identity, **asdict(settings)}
 
 
 def load(model: Model, settings: Settings | None = None, device: str = "cpu", tokens: int = 0) -> PairScorer:
-    """Load a model with its tokenizer.
+    """Loads a model with its tokenizer.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def _positions(classifier: Any) -> int:  # noqa: ANN401
 
 
 def _halve(classifier: Any) -> None:  # noqa: ANN401
-    """Let a model compute in bfloat16, but for its classifier: logits of 8 bits would tie where nothing is equal."""
+    """Lets a model compute in bfloat16, but for its classifier: logits of 8 bits would tie where nothing is equal."""
     import torch
 
     def widened(_: object, __: object, out: Any) -> Any:  # noqa: ANN401

@@ -278,7 +278,7 @@ def _candidates(
     size = limit = 0
 
     def cut() -> list[Rows]:
-        """Leave out what has fallen behind, and raise the floor; the documents of each query."""
+        """Leaves out what has fallen behind, and raise the floor; the documents of each query."""
         asked, found, scores = (np.concatenate(column) for column in zip(*held, strict=True))
         order = np.argsort(asked, kind="stable")
         kept = np.split(order, np.searchsorted(asked[order], np.arange(1, len(queries))))
@@ -361,7 +361,7 @@ def recall(found: Sequence[Hits], exact: Sequence[Hits]) -> npt.NDArray[np.float
 def note_recall(
     name: str, precision: str, found: Sequence[Hits], exact: Callable[[list[int]], Sequence[Hits]], k: int
 ) -> None:
-    """Say and note how much of what exact search finds an approximate one has found, on a sample of the topics.
+    """Says and note how much of what exact search finds an approximate one has found, on a sample of the topics.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ class Parts:
         return self.vectors[0].dimensions
 
     def some(self, rows: Rows | None = None) -> Rows:
-        """Those of some documents, by default of all, that have a vector in any part."""
+        """Returns those of some documents, by default of all, that have a vector in any part."""
         chosen = slice(None) if rows is None else rows
         there = reduce(np.logical_or, (part.document[chosen] >= 0 for part in self.vectors))
         return np.flatnonzero(there) if rows is None else rows[there]
@@ -92,7 +92,7 @@ class Parts:
         return out
 
     def wrong(self, queries: Floats32) -> Floats64:
-        """More than a rough score of each query can differ from the exact one, shape (queries,).
+        """Returns more than a rough score of each query can differ from the exact one, shape (queries,).
 
         Raises
         ------

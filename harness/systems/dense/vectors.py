@@ -110,7 +110,7 @@ def _parts(texts: Texts) -> Iterator[tuple[tuple[str, str], ...]]:
 def _shard(
     path: Path, texts: Sequence[str], encode: Callable[[Sequence[str]], Encoded], storage: str
 ) -> tuple[npt.NDArray[np.bool_], int]:
-    """Make a shard if it is not there; which of its texts have vectors, and how many are cut."""
+    """Makes a shard if it is not there; which of its texts have vectors, and how many are cut."""
     there = np.array([bool(text.strip()) for text in texts])
     different = list(dict.fromkeys(text for text in texts if text.strip()))
     digest = sha256("\0".join(texts).encode("utf-8", "surrogatepass"))

@@ -61,7 +61,7 @@ Score = Callable[[Candidates], Floats]
 
 
 def gather(runs: Sequence[Run], depth: int = DEPTH) -> Candidates:
-    """Put runs side by side.
+    """Puts runs side by side.
 
     Ranks follow trec_eval's order, as in scoring: score as 32-bit float descending, then document id descending.
     Results below `depth` are left out. A topic that a run does not answer is one where it retrieved nothing.

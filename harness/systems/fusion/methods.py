@@ -26,7 +26,7 @@ _RELEVANT = 2  # the least grade that ARQMath's protocol counts as relevant
 
 
 def rrf(candidates: Candidates, k: float = 60) -> Floats:
-    """Reciprocal rank fusion: the sum of 1 / (k + rank) over the runs that retrieved the document.
+    """Returns reciprocal rank fusion: the sum of 1 / (k + rank) over the runs that retrieved the document.
 
     Cormack, Clarke and Buettcher (SIGIR 2009); Section 3.6.2, formula 2 of the MIRMU paper.
     """
@@ -43,7 +43,7 @@ def rank_biased_centroids(candidates: Candidates, phi: float = 0.9) -> Floats:
 
 
 def ibc(candidates: Candidates, seed: int = 0, variant: str = "paper") -> Floats:
-    """MIRMU's IBC: (N - M) / N with M the median rank of a document; Section 3.6.1 of the MIRMU paper.
+    """Returns mIRMU's IBC: (N - M) / N with M the median rank of a document; Section 3.6.1 of the MIRMU paper.
 
     The median of an even number of ranks is the mean of the two in the middle. Documents of one median are ordered by
     one of their own ratings (see `Candidates.ratings`), drawn uniformly: it is added to the score as less than half a
@@ -139,7 +139,7 @@ def normalize(candidates: Candidates, normalization: str = "min-max", missing: s
     starts = np.searchsorted(candidates.topic, np.arange(len(candidates.topics)))
 
     def over(reduce: np.ufunc, values: Floats) -> Floats:
-        """One value for each topic and run, in the rows of the topic. Shape (pairs, runs)."""
+        """Returns one value for each topic and run, in the rows of the topic. Shape (pairs, runs)."""
         return np.asarray(reduce.reduceat(values, starts, axis=0), dtype=np.float64)[candidates.topic]
 
     def total(values: Floats) -> Floats:
@@ -167,7 +167,7 @@ def combsum(candidates: Candidates, normalization: str = "min-max", missing: str
 
 
 def combmnz(candidates: Candidates, normalization: str = "min-max", missing: str = "zero") -> Floats:
-    """CombSUM times the number of runs that retrieved the document (Fox and Shaw, TREC-2)."""
+    """Returns combSUM times the number of runs that retrieved the document (Fox and Shaw, TREC-2)."""
     return np.asarray(combsum(candidates, normalization, missing) * np.isfinite(candidates.rank).sum(axis=1))
 
 
@@ -179,7 +179,7 @@ def interpolation(
 
 
 def rbc_fit(candidates: Candidates, qrels: Qrels, ridge: float | None = None, variant: str = "paper") -> Floats:
-    """MIRMU's RBC: a regression that predicts the gain of judgments from the ranks that the runs gave (3.6.3).
+    """Returns mIRMU's RBC: a regression that predicts the gain of judgments from the ranks that the runs gave (3.6.3).
 
     Ratings (see `Candidates.ratings`) are standardized, and the intercept is not penalized.
 

@@ -73,17 +73,17 @@ class Fusion:
         return any(system.searches() for system in self._systems())
 
     def trains_without(self) -> frozenset[str] | None:
-        """What the systems that make runs leave out in common; None if none of them trains on posts."""
+        """Returns what the systems that make runs leave out in common; None if none of them trains on posts."""
         asked = [system.trains_without() for system in self._systems()]
         left_out = [names for names in asked if names is not None]
         return frozenset.intersection(*left_out) if left_out else None
 
     def notes(self) -> tuple[str, ...]:
-        """What the systems that make runs say of their numbers, each sentence once."""
+        """Returns what the systems that make runs say of their numbers, each sentence once."""
         return tuple(dict.fromkeys(note for system in self._systems() for note in system.notes()))
 
     def _systems(self) -> list[Built]:
-        """Those that make runs."""
+        """Returns those that make runs."""
         for run in self.runs:
             check_cycle(run)
         return [load_system(run) for run in self.runs if run in config.names("system")]
@@ -170,7 +170,7 @@ class Fusion:
         return [_joined([read_run(file, name="training") for file in entry]) for entry in files]
 
     def _learned(self, learn: Learn, runs: Sequence[Run], training: Qrels) -> dict[str, Any]:
-        """What the method lacks, learned from training judgments."""
+        """Returns what the method lacks, learned from training judgments."""
         how = {key: value for key, value in self.parameters.items() if key in METHODS[self.method].learning}
         learned = learn(runs, training, self.depth, **how)
         if not any(learned.get("weights", [1])):

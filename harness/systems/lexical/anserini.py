@@ -63,7 +63,7 @@ class Engine:
 
 
 def missing() -> tuple[str, ...]:
-    """What Anserini lacks on this machine, each as `what: command that installs it`; empty if nothing."""
+    """Returns what Anserini lacks on this machine, each as `what: command that installs it`; empty if nothing."""
     lacking = []
     for find in (find_java, find_jar):
         try:
@@ -112,7 +112,7 @@ def _runtimes() -> Iterator[Path]:
 
 
 def java_version(program: Path) -> str:
-    """What a Java runtime says its version is, such as `21.0.2`; empty if it says nothing of the kind."""
+    """Returns what a Java runtime says its version is, such as `21.0.2`; empty if it says nothing of the kind."""
     try:
         done = subprocess.run([program, "-version"], capture_output=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -128,7 +128,7 @@ def _major(version: str) -> int:
 
 
 def find_jar(named: str | None = None) -> Path:
-    """Anserini's jar: the named one, else that of an installed pyserini, which is not imported.
+    """Returns anserini's jar: the named one, else that of an installed pyserini, which is not imported.
 
     Raises
     ------
@@ -177,7 +177,7 @@ _PLAIN = {
 
 
 def fault(log: str, status: int) -> str:
-    """What went wrong in a Java process, in one line; empty if nothing did.
+    """Returns what went wrong in a Java process, in one line; empty if nothing did.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def fault(log: str, status: int) -> str:
 def _java(
     engine: Engine, main: str, arguments: Sequence[str], folder: Path, take: Callable[[str], None] | None = None
 ) -> str:
-    """Run a main class in a folder; what it printed.
+    """Runs a main class in a folder; what it printed.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ INDEX = "index"
 def build(
     engine: Engine, documents: Iterable[tuple[str, str]], folder: Path, *, tokens: bool, exact_lengths: bool = False
 ) -> None:
-    """Index documents into a folder: Lucene's index and the documents' ids.
+    """Indexes documents into a folder: Lucene's index and the documents' ids.
 
     Parameters
     ----------
@@ -399,7 +399,7 @@ class Anserini:
             text.configured(self.view)
 
     def __call__(self, request: Request) -> Run:
-        """Rank by Lucene's score; without a pool, documents without any word of the topic are not returned."""
+        """Ranks by Lucene's score; without a pool, documents without any word of the topic are not returned."""
         corpus = request.corpus_for(self.name)
         found = engine(self.java, self.jar, self.jar_sha256)
         pool = request.pool

@@ -8,7 +8,7 @@ from harness.systems.lexical.text import latex_tokens
 
 
 def latex_phrases(latex: str) -> list[str]:
-    r"""Each two neighbouring tokens of a formula as one, and the formula as a whole without its blanks.
+    r"""Returns each two neighbouring tokens of a formula as one, and the formula as a whole without its blanks.
 
     For the key `formulas` of a view. A proof takes up the letters of its statement, so that `S_i` and `f : X \to Y`
     tell more of it than `S`, `f` and `X` do.

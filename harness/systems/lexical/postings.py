@@ -207,7 +207,7 @@ def _spread(start: Offsets, lengths: Offsets) -> Offsets:
 
 
 def count(field: Field) -> tuple[Numbers, Numbers, Numbers]:
-    """How often each word stands in each document: word, document, count; by word, then document."""
+    """Returns how often each word stands in each document: word, document, count; by word, then document."""
     documents = len(field.start) - 1
     key = field.token.astype(np.int64) * documents + np.repeat(np.arange(documents), field.lengths)
     key, tf = np.unique(key, return_counts=True)
@@ -236,7 +236,7 @@ class Postings:
     floor: Floats
 
     def score(self, query: Mapping[str, float]) -> Scored:
-        """How far each document's score lies above that of an empty document, and the latter.
+        """Returns how far each document's score lies above that of an empty document, and the latter.
 
         Words are summed in the order of the query, so that equal inputs give equal bits.
 

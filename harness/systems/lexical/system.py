@@ -124,7 +124,7 @@ class Lexical(ABC):
         return index.score(query_words(topic, self._query, self._tokenise))
 
     def __call__(self, request: Request) -> Run:
-        """Rank by the score; without a pool, documents without any word of the topic are not returned."""
+        """Ranks by the score; without a pool, documents without any word of the topic are not returned."""
         with phase("index"):
             index = self.index(request.corpus_for(self.name))
         return rank(self.name, request, index.ids, lambda topic: self.score(index, topic), self.depth)
@@ -218,7 +218,7 @@ class Sum:
         self._systems  # noqa: B018  (a fault in a part is found at once)
 
     def __call__(self, request: Request) -> Run:
-        """Rank by the weighted sum."""
+        """Ranks by the weighted sum."""
         corpus = request.corpus_for(self.name)
         with phase("index"):
             indexes = {name: system.index(corpus) for name, system in self._systems.items()}

@@ -111,7 +111,7 @@ _SILENT = (frozenset(string.punctuation) - frozenset("*+-/<=>^|")) | frozenset("
 
 
 def to_unicode(text: str) -> str:
-    """LaTeX commands as the characters that Lean writes for them (`\\le` -> `≤`, `\\mathbb{R}` -> `ℝ`).
+    """Returns LaTeX commands as the characters that Lean writes for them (`\\le` -> `≤`, `\\mathbb{R}` -> `ℝ`).
 
     Other commands lose their backslash: `\\operatorname{Spec}` leaves `Spec`, `\\ker` leaves `ker`.
     """
@@ -157,7 +157,7 @@ def _declarations(text: str, taken: Callable[[str], tuple[str, ...]], emphasis: 
 
 
 def _taken(normal: _Normalise, whole: bool) -> Callable[[str], tuple[str, ...]]:
-    """What becomes of one identifier, number or sign."""
+    """Returns what becomes of one identifier, number or sign."""
 
     @lru_cache(_REMEMBERED)
     def taken(unit: str) -> tuple[str, ...]:
@@ -188,7 +188,7 @@ def _stemmer(name: str) -> Callable[[str], str]:
 
 
 def _normaliser(lower: bool, stop: str | None, stem: str | None, abbreviations: bool) -> _Normalise:
-    """What happens to each word: its normal form, or nothing if it is left out."""
+    """Returns what happens to each word: its normal form, or nothing if it is left out."""
     left_out = STOP_LISTS[checks.choice("stop", stop, STOP_LISTS)] if stop is not None else frozenset()
     cut = _stemmer(checks.text("view.stem", stem)) if stem is not None else str
     short = {cut(long): cut(form) for long, form in ABBREVIATIONS.items()} if abbreviations else {}

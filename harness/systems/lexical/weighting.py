@@ -49,7 +49,7 @@ class _Lists(Sequence[list[int]]):
 
 
 def bm25(bag: Bag, variant: str, k1: float, b: float, delta: float) -> Postings:
-    """BM25 as bm25s computes it, in 64 bits; variants after Kamphuis et al. (ECIR 2020).
+    """Returns BM25 as bm25s computes it, in 64 bits; variants after Kamphuis et al. (ECIR 2020).
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def bm25(bag: Bag, variant: str, k1: float, b: float, delta: float) -> Postings:
 
 
 def bm25f(tokens: Tokens, weights: Mapping[str, float], b: Mapping[str, float], k1: float) -> Postings:
-    """BM25 over fields of different weight and length (Zaragoza et al., TREC 2004), with Lucene's idf.
+    """Returns BM25 over fields of different weight and length (Zaragoza et al., TREC 2004), with Lucene's idf.
 
     A word's frequency is the sum over fields of weight * tf / (1 - b + b * length / mean length).
 
@@ -162,7 +162,7 @@ def smart_letters(smart: object) -> tuple[str, str]:
 
 
 def _plain(letters: str) -> str:
-    """Three letters without aliases; empty if they are not known."""
+    """Returns three letters without aliases; empty if they are not known."""
     if len(letters) != 3:
         return ""
     tf, df, norm = letters[0].replace("t", "n"), letters[1].replace("x", "n"), letters[2].replace("x", "n")

@@ -75,7 +75,7 @@ class Configured(Recipe):
             )
 
     def notes(self) -> tuple[str, ...]:
-        """What a reader of its numbers must know: which graphs they are, and what was trained on."""
+        """Returns what a reader of its numbers must know: which graphs they are, and what was trained on."""
         said = []
         if self.parser == "dependency":
             said.append("Graphs are of a dependency parser, not of AMR.")

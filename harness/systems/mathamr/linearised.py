@@ -35,7 +35,7 @@ from harness.systems.mathamr.graphs.graph import FORMULA, MODES, ROOT, TEXT, Gra
 
 
 def missing(mapping: Mapping[str, Any] | None = None) -> list[str]:
-    """What is not installed, one line each; for the key `needs` of a configuration, which `mapping` is."""
+    """Returns what is not installed, one line each; for the key `needs` of a configuration, which `mapping` is."""
     return [*encoder.missing(), *parsers.missing(mapping)]
 
 
@@ -84,7 +84,7 @@ def _walk(graph: Graph, starts: Iterable[int], kept: Container[int]) -> str:
 
 
 def word_of(graph: Graph, node: int) -> str:
-    """What stands for a node in a text; empty for formulas and roots, whose parts have words of their own."""
+    """Returns what stands for a node in a text; empty for formulas and roots, whose parts have words of their own."""
     label, kind = graph.labels[node], graph.kinds[node]
     if kind == FORMULA or (kind == TEXT and label == ROOT):
         return ""
@@ -147,7 +147,7 @@ class Linearised:
         return tuned.left_out(self.model)
 
     def __call__(self, request: Request) -> Run:
-        """Rank the corpus; topics without a graph are left out.
+        """Ranks the corpus; topics without a graph are left out.
 
         Raises HarnessError if there is no corpus, or a package, weights or a GPU are missing.
         """
@@ -241,7 +241,7 @@ class Linearised:
 
 
 def _worded(texts: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Those that hold a word, by id; the others, which would all be alike, are counted."""
+    """Returns those that hold a word, by id; the others, which would all be alike, are counted."""
     found = dict(texts)
     if without := [name for name, text in found.items() if not text]:
         say(f"left out: {len(without):,} graphs without a word, such as {without[0]}'s")

@@ -169,7 +169,7 @@ class Recipe:
         return Settings(**{"nodes": nodes, "relations": relations, **given})
 
     def schedule(self) -> Schedule:
-        """How it is trained.
+        """Returns how it is trained.
 
         Raises
         ------
@@ -295,7 +295,7 @@ class Recipe:
         return training.Trainer(pack, train, held, settings, schedule, work, identity, self.runs_on, **more), vocabulary
 
     def made_from(self) -> dict[str, Any]:
-        """All that the model depends on, which is its key in the store."""
+        """Returns all that the model depends on, which is its key in the store."""
         return {
             "pairs": [[column, load_corpus(name).identity()] for name, column in self.sources.items()],
             "leave out": self.unseen.digest(),

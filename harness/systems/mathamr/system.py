@@ -51,12 +51,12 @@ class MathAMR(Configured):
     """Posts by the MaxSim of the vectors of their graphs' virtual nodes; the keys are those of `Configured`."""
 
     def reads(self) -> dict[str, Any]:
-        """What decides the model, and the posts of formulas."""
+        """Returns what decides the model, and the posts of formulas."""
         read = {"model": artefacts.key(self.made_from()), "posts": posts_read(self)}
         return {**read, "topics": dict(self.sentences.given_by)} if self.sentences.given_by else read
 
     def __call__(self, request: Request) -> Run:
-        """Rank the corpus; topics without a graph are left out.
+        """Ranks the corpus; topics without a graph are left out.
 
         Raises
         ------
@@ -185,7 +185,7 @@ class MathAMR(Configured):
         return out
 
     def _rough(self, vectors: Vectors, index: search.Index | adapters.Qdrant | None) -> Rough | None:
-        """What scores all documents on the device, where that is asked for; None: NumPy does."""
+        """Returns what scores all documents on the device, where that is asked for; None: NumPy does."""
         if self.maxsim == "numpy" or index is not None or self.strategy != "colbert":
             return None
         from harness.systems.dense import maxsim_torch

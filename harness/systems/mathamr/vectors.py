@@ -31,7 +31,7 @@ PACK, TYPES = "graphs.pack", "types.npy"  # the graphs while they are made, the 
 
 
 def posts_read(system: Configured) -> list[dict[str, Any]] | None:
-    """What decides the posts that formulas stand in; None where posts are ranked."""
+    """Returns what decides the posts that formulas stand in; None where posts are ranked."""
     if system.task != "formulas":
         return None
     return [load_corpus(name).identity() for name in (system.posts, system.unanswered) if name]

@@ -70,7 +70,7 @@ class Approach0:
         checks.whole("depth", self.depth, low=1)
 
     def __call__(self, request: Request) -> Run:
-        """Rank by the engine's score; without a pool, documents that share nothing are not returned.
+        """Ranks by the engine's score; without a pool, documents that share nothing are not returned.
 
         Posts are kept as context where the corpus is of formulas and knows them.
         """
@@ -110,7 +110,7 @@ def _spec(corpus: Corpus) -> dict[str, Any]:
 
 
 def build(corpus: Corpus, folder: Path) -> None:
-    """Index a corpus into a folder: the documents' ids and posts, the engine's files. Says what could not be indexed.
+    """Indexes a corpus into a folder: the documents' ids and posts, the engine's files. Says what could not be indexed.
 
     Raises
     ------
@@ -179,13 +179,13 @@ def search(
 
 
 def _plain(latex: str) -> str:
-    """LaTeX on one line without the marks that the engine finds formulas by."""
+    """Returns LaTeX on one line without the marks that the engine finds formulas by."""
     text = _TAGS.sub(" ", latex).encode("utf-8", "replace").decode()
     return " ".join(text.split())
 
 
 def _parsed(formulas: Sequence[str]) -> dict[str, str]:
-    """Why the engine cannot parse a formula; "" if it can."""
+    """Returns why the engine cannot parse a formula; "" if it can."""
     distinct = list(dict.fromkeys(formulas))
     return dict(zip(distinct, _patient(["parse"], distinct, "broke off"), strict=True))
 
@@ -257,7 +257,7 @@ def _engine() -> ModuleType:
 
 
 def _main(command: str, *arguments: str) -> None:
-    """Do the tasks of standard input, one JSON value a line, and answer each with one."""
+    """Does the tasks of standard input, one JSON value a line, and answer each with one."""
     answer = os.fdopen(os.dup(1), "w", encoding="ascii", buffering=1)
     engine = _engine()
     # What the engine prints is not for us.

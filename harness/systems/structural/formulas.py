@@ -156,7 +156,7 @@ def read(corpus: Corpus, kind: str, route: str = OWN) -> Formulas:
 
 
 def spec(corpus: Corpus, kind: str, route: str = OWN) -> dict[str, Any]:
-    """What the formulas of a corpus are kept under; for the specifications of what is made from them.
+    """Returns what the formulas of a corpus are kept under; for the specifications of what is made from them.
 
     Raises HarnessError if LaTeXML is asked for and not installed.
     """
@@ -171,7 +171,7 @@ def spec(corpus: Corpus, kind: str, route: str = OWN) -> dict[str, Any]:
 
 
 def via(route: str) -> dict[str, str]:
-    """What a route adds to a specification: LaTeXML and its version; nothing for our own parsers.
+    """Returns what a route adds to a specification: LaTeXML and its version; nothing for our own parsers.
 
     Raises HarnessError if LaTeXML is asked for and not installed.
     """
@@ -253,7 +253,7 @@ def encode(corpus: Iterable[Document], kind: str, route: str = OWN) -> Formulas:
 def _with_reader(
     documents: Iterable[Document], kind: str, route: str
 ) -> Iterator[tuple[Document, Callable[[str], Reading]]]:
-    """Each document and what reads those of its formulas that no document before it has."""
+    """Yields each document and what reads those of its formulas that no document before it has."""
     if route == OWN:
         for document in documents:
             yield document, _READERS[kind]
@@ -310,7 +310,7 @@ def _sources(document: Document, kind: str) -> list[tuple[bool, str]]:
 
 
 def _text(latex: str) -> str:
-    """LaTeX that can be written as UTF-8: halves of surrogate pairs, which JSON can escape, become `?`."""
+    """Returns LaTeX that can be written as UTF-8: halves of surrogate pairs, which JSON can escape, become `?`."""
     return latex if latex.isascii() else latex.encode("utf-8", "replace").decode()
 
 

@@ -163,7 +163,7 @@ class L2L:
         checks.choice("route", self.route, formulas.ROUTES)
 
     def __call__(self, request: Request) -> Run:
-        """Rank documents by their formulas."""
+        """Ranks documents by their formulas."""
         corpus = request.corpus_for(self.name)
         wanted = {part: float(weight) for part, weight in self.weights.items() if weight}
         with phase("index"):
@@ -186,14 +186,14 @@ class L2L:
         return Dice.of(self.features(part, trees), len(trees))
 
     def features(self, part: str, trees: Forest) -> Features:
-        """What trees have in common or not, by a similarity."""
+        """Returns what trees have in common or not, by a similarity."""
         all_ = nodes(trees)
         if part == "paths":
             return leaf_paths(trees, all_ if self.names else wildcards(all_), self.most)
         return sequences(all_, self.run if part == "sequence" else 1)
 
     def documents(self, part: str, asked: tuple[Tree, ...], known: Formulas, index: Dice) -> Floats:
-        """What a topic's trees give to all documents by a similarity, 0 to 1, shape (documents,)."""
+        """Returns what a topic's trees give to all documents by a similarity, 0 to 1, shape (documents,)."""
         total, mass = np.zeros(len(known.ids)), 0.0
         for tree in asked:
             features = self.features(part, forest.pack([tree]))

@@ -132,7 +132,7 @@ def _mixed(path: Hashes, step: Hashes) -> Hashes:
 
 
 def counted(first: Places, second: Places, width: int) -> tuple[Places, Places, Places]:
-    """How often each pair of numbers comes: first, second (below `width`), count; sorted."""
+    """Returns how often each pair of numbers comes: first, second (below `width`), count; sorted."""
     pairs, counts = np.unique(first * width + second, return_counts=True)
     return pairs // width, pairs % width, counts
 

@@ -214,7 +214,7 @@ class Candidates:
 
 
 def common(query: Tree, found: Candidates, credit: float = 0.0) -> Floats:
-    """How well the largest connected part that a query shares with each tree covers both, from 0 to 1.
+    """Returns how well the largest connected part that a query shares with each tree covers both, from 0 to 1.
 
     A part of the query and one of the tree match if their nodes can be paired, the tops with each other and then each
     pair's arguments: those at the same edge, or of an unordered operator any, each once; the largest argument of the
@@ -256,7 +256,7 @@ def common(query: Tree, found: Candidates, credit: float = 0.0) -> Floats:
 
 
 def aligned(query: Tree, trees: Forest, all_: Nodes, chosen: Offsets, credit: float) -> Floats:
-    """`common` for trees by their numbers, shape (chosen,); so many at a time that memory stays bounded."""
+    """Returns `common` for trees by their numbers, shape (chosen,); so many at a time that memory stays bounded."""
     out = np.zeros(len(chosen))
     block = np.cumsum(trees.offsets[chosen + 1] - trees.offsets[chosen]) * len(query) // _CELLS
     for number in np.unique(block):
@@ -315,7 +315,7 @@ class View:
 
     @staticmethod
     def of(found: Formulas, window: int | None, variables: bool) -> View:
-        """Index the trees."""
+        """Indexes the trees."""
         all_, trees = nodes(found.trees), len(found.trees)
         wild = Dice.of(pairs(wildcards(all_), window), trees) if variables else None
         return View(found, all_, Dice.of(pairs(all_, window), trees), wild)
@@ -369,7 +369,7 @@ class Tangent:
         checks.whole("depth", self.depth, low=1)
 
     def __call__(self, request: Request) -> Run:
-        """Rank documents by their formulas."""
+        """Ranks documents by their formulas."""
         corpus = request.corpus_for(self.name)
         kinds = formulas.KINDS if self.representation == "both" else (self.representation,)
         with phase("index"):
@@ -388,7 +388,7 @@ class Tangent:
         return View.of(found, self.window, self._weight("variables") > 0)
 
     def documents(self, asked: tuple[Tree, ...], view: View) -> Floats:
-        """What a topic's trees give to all documents, shape (documents,)."""
+        """Returns what a topic's trees give to all documents, shape (documents,)."""
         total, mass = np.zeros(len(view.formulas.ids)), 0.0
         for tree in asked:
             weight = float(view.tuples.weights(pairs(nodes(forest.pack([tree])), self.window)[1]).sum())

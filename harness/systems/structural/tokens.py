@@ -60,7 +60,7 @@ def operator_paths(latex: str) -> tuple[str, ...]:
 
 
 def pairs_and_paths(latex: str) -> tuple[str, ...]:
-    """Both `symbol_pairs` and `operator_paths`."""
+    """Returns both `symbol_pairs` and `operator_paths`."""
     return symbol_pairs(latex) + operator_paths(latex)
 
 
@@ -137,7 +137,7 @@ class FormulaBM25(BM25):
             self._function  # noqa: B018  (a fault is found at once)
 
     def __call__(self, request: Request) -> Run:
-        """Rank by the score; without a pool, documents without any token of the topic are not returned."""
+        """Ranks by the score; without a pool, documents without any token of the topic are not returned."""
         if self._function:
             # All at once, which is far quicker than one by one; below they come from LaTeXML's cache.
             asked = [str(getattr(topic, name)) for topic in request.topics for name in self._query if name != "tags"]

@@ -325,7 +325,7 @@ class Parts:
 
 
 def parts(query: Query, index: Index, trees: Places, credit: float) -> Parts:
-    """Compare a query with trees.
+    """Compares a query with trees.
 
     Parameters
     ----------
@@ -384,7 +384,7 @@ class Structural:
         checks.choice("route", self.route, formulas.ROUTES)
 
     def __call__(self, request: Request) -> Run:
-        """Rank documents by their formulas."""
+        """Ranks documents by their formulas."""
         corpus = request.corpus_for(self.name)
         with phase("index"):
             known = formulas.read(corpus, KIND, self.route)
@@ -397,7 +397,7 @@ class Structural:
         return formulas.ranked(self.name, request, known, score, self.depth)
 
     def documents(self, asked: tuple[Tree, ...], known: Formulas, index: Index) -> Floats:
-        """What a topic's formulas give to all documents, shape (documents,)."""
+        """Returns what a topic's formulas give to all documents, shape (documents,)."""
         total, mass = np.zeros(len(known.ids)), 0.0
         for tree in asked:
             query = Query.of(tree, index)

@@ -42,7 +42,7 @@ class TreeBM25:
         checks.whole("depth", self.depth, low=1)
 
     def __call__(self, request: Request) -> Run:
-        """Rank the formulas of the corpus; those without a tree are not returned."""
+        """Ranks the formulas of the corpus; those without a tree are not returned."""
         corpus, kind = request.corpus_for(self.name), KINDS[self.pieces]
         asked, known = formulas.queries(request.topics, corpus, kind), formulas.read(corpus, kind)
         texts = [words(tree, kind) for tree in known.trees]

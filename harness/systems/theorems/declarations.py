@@ -155,7 +155,7 @@ class Declarations:
         text.configured(self.view)
 
     def __call__(self, request: Request) -> Run:
-        """Rank by the score; without a pool, declarations without any word of the topic are not returned.
+        """Ranks by the score; without a pool, declarations without any word of the topic are not returned.
 
         Raises HarnessError for a corpus that lacks one of the fields, or shares no word with any topic.
         """

@@ -131,7 +131,7 @@ def informal(
 
 
 def asks(corpus: Corpus, columns: Columns, kinds: Sequence[str] = (), most: int = 8) -> Iterator[tuple[str, Ask]]:
-    """What is asked of each declaration: its id, and the ask. Reads the corpus twice."""
+    """Yields what is asked of each declaration: its id, and the ask. Reads the corpus twice."""
     row: dict[str, int] = {}
     known: dict[str, _Definition] = {}
     for document in corpus:

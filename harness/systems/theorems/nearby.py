@@ -40,7 +40,7 @@ class Nearby:
         return math.log((self.depth + 1) / distance)
 
     def __call__(self, request: Request) -> Run:
-        """Rank by distance; a topic that is no document of the corpus has no ranking.
+        """Ranks by distance; a topic that is no document of the corpus has no ranking.
 
         Raises
         ------

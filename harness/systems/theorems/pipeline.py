@@ -113,7 +113,7 @@ class Pipeline:
         return {"models": models, "prompts": asked, **kept, "searcher": reads_of(self.system, self._system)}
 
     def trains_without(self) -> frozenset[str] | None:
-        """What the other system says."""
+        """Returns what the other system says."""
         return self._system.trains_without()
 
     def notes(self) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ class Pipeline:
         return (*own, *self._system.notes())
 
     def __call__(self, request: Request) -> Run:
-        """Ask the models, and let the other system rank.
+        """Asks the models, and let the other system rank.
 
         Raises
         ------

@@ -97,7 +97,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _fault(stream: IO[bytes]) -> str:
-    """What is wrong with an open file; empty if it is as it was written."""
+    """Returns what is wrong with an open file; empty if it is as it was written."""
     if stream.read(len(_MAGIC)) != _MAGIC:
         return "it begins otherwise"
     claimed = stream.read(_DIGEST)

@@ -77,7 +77,7 @@ def _asked(name: str) -> Iterable[Topic]:
 
 
 def forms(text: str) -> Iterator[str]:
-    """What two copies of a text have in common: letters and digits, and those of its prose if they are many.
+    """Yields what two copies of a text have in common: letters and digits, and those of its prose if they are many.
 
     Sources write the same formula in different ways, and blanks and punctuation around it.
     """

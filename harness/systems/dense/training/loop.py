@@ -155,7 +155,7 @@ class Loop:
     relief: str
 
     def run(self, say: Callable[[str], None]) -> Log:
-        """Train to the end, from the last checkpoint if there is one; the log, one entry an epoch, `epoch` 0 first.
+        """Trains to the end, from the last checkpoint if there is one; the log, one entry an epoch, `epoch` 0 first.
 
         What it cost is written beside the log (`COST`), under the names of `harness.store.cost`.
 

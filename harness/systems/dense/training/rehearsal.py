@@ -82,7 +82,7 @@ def rehearse(kind: str, found: Model, tuning: Tuning, work: Path, read: Callable
 
 
 def _reads(kind: str, found: Model, tuning: Tuning, saved: Path | None = None, work: Path | None = None) -> _Read:
-    """What a model makes of the texts; then it is saved, if a folder is given."""
+    """Returns what a model makes of the texts; then it is saved, if a folder is given."""
     first = np.zeros(1, np.int64)
     example = Examples(
         _TEXTS, first, first + 1, np.ones(1, np.float32), np.ones(1, bool), first, first, (first,), (("", ""),), {}

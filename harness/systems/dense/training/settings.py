@@ -124,7 +124,7 @@ class Tuning:
         return frozenset(self.leave_out)
 
     def notes(self) -> tuple[str, ...]:
-        """What a reader of its numbers must know."""
+        """Returns what a reader of its numbers must know."""
         sampled = {
             "votes": f"answers of {self.votes} votes or more",
             "accepted": "accepted answers",

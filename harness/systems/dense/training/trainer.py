@@ -70,7 +70,7 @@ class Learner(ABC):
 
     @abstractmethod
     def scores(self, numbers: Numbers) -> Scores:
-        """How well the documents of some pairs fit, shape (pairs,)."""
+        """Returns how well the documents of some pairs fit, shape (pairs,)."""
 
     @abstractmethod
     def pieces(self) -> list[list[int]]:
@@ -101,7 +101,7 @@ class Learner(ABC):
             yield part
 
     def padded(self, rows: Sequence[Mapping[str, list[int]]]) -> dict[str, torch.Tensor]:
-        """Word pieces as the model takes them."""
+        """Returns word pieces as the model takes them."""
         columns = {key: [row[key] for row in rows] for key in rows[0]}
         return dict(self.tokenizer.pad(columns, return_tensors="pt").to(self.device))
 
@@ -124,7 +124,7 @@ class Cross(Learner):
         )
 
     def _logits(self, numbers: Numbers) -> Iterator[tuple[Numbers, torch.Tensor]]:
-        """Some of the pairs at a time, and their logits."""
+        """Yields some of the pairs at a time, and their logits."""
         rows = [self._rows[i] for i in numbers.tolist()]
         for part in self.passes([len(row["input_ids"]) for row in rows]):
             with self.autocast():
@@ -150,7 +150,7 @@ class Cross(Learner):
         return sum(loss.item() for loss in self._losses(numbers))
 
     def scores(self, numbers: Numbers) -> Scores:
-        """How well the documents of some pairs fit, shape (pairs,)."""
+        """Returns how well the documents of some pairs fit, shape (pairs,)."""
         out = np.empty(len(numbers))
         place = {number: i for i, number in enumerate(numbers.tolist())}
         for part, logits in self._logits(numbers):
@@ -236,7 +236,7 @@ class Bi(Learner):
         return sum(self._loss(part).item() * len(part) for part in parts) / len(numbers)
 
     def scores(self, numbers: Numbers) -> Scores:
-        """How well the documents of some pairs fit, shape (pairs,)."""
+        """Returns how well the documents of some pairs fit, shape (pairs,)."""
         out = []
         for begin in range(0, len(numbers), self.tuning.batch):
             queries, documents = self._vectors(numbers[begin : begin + self.tuning.batch])
@@ -264,7 +264,7 @@ def learner(kind: str, found: Model, examples: Examples, tuning: Tuning, device:
 
 
 def train(learner: Learner, folder: Path, identity: Mapping[str, str], say: Callable[[str], None]) -> Log:
-    """Train to the end, from the last checkpoint of the folder if there is one; the model has the best weights then.
+    """Trains to the end, from the last checkpoint of the folder if there is one; the model has the best weights then.
 
     Raises
     ------

@@ -119,7 +119,7 @@ def loaded(
     device: str,
     read: Callable[[str], object],
 ) -> str:
-    """What a system loads: the model as it is named or, with a key `training`, the folder of it fine-tuned.
+    """Returns what a system loads: the model as it is named or, with a key `training`, the folder of it fine-tuned.
 
     Parameters
     ----------

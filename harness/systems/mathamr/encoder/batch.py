@@ -68,7 +68,7 @@ class Batch:
 
 
 def collate(items: Sequence[Encoded], settings: Settings) -> Batch:
-    """Some posts as one batch, with inverse edges.
+    """Returns some posts as one batch, with inverse edges.
 
     Raises
     ------

@@ -109,7 +109,7 @@ class Chunks:
 
 
 def plan(source: Tensor, relation: Tensor, target: Tensor, relations: int) -> Plan:
-    """Group edges by relation and target.
+    """Returns group edges by relation and target.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def plan(source: Tensor, relation: Tensor, target: Tensor, relations: int) -> Pl
 
 
 def _matrices(comp: Tensor, weight: Tensor, relations: Tensor) -> Tensor:
-    """W_r of some relations, shape (relations, i, o)."""
+    """Returns w_r of some relations, shape (relations, i, o)."""
     bases, dim_in, dim_out = weight.shape
     return (comp.index_select(0, relations) @ weight.view(bases, -1)).view(-1, dim_in, dim_out)
 
@@ -143,7 +143,7 @@ def _padded(rows: Tensor, slot: Tensor, number: int) -> Tensor:
 
 
 def blocked(rows: Tensor, comp: Tensor, weight: Tensor, groups: Plan) -> Tensor:
-    """Each group's row times the matrix of its relation, in a batched product a block: the way of a CPU.
+    """Returns each group's row times the matrix of its relation, in a batched product a block: the way of a CPU.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class RelationalConv(nn.Module):
             nn.init.uniform_(parameter, -bound, bound)
 
     def forward(self, x: Tensor, groups: Plan, edge_vectors: Tensor | None = None) -> Tensor:
-        """Convolve.
+        """Returns convolve.
 
         Parameters
         ----------

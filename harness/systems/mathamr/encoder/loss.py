@@ -14,7 +14,7 @@ LEAST = -1.0  # similarity to a document without vectors: the least that a cosin
 
 
 def maxsim(q: Tensor, q_mask: Tensor, d: Tensor, d_mask: Tensor, normalise: bool = True) -> Tensor:
-    """MaxSim of each query with each document (equations 3.4, 3.5 and, normalised, 3.7).
+    """Returns MaxSim of each query with each document (equations 3.4, 3.5 and, normalised, 3.7).
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def maxsim(q: Tensor, q_mask: Tensor, d: Tensor, d_mask: Tensor, normalise: bool
 
 
 def info_nce(scores: Tensor, temperature: Tensor | float, excluded: Tensor | None = None) -> Tensor:
-    """Mean cross-entropy of each query's own document among the batch's (equation 3.6).
+    """Returns mean cross-entropy of each query's own document among the batch's (equation 3.6).
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def objective(
     excluded: Tensor | None = None,
     extra: int = 0,
 ) -> Tensor:
-    """beta times the loss of MaxSim plus 1 - beta times that of the document vectors (equation 4.2).
+    """Returns beta times the loss of MaxSim plus 1 - beta times that of the document vectors (equation 4.2).
 
     What has no weight is not computed.
 
@@ -132,7 +132,7 @@ def formula_loss(vectors: Tensor, keys: Tensor, queries: int, temperature: Tenso
 
 
 def divergence(scores: Tensor, temperature: Tensor | float, teacher: Tensor, excluded: Tensor | None = None) -> Tensor:
-    """Mean Kullback-Leibler divergence of a query's distribution over documents from a teacher's.
+    """Returns mean Kullback-Leibler divergence of a query's distribution over documents from a teacher's.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ class Layer(nn.Module):
         self.conv = RelationalConv(settings.dim, settings.dim, settings.directed, settings.bases)
 
     def forward(self, h: Tensor, groups: Plan, edge_vectors: Tensor | None) -> Tensor:
-        """`h` (n, d) -> (n, d)."""
+        """Returns `h` (n, d) -> (n, d)."""
         return h + functional.gelu(self.conv(self.norm(h), groups, edge_vectors))
 
 
@@ -131,7 +131,7 @@ class Encoder(nn.Module):
         self.t = nn.Parameter(torch.tensor(math.log(settings.temperature)))
 
     def forward(self, batch: Batch, groups: Plan | None = None) -> Tensor:
-        """Encode a batch.
+        """Encodes a batch.
 
         Parameters
         ----------

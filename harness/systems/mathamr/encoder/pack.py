@@ -166,7 +166,7 @@ def _record(item: Encoded) -> bytes:
 
 
 def _fault(post: str, item: Encoded | HarnessError, known: Mapping[str, None]) -> str:
-    """Why a post cannot be stored, "" if it can."""
+    """Returns why a post cannot be stored, "" if it can."""
     if isinstance(item, HarnessError):
         return str(item)
     if post in known:
@@ -332,7 +332,7 @@ class Pack:
         return format_error(self._where, 0, f"post {self.ids[number]} of this pack of graphs is damaged; {_REMEDY}")
 
     def batch(self, numbers: Iterable[int]) -> list[Encoded]:
-        """Some posts, in the order asked for."""
+        """Returns some posts, in the order asked for."""
         return [self[number] for number in numbers]
 
     def formula_ids(self, number: int) -> tuple[str, ...]:

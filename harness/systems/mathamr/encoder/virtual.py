@@ -165,7 +165,7 @@ def _representatives(graph: Graph, virtual: _Virtual) -> None:
 
 
 def formula_keys(item: Encoded, vocabulary_relations: int) -> list[bytes]:
-    """What each formula of a hierarchy looks like: the types of its trees' nodes; empty for one without trees.
+    """Returns what each formula of a hierarchy looks like: the types of its trees' nodes; empty for one without trees.
 
     Parameters
     ----------

@@ -196,7 +196,7 @@ class Vocabulary:
         return self._by_kind[kind][label]
 
     def node_numbers(self, labels: Sequence[str], kinds: bytes) -> list[int]:
-        """`node` for all nodes of a graph."""
+        """Returns `node` for all nodes of a graph."""
         tables = self._by_kind
         return [tables[kind][label] for kind, label in zip(kinds, labels, strict=True)]
 
@@ -274,7 +274,7 @@ def _frequent(counts: dict[str, int]) -> list[str]:
 
 
 def _fault(nodes: tuple[str, ...], relations: tuple[str, ...], size: int) -> str:
-    """What is wrong with the parts of a vocabulary, "" if nothing is."""
+    """Returns what is wrong with the parts of a vocabulary, "" if nothing is."""
     if not len(SPECIALS) <= size <= MOST:
         return f"size {size:,} is not between {len(SPECIALS)} (the special types) and {MOST:,} (16-bit numbers)"
     if nodes[: len(SPECIALS)] != SPECIALS:

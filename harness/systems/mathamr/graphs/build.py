@@ -88,7 +88,7 @@ def build_graphs(
     total: int | None = None,
     keep: bool = True,
 ) -> Built:
-    """Make the graphs of all posts in a folder; what is there already is kept.
+    """Makes the graphs of all posts in a folder; what is there already is kept.
 
     Parameters
     ----------
@@ -185,13 +185,13 @@ class _Pool:
             return self._one_by_one(posts)
 
     def close(self) -> None:
-        """End the processes; `submit` starts new ones."""
+        """Ends the processes; `submit` starts new ones."""
         if self._executor is not None:
             self._executor.shutdown(cancel_futures=True)
             self._executor = None
 
     def _load(self) -> None:
-        """Find out once whether the parser can work at all, so that not each post fails for want of a package."""
+        """Finds out once whether the parser can work at all, so that not each post fails for want of a package."""
         if not self._loaded and self.workers == 1:
             self.parse([])
         elif not self._loaded:
@@ -327,7 +327,7 @@ def _shard(folder: Path, number: int) -> Path:
 
 
 def _header(number: int, posts: Sequence[Post], parse: Parse, keep: bool) -> str:
-    """What decides a shard's lines, as JSON: the posts, the parser, and the version of this code."""
+    """Returns what decides a shard's lines, as JSON: the posts, the parser, and the version of this code."""
     rows = [[p.id, p.text, p.at_end, [[f.id, f.latex] for f in p.formulas]] for p in posts]
     name = repr(parse) if not hasattr(parse, "__qualname__") else f"{parse.__module__}.{parse.__qualname__}"
     made = {"shard": number, "posts": sha256(json.dumps(rows).encode()), "parser": name, "version": VERSION}
@@ -386,7 +386,7 @@ def _posts(folder: Path) -> int | None:
 
 
 def _rows(folder: Path) -> Iterator[tuple[Path, int, dict[str, Any]]]:
-    """Path, line and content of each post's line of a finished folder."""
+    """Yields path, line and content of each post's line of a finished folder."""
     path = folder / _SUMMARY
     try:
         shards = int(json.loads(path.read_text(encoding="utf-8"))["shards"])

@@ -277,7 +277,7 @@ def from_mapping(row: object, where: str = "graph") -> Graph:
 
 
 def statistics(graphs: Iterable[Graph]) -> dict[str, float]:
-    """Mean and median of nodes, edges, formulas and sentences of some graphs, and how many there are."""
+    """Returns mean and median of nodes, edges, formulas and sentences of some graphs, and how many there are."""
     import numpy as np
 
     rows = [(len(g), len(g.edges), len(g.formulas), len(g.sentences)) for g in graphs]

@@ -28,7 +28,7 @@ _NEEDS = ("torch", "spacy", dependency.MODEL)
 
 
 def missing(mapping: Mapping[str, Any] | None = None) -> list[str]:
-    """What is not installed, one line each; for the key `needs` of a configuration.
+    """Returns what is not installed, one line each; for the key `needs` of a configuration.
 
     Parameters
     ----------

@@ -275,7 +275,7 @@ def _read(reading: Reading) -> Tree | None:
 def _grow(
     tree: Tree | None, place: int, kind: int, labels: list[str], kinds: bytearray, edges: list[Edge]
 ) -> tuple[int, int]:
-    """Add a tree below its placeholder; its first node and one past its last."""
+    """Adds a tree below its placeholder; its first node and one past its last."""
     if tree is None:
         return (0, 0)
     first = len(labels)

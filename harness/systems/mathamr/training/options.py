@@ -84,7 +84,7 @@ def hard_negatives(pack: Pack, query: Ints, document: Ints, group: Ints, number:
 
 
 def words_of(name: str) -> str:
-    """What a type of node says in words; empty for what is no word.
+    """Returns what a type of node says in words; empty for what is no word.
 
     >>> words_of("prove-01"), words_of("V!x"), words_of("have-rel-role-91"), words_of("UNK")
     ('prove', 'x', 'have rel role', '')
@@ -136,7 +136,7 @@ def main_axes(rows: npt.NDArray[np.float64], dim: int, deviation: float) -> Floa
 
 
 def check_models(tokens: str | None, teacher: str | None, dim: int) -> None:
-    """Try the models that a training begins from or learns of, rather than after its graphs have been made.
+    """Tries the models that a training begins from or learns of, rather than after its graphs have been made.
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ class Pairs:
         return len(self.query)
 
     def take(self, which: Numbers) -> Pairs:
-        """Some of the pairs."""
+        """Returns some of the pairs."""
         more = (None if each is None else each[which] for each in (self.block, self.hard))
         return Pairs(self.query[which], self.document[which], self.group[which], *more)
 
@@ -177,7 +177,7 @@ class Trainer:
     relations: int = 0
 
     def run(self, say: Say) -> list[dict[str, Any]]:
-        """Train to the end, from the last checkpoint if there is one; the log, one entry an epoch.
+        """Trains to the end, from the last checkpoint if there is one; the log, one entry an epoch.
 
         The folder then holds the best weights (`best.pt`), the log and the last checkpoint.
 
@@ -213,7 +213,7 @@ class Trainer:
         return loop.run(say)
 
     def step(self, model: Encoder, optimizer: torch.optim.Optimizer, pairs: Pairs, generator: torch.Generator) -> float:
-        """Learn from one batch; its loss before."""
+        """Returns learn from one batch; its loss before."""
         model.train()
         joined, keys = self._batch(pairs)
         schedule = self.schedule
