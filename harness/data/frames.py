@@ -50,10 +50,9 @@ class Judgment(Line, Protocol):
 
 
 def frame(columns: Mapping[str, Any]) -> DataFrame:
-    """Returns a DataFrame of columns of one length."""
-    import pandas as pd
-
-    return pd.DataFrame(dict(columns))
+    """Returns a DataFrame of columns of one length. Needs `pip install 'mathir-harness[frames]'`."""
+    made: DataFrame = library("pandas", "frames").DataFrame(dict(columns))
+    return made
 
 
 def columns_of(table: DataFrame, names: Sequence[str], what: str) -> list[list[Any]]:

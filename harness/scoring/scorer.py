@@ -348,7 +348,7 @@ class Scorer:
         return Ranked(topic, rank, gain, relevant, judged, len(self.qrels.topics))
 
     def _desirable(self, found: Index, graded: bool) -> Floats:
-        """Returns the benefit of an early rank for each result; unjudged ones help Bpref more than non-relevant ones."""
+        """Returns the benefit of an early rank for each result; unjudged ones help Bpref more."""
         if graded:
             return np.where(found >= 0, self._gain[found], 0.0)
         return np.where(found >= 0, np.where(self._relevant[found], 2.0, 0.0), 1.0)
