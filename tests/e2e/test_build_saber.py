@@ -157,7 +157,7 @@ def test_a_step_whose_input_changed_runs_again_and_no_other(place: Place) -> Non
         ((), "Missing option '--config'"),
         (("--config", "saber-minni"), "builder 'saber-minni' is unknown; did you mean 'saber-mini'?"),
         (("selekt", "--config", "saber-mini"), "step 'selekt' is unknown; did you mean 'select'?"),
-        (("--config", "saber-mini", "--pilot", "3"), "--pilot: these annotations are made without a language model"),
+        (("--config", "saber-mini", "--pilot", "3"), "--pilot: this builder annotates without a language model"),
         (("--config", "bad"), "key 'pairs': key 'quantil' is unknown"),
     ],
 )

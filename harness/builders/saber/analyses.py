@@ -1,4 +1,4 @@
-"""What is built, looked at: ranks by signal, domains, tokens, preference for formulas or words, two leaderboards."""
+"""Analyses of a built collection: ranks by signal, domains, tokens, formulas against words, two leaderboards."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from harness.scoring.bootstrap import draws, mean_resampled
 
 
 def cumulative_ranks(rated: Sequence[Ratings], targets: Sequence[Target]) -> dict[str, Floats]:
-    """Signal -> the share of its candidates at each rank or above, over all targets, shape (largest rank,).
+    """Returns signal -> share of its candidates at each rank or better, over all targets; shape (largest rank,).
 
-    Equal ratings share the mean of their ranks, rounded down. A signal without candidates is left out.
+    Equal ratings share their mean rank, rounded down. Signals without candidates are left out.
 
     Examples
     --------
@@ -60,14 +60,15 @@ def cumulative_ranks(rated: Sequence[Ratings], targets: Sequence[Target]) -> dic
 
 @dataclass(frozen=True)
 class Above:
-    """How ratings order candidates of which something else says which are relevant.
+    """Agreement of ratings with independent relevance judgments.
 
     Attributes
     ----------
-    targets : those with both kinds of candidates; relevant : their relevant candidates.
-    share : of pairs of a relevant and another candidate, the part in which the relevant one has the higher rating (ties
-        count half: the area under the ROC curve), the mean over targets; low, high : its 95 % percentile bootstrap
-        interval over targets. 0.5 is chance.
+    targets : number of targets with both relevant and other candidates.
+    relevant : number of relevant candidates of these targets.
+    share : area under the ROC curve, mean over targets: the share of pairs (relevant, other) in which the relevant
+        candidate has the higher rating; ties count half; 0.5 is chance.
+    low, high : 95 % percentile bootstrap interval of `share` over targets.
     """
 
     targets: int
@@ -80,16 +81,16 @@ class Above:
 def relevant_above(
     rated: Sequence[Ratings], relevant: Mapping[str, Iterable[str]], *, resamples: int = 2000, seed: int = 0
 ) -> Above:
-    """Relevant above other candidates, over the targets that have both.
+    """Computes how often relevant candidates are rated above others, over the targets that have both.
 
     Parameters
     ----------
-    relevant : target -> ids of what is relevant to it, candidates or not.
+    relevant : target -> ids of the relevant problems; ids that are no candidates are ignored.
 
     Raises
     ------
     HarnessError
-        No target has both.
+        No target has both relevant and other candidates.
 
     Examples
     --------
@@ -124,12 +125,12 @@ Subdomain = tuple[str, str]  # domain, subdomain
 def domain_counts(
     tags: Mapping[str, Iterable[str]], subdomain: Callable[[str], Subdomain | None]
 ) -> dict[Subdomain, int]:
-    """How many problems have a tag in each subdomain; the most frequent first. A problem counts once in each.
+    """Counts the problems with a tag in each subdomain, most frequent first; a problem counts once per subdomain.
 
     Parameters
     ----------
     tags : problem -> nodes of the ontology.
-    subdomain : of a node: its ancestor below a domain, and that domain; None for the root.
+    subdomain : node -> (domain, the node's ancestor just below it); None for the root.
 
     Examples
     --------
@@ -145,12 +146,13 @@ def domain_counts(
 
 @dataclass(frozen=True)
 class Retrieved:
-    """Where the candidates of a target stand in the ontology.
+    """Candidates of a target in one subdomain of the ontology.
 
     Attributes
     ----------
-    candidates : how many have a tag in the subdomain; first : how many of those are among the best ones.
-    own : whether the target has a tag there.
+    candidates : number of candidates with a tag in the subdomain.
+    first : number of these among the best-rated candidates.
+    own : whether the target itself has a tag in the subdomain.
     """
 
     subdomain: Subdomain
@@ -165,7 +167,7 @@ def retrieved_domains(
     subdomain: Callable[[str], Subdomain | None],
     first: int = 10,
 ) -> list[Retrieved]:
-    """The subdomains of a target's candidates, the most frequent first, with the marks of its `first` best ones."""
+    """Counts a target's candidates, and its `first` best-rated ones, in each subdomain; most frequent first."""
     best = {row.candidate for row in sorted(ratings.rows, key=lambda row: (-row.rating, row.candidate))[:first]}
     names = [row.candidate for row in ratings.rows]
     every = domain_counts({name: tags.get(name, ()) for name in names}, subdomain)
@@ -181,7 +183,7 @@ _SIGN = re.compile(r"\\[A-Za-z]+|\\.|[0-9]+|[^\s{}]")
 
 
 def formulas_only(text: str) -> str:
-    """The formulas of a text, in their dollars, with blanks between.
+    """Returns the formulas of a text between dollar signs, separated by blanks.
 
     >>> formulas_only("Let $x>0$. Find \\\\(y\\\\).")
     '$x>0$ $y$'
@@ -190,7 +192,7 @@ def formulas_only(text: str) -> str:
 
 
 def words_only(text: str) -> str:
-    """A text without its formulas.
+    """Returns a text without its formulas.
 
     >>> words_only("Let $x>0$. Find $y$.")
     'Let . Find .'
@@ -204,7 +206,7 @@ def words_only(text: str) -> str:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Mean tokens of a problem: signs of its formulas (a command, a number or a character each) and words."""
+    """Mean tokens per problem: formula symbols (each a LaTeX command, a number or a character) and words."""
 
     problems: int
     formulas: float
@@ -212,9 +214,9 @@ class Tokens:
 
 
 def token_counts(problems: Iterable[Problem], domains: Mapping[str, Iterable[str]]) -> dict[str, Tokens]:
-    """Domain -> tokens of its problems, statement and solution; `all` for all of them. A problem may be in several.
+    """Counts the tokens of statements and solutions by domain; `all` stands for every problem.
 
-    They are counted by a rule of ours and are not those of any model.
+    A problem may be in several domains. Tokens are counted by a rule of this harness, not by any model's tokenizer.
 
     >>> token_counts([Problem("p", "Find $x^2$.", "It is $4$.")], {"p": ["Algebra"]})["Algebra"]
     Tokens(problems=1, formulas=4.0, words=3.0)
@@ -234,14 +236,14 @@ def token_counts(problems: Iterable[Problem], domains: Mapping[str, Iterable[str
 
 @dataclass(frozen=True)
 class Preference:
-    """Whether a system scores candidates higher by their formulas or by their words.
+    """Preference of a system for candidates' formulas or for their words.
 
     Attributes
     ----------
-    queries : those with candidates that both runs score.
-    formulas : those whose candidates have the higher mean score by their formulas; low, high: Wilson's 95 % interval of
-        their share.
-    differences : of the mean scores (formulas less words), in the order of the queries.
+    queries : number of queries with candidates that both runs score.
+    formulas : number of queries whose candidates score higher, on average, by their formulas.
+    low, high : Wilson's 95 % interval of the share `formulas` / `queries`.
+    differences : mean score by formulas minus mean score by words, in the order of the queries.
     """
 
     queries: int
@@ -252,16 +254,16 @@ class Preference:
 
     @property
     def share(self) -> float:
-        """The share of queries that prefer formulas."""
+        """Share of queries that prefer formulas; NaN without queries."""
         return self.formulas / self.queries if self.queries else math.nan
 
 
 def preference(formulas: Run, words: Run, domains: Mapping[str, Iterable[str]]) -> dict[str, Preference]:
-    """Domain -> preference of a system, and `all`; a query may be in several domains.
+    """Computes a system's preference for formulas or words by domain; `all` stands for every query.
 
-    The queries in full are run against two forms of the candidates: their formulas alone and their words alone
-    (`formulas_only`, `words_only`). Scores must be of one scale, such as cosines. The paper's text does not say how its
-    average is taken; here it is over the candidates that both runs score.
+    The two runs rank the candidates' formulas alone and their words alone (`formulas_only`, `words_only`) for the full
+    queries. Both runs must score on one scale, such as cosine. The paper does not say how it averages; this function
+    averages over the candidates that both runs score. A query may be in several domains.
 
     Raises
     ------
@@ -297,13 +299,13 @@ def preference(formulas: Run, words: Run, domains: Mapping[str, Iterable[str]]) 
 
 @dataclass(frozen=True)
 class Correlation:
-    """How alike two leaderboards rank the systems that both have.
+    """Rank correlation of two leaderboards over the systems in both.
 
     Attributes
     ----------
-    systems : their number.
-    tau, rho : Kendall's tau-b and Spearman's rho, each with the lower and the upper end of a 95 % percentile bootstrap
-        interval over systems; NaN where one leaderboard ties all.
+    systems : number of systems in both leaderboards.
+    tau, rho : Kendall's tau-b and Spearman's rho, each as (value, low, high) with a 95 % percentile bootstrap interval
+        over systems; NaN where one leaderboard ties all systems.
     """
 
     systems: int
@@ -314,14 +316,14 @@ class Correlation:
 def leaderboards(
     a: Mapping[str, float], b: Mapping[str, float], *, resamples: int = 2000, seed: int = 0
 ) -> Correlation:
-    """The rank correlation of two leaderboards, system -> value, high ones first.
+    """Computes the rank correlation of two leaderboards (system -> value; higher is better).
 
-    Resamples draw systems with replacement; those that draw nothing but ties on one side are left out.
+    Bootstrap resamples draw systems with replacement; resamples in which one side is all ties are skipped.
 
     Raises
     ------
     HarnessError
-        They have fewer than three systems in common.
+        The leaderboards have fewer than three systems in common.
 
     Examples
     --------

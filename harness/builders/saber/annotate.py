@@ -1,4 +1,4 @@
-"""Step 2, annotations: the core idea of each solution, and topics of an ontology with their relevance."""
+"""Step 2, annotations: the core idea of each solution, and its topics in an ontology with their relevance."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ANNOTATIONS = "annotations.jsonl"
 
 @dataclass(frozen=True)
 class Annotation:
-    """What is said of a problem.
+    """Annotation of one problem.
 
     Attributes
     ----------
-    core : the main idea as a hint of up to 30 words; None if there is none (`noCoreIdea`).
-    supporting : up to three short phrases on techniques.
-    tags : id of a node of the ontology -> relevance in [0, 1]; the most relevant has 1, the least 0.
+    core : main idea of the solution as a hint of up to 30 words; None if the solution has none (`noCoreIdea`).
+    supporting : up to three short phrases that name techniques.
+    tags : node of the ontology -> relevance in [0, 1]; the most relevant tag has 1, the least relevant 0.
     """
 
     core: str | None = None
@@ -32,7 +32,7 @@ class Annotation:
 
 
 def write_annotations(path: Path, annotations: Mapping[str, Annotation]) -> None:
-    """JSON lines: `id` of the problem, `core`, `supporting`, `tags`."""
+    """Writes annotations as JSON lines with the keys `id` (of the problem), `core`, `supporting`, `tags`."""
     rows = (
         {"id": name, "core": each.core, "supporting": list(each.supporting), "tags": dict(each.tags)}
         for name, each in annotations.items()
@@ -41,7 +41,7 @@ def write_annotations(path: Path, annotations: Mapping[str, Annotation]) -> None
 
 
 def read_annotations(path: Path) -> dict[str, Annotation]:
-    """The annotations by problem, in order; raises as `lines.read_lines`."""
+    """Reads problem -> annotation in the order of the file; raises what `lines.read_lines` raises."""
     return dict(
         read_lines(path, lambda row: (row["id"], Annotation(row["core"], tuple(row["supporting"]), dict(row["tags"]))))
     )
@@ -49,16 +49,17 @@ def read_annotations(path: Path) -> dict[str, Annotation]:
 
 @dataclass(frozen=True)
 class AnnotateSettings:
-    """Key `annotate`.
+    """Settings of the annotations (key `annotate`).
 
     Attributes
     ----------
-    by : a language model (`llm`), or the deterministic annotator by keywords (`local`), which stands in for one.
-    endpoint : of the language model, in `conf/llm/`.
-    budget : the most that it may cost, in the unit of the endpoint's prices.
-    threshold : relevance from which on the model's walk takes a topic and goes on below it; 0.85 as the authors' code.
-    encoder : an encoder that the local annotator compares titles with; `device`: where it runs.
-    beam, share : of its walk, see `harness.builders.saber.local.annotations`.
+    by : `llm` for a language model, `local` for the deterministic keyword annotator that replaces one.
+    endpoint : name of the language model in `conf/llm/`.
+    budget : maximum cost, in the unit of the endpoint's prices.
+    threshold : minimum relevance at which the language model's walk keeps a topic and descends below it; 0.85 as in the
+        authors' code.
+    encoder : encoder with which the local annotator compares titles; `device` : where the encoder runs.
+    beam, share : of the local annotator's walk, see `harness.builders.saber.local.annotated`.
     """
 
     by: Literal["local", "llm"] = "local"

@@ -1,4 +1,4 @@
-"""What is built, as a collection: queries with rated candidates, documents, and the configurations that name them."""
+"""Writes the built collection: queries with rated candidates, documents, and their configurations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VARIANTS = {"formulas": formulas_only, "words": words_only}
 
 
 def as_qrels(rated: Sequence[Ratings], edition: str = "ratings") -> Qrels:
-    """The exact ratings as judgments, whose grades are real numbers.
+    """Converts ratings to judgments; the grades are the exact ratings, real numbers.
 
     >>> from harness.builders.saber.rate import Rating
     >>> as_qrels([Ratings("t", (Rating("a", 2.5, 0.1, 0.0, 3, 1),))]).grade.tolist()
@@ -40,17 +40,21 @@ def write_collection(
     licence: str,
     notes: Sequence[str] = (),
 ) -> None:
-    """Write a collection that `HARNESS_CONF=FOLDER/conf` makes known by its name.
+    """Writes a collection to a folder; `HARNESS_CONF=FOLDER/conf` makes it available by its name.
 
-    `queries.jsonl` and `documents.jsonl` are as `harness.collections.readers.saber` reads them, with exact ratings;
-    `ratings.jsonl` has their standard errors too. The collections NAME and NAME-full (queries with their solutions) and
-    the corpora NAME (with solutions) and NAME-statements are configured in `conf/`; so are NAME-formulas and
-    NAME-words, of each document's formulas and words alone, whose runs `analyses.preference` compares.
+    Files:
+
+    - `queries.jsonl`, `documents.jsonl`: as `harness.collections.readers.saber` reads them, with exact ratings.
+    - `ratings.jsonl`: ratings with their standard errors.
+    - `documents-formulas.jsonl`, `documents-words.jsonl`: each document's formulas or words alone.
+    - `conf/collection/`: NAME and NAME-full (queries with their solutions).
+    - `conf/corpus/`: NAME (with solutions), NAME-statements, and NAME-formulas and NAME-words, whose runs
+      `analyses.preference` compares.
 
     Raises
     ------
     HarnessError
-        A target has no ratings, or a problem is not in the databank; or a file cannot be written.
+        A target has no ratings, a problem is not in the databank, or a file cannot be written.
     """
     by_target = {each.target: each for each in rated}
     queries = []
@@ -60,9 +64,9 @@ def write_collection(
             raise HarnessError(f"target {target.id}: has no ratings")
         ratings = by_target[target.id].by_candidate()
         for candidate in ratings:
-            documents[candidate] = _known(problems, candidate)
+            documents[candidate] = _lookup(problems, candidate)
         source = {each.id: each.source for each in target.candidates}
-        own = _known(problems, target.id)
+        own = _lookup(problems, target.id)
         queries.append(
             {
                 "id": target.id,
@@ -77,9 +81,9 @@ def write_collection(
     rows = ({"id": key, "problem": each.statement, "solution": each.solution} for key, each in documents.items())
     write_lines(folder / QUERIES, queries)
     write_lines(folder / DOCUMENTS, rows)
-    for variant, of in VARIANTS.items():
+    for variant, reduce in VARIANTS.items():
         parts = ((key, f"{each.statement}\n\n{each.solution}") for key, each in documents.items())
-        write_lines(folder / f"documents-{variant}.jsonl", ({"id": key, "text": of(text)} for key, text in parts))
+        write_lines(folder / f"documents-{variant}.jsonl", ({"id": key, "text": reduce(text)} for key, text in parts))
     write_ratings(folder / RATINGS, rated)
     counts = (len(queries), sum(len(query["candidates"]) for query in queries))
     for path, content in configurations(name, title, licence, counts, notes).items():
@@ -89,7 +93,7 @@ def write_collection(
 def configurations(
     name: str, title: str, licence: str, counts: tuple[int, int], notes: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Path -> content of the configurations; `counts` are of queries and of their candidates together."""
+    """Returns path -> content of the configuration files; `counts` are the numbers of queries and of candidates."""
     import yaml
 
     out = {}
@@ -110,7 +114,7 @@ def configurations(
             },
             "topics": {"reader": f"saber{suffix}", **file},
             "corpus": name,
-            "notes": ["Candidates are ranked alone (rerank=true); ratings are real numbers.", *notes],
+            "notes": ["Runs rank the candidates of each query only (rerank=true); ratings are real numbers.", *notes],
         }
         out[f"conf/collection/{name}{suffix}.yaml"] = collection
     for suffix, reader, also in (("", "saber", "with their solutions"), ("-statements", "saber-statements", "alone")):
@@ -132,7 +136,7 @@ def configurations(
     return {path: yaml.safe_dump(each, sort_keys=False, allow_unicode=True, width=120) for path, each in out.items()}
 
 
-def _known(problems: Mapping[str, Problem], name: str) -> Problem:
+def _lookup(problems: Mapping[str, Problem], name: str) -> Problem:
     if name not in problems:
         raise HarnessError(f"problem {name!r} is not in the databank")
     return problems[name]

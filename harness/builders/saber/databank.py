@@ -1,4 +1,4 @@
-"""Step 1, the databank: problems with solutions in one form, balanced over sources, without duplicates."""
+"""Step 1, the databank: problems with solutions in one format, without duplicates, balanced over sources."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Problem:
     Attributes
     ----------
     id : one word, unique in a databank.
-    statement, solution : text with LaTeX in dollars.
-    source : where it comes from, such as a contest; what the databank is balanced over.
-    subject : as its source calls it; empty if it says none.
+    statement, solution : text with LaTeX between dollar signs.
+    source : origin, such as a contest; the databank is balanced over sources.
+    subject : subject as given by the source; may be empty.
 
     Examples
     --------
@@ -50,17 +50,17 @@ class Problem:
 
 
 def write_problems(path: Path, problems: Iterable[Problem]) -> None:
-    """JSON lines with the keys of `Problem`."""
+    """Writes problems as JSON lines with the keys of `Problem`."""
     write_lines(path, map(asdict, problems))
 
 
 def read_problems(path: Path) -> dict[str, Problem]:
-    """The problems of a databank by their ids, in order.
+    """Reads id -> problem in the order of the file.
 
     Raises
     ------
     FormatError
-        A line that is no problem, or an id that comes twice.
+        A line is not a problem, or an id occurs twice.
     """
     out: dict[str, Problem] = {}
 
@@ -78,16 +78,17 @@ def read_problems(path: Path) -> dict[str, Problem]:
     return out
 
 
-# ---- where problems come from -----------------------------------------------------------------------------------
+# ---- sources of problems ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Source:
-    """Problems of one place: a corpus by its name, or a file of JSON lines; key `databank.sources`.
+    """One source of problems: a corpus or a file of JSON lines (key `databank.sources`).
 
     Attributes
     ----------
-    name : stands before the ids of a corpus, and is the source of problems that name none.
+    name : prefix of the ids of a corpus's documents, and the source of problems that name none.
+    corpus : name of a corpus; excludes `file`.
     file : `{source: NAME, path: P}`, `{embedded: P}` or `{file: P}`.
     id, statement, solution, subject, source : columns of the file, or fields and columns of the corpus's documents.
     """
@@ -108,7 +109,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Duplicates:
-    """Key `databank.duplicates`: statements are the same from this Jaccard similarity of their runs of words on."""
+    """Settings of duplicate detection (key `databank.duplicates`).
+
+    Attributes
+    ----------
+    threshold : Jaccard similarity of word n-grams from which on two statements are duplicates.
+    run : n, the number of words in an n-gram.
+    permutations, seed : of MinHash.
+    """
 
     threshold: Annotated[float, partial(number, low=0.1, high=1.0)] = 0.8
     run: Annotated[int, partial(whole, low=1)] = 3
@@ -118,7 +126,7 @@ class Duplicates:
 
 @dataclass(frozen=True)
 class Balance:
-    """Key `databank.balance`: of these sources together no more than `ratio` problems for each one of the others."""
+    """Limit on large sources (key `databank.balance`): `sources` give at most `ratio` times the others' problems."""
 
     sources: tuple[str, ...]
     ratio: Annotated[float, number] = 1.0
@@ -127,13 +135,13 @@ class Balance:
 
 @dataclass(frozen=True)
 class DatabankSettings:
-    """Key `databank`.
+    """Settings of the databank (key `databank`).
 
     Attributes
     ----------
-    delimiters : how mathematics gets its dollars: by `rule`, by a language model (`llm`), or `none` of it.
-    endpoint, budget : of the language model, and the most that it may cost, in the unit of its prices.
-    most : problems, drawn at random with the seed of `balance`; None for all.
+    delimiters : how dollar signs are put around mathematics: by `rule`, by a language model (`llm`), or `none`.
+    endpoint, budget : name of the language model and its maximum cost, in the unit of the endpoint's prices.
+    most : maximum number of problems, drawn at random with the seed of `balance`; None keeps all.
     """
 
     sources: tuple[Source, ...]
@@ -152,15 +160,15 @@ class DatabankSettings:
 
 
 def read_source(source: Source, where: str = "databank") -> Iterator[Problem]:
-    """The problems of a source as they stand there.
+    """Reads the problems of a source, unchanged.
 
     Raises
     ------
     HarnessError
-        There is no such corpus or file, or a line lacks a column: one line.
+        The corpus or file does not exist, or a line lacks a column.
     """
     if source.corpus:
-        yield from _of_corpus(source, where)
+        yield from _read_corpus(source, where)
         return
     place = resource(source.file, where)
     path = place if isinstance(place, Path) else fetch([place])[0]
@@ -187,8 +195,8 @@ def read_source(source: Source, where: str = "databank") -> Iterator[Problem]:
     yield from read_lines(path, problem)
 
 
-def _of_corpus(source: Source, where: str) -> Iterator[Problem]:
-    """Problems of documents; one that lacks a part has it empty, but a part that none has is a mistake."""
+def _read_corpus(source: Source, where: str) -> Iterator[Problem]:
+    """Reads problems from the documents of a corpus; a missing part is empty, unless every document lacks it."""
     missing = {source.statement, source.solution}
     known: set[str] = set()
     for document in load_corpus(source.corpus):
@@ -204,7 +212,7 @@ def _of_corpus(source: Source, where: str) -> Iterator[Problem]:
 
 
 def digest(source: Source, where: str = "databank") -> dict[str, Any]:
-    """What decides the problems of a source: its settings and the checksum of what it reads."""
+    """Returns the settings of a source and the checksum of its data, which together decide its problems."""
     if source.corpus:
         return {**asdict(source), "digest": load_corpus(source.corpus).identity()}
     place = resource(source.file, where)
@@ -219,16 +227,16 @@ def databank(
     settings: DatabankSettings,
     rewrite: Callable[[Sequence[Problem]], tuple[list[Problem], Counter[str]]] | None = None,
 ) -> tuple[list[Problem], dict[str, int]]:
-    """The problems of a databank in their order, and counts of what was read, left out and kept.
+    """Builds a databank; returns its problems in order and the counts of problems read, dropped and kept.
 
     Parameters
     ----------
-    rewrite : puts mathematics in dollars, and counts; default: by `settings.delimiters`, which then is not `llm`.
+    rewrite : puts dollar signs around mathematics and counts changes; required if `settings.delimiters` is `llm`.
 
     Raises
     ------
     HarnessError
-        An id that two sources have, or nothing is left.
+        Two sources share an id, or every problem was dropped.
 
     Examples
     --------
@@ -244,7 +252,7 @@ def databank(
     for each in problems:
         counts["read"] += 1
         if each.id in found:
-            raise HarnessError(f"databank: problem {each.id!r} comes twice; ids of two sources must differ")
+            raise HarnessError(f"databank: problem {each.id!r} occurs twice; ids must differ between sources")
         if each.statement.strip() and each.solution.strip():
             found[each.id] = each
         else:
@@ -257,29 +265,29 @@ def databank(
     if settings.balance:
         kept = _balanced(kept, settings.balance, counts)
     if settings.most is not None and len(kept) > settings.most:
-        counts["beyond the most"] = len(kept) - settings.most
+        counts["over the limit 'most'"] = len(kept) - settings.most
         kept = _drawn(kept, settings.most, settings.balance.seed if settings.balance else 0)
     if not kept:
-        raise HarnessError("databank: no problem is left")
+        raise HarnessError("databank: no problem was kept; check the sources and the key 'duplicates'")
     counts["kept"] = len(kept)
     for source, count in sorted(Counter(each.source for each in kept).items()):
-        counts[f"kept of {source or 'no source'}"] = count
+        counts[f"kept from {source or 'no source'}"] = count
     return kept, dict(counts)
 
 
 def unchanged(problems: Sequence[Problem]) -> tuple[list[Problem], Counter[str]]:
-    """The problems as they are."""
+    """Returns the problems unchanged."""
     return list(problems), Counter()
 
 
 def by_rule(problems: Sequence[Problem]) -> tuple[list[Problem], Counter[str]]:
-    """The problems with their mathematics in dollars, and how many texts were changed or could not be."""
+    """Puts dollar signs around mathematics by rule; counts the texts that were changed or could not be."""
     counts: Counter[str] = Counter()
 
     def put(text: str) -> str:
         out, good = in_dollars(text)
-        counts["texts with dollars put"] += out != text
-        counts["texts with delimiters without a pair, left as they are"] += not good
+        counts["texts with dollars added"] += out != text
+        counts["texts with an unpaired delimiter, unchanged"] += not good
         return out
 
     return [replace(each, statement=put(each.statement), solution=put(each.solution)) for each in problems], counts
@@ -303,12 +311,14 @@ def _balanced(problems: Sequence[Problem], balance: Balance, counts: Counter[str
     known = {each.source for each in problems}
     for name in balance.sources:
         if name not in known:
-            raise HarnessError(f"databank: key 'balance.sources': no problem is of {name!r}; {suggestion(name, known)}")
+            raise HarnessError(
+                f"databank: key 'balance.sources': no problem comes from {name!r}; {suggestion(name, known)}"
+            )
     large = [each for each in problems if each.source in balance.sources]
     most = math.floor(balance.ratio * (len(problems) - len(large)))
     if len(large) <= most:
         return list(problems)
-    counts["left out for balance"] = len(large) - most
+    counts["dropped for balance"] = len(large) - most
     drawn = {each.id for each in _drawn(large, most, balance.seed)}
     return [each for each in problems if each.source not in balance.sources or each.id in drawn]
 

@@ -1,8 +1,8 @@
-"""Mathematics of a text in dollars: by rule, which adds delimiters and changes no other character.
+"""Puts dollar signs around the mathematics of a text by rule, without changing any other character.
 
-SABER-Math has a language model do it; the rule is ours. Formulas in other delimiters get dollars: `\\(x\\)` becomes
-`$x$`, `\\[x\\]` and environments of displayed formulas `$$..$$`. Then numbers, single letters and what operators join
-of them get dollars in the prose: `radius r is 5` becomes `radius $r$ is $5$`.
+SABER-Math uses a language model for this; the rule is our replacement. Formulas in other delimiters get dollar signs:
+`\\(x\\)` becomes `$x$`; `\\[x\\]` and display environments become `$$..$$`. Numbers, single letters and expressions
+made of them by operators get dollar signs in prose: `radius r is 5` becomes `radius $r$ is $5$`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _DISPLAYED = (
     *("aligned", "gathered", "split", "cases", "array", "matrix", "pmatrix", "bmatrix", "vmatrix", "smallmatrix"),
 )
 _ENVIRONMENT = re.compile(r"\\begin\{([A-Za-z]+)\*?\}")
-# Drawings of the language Asymptote, as problems of contests have them, and addresses.
+# Drawings in the language Asymptote, common in contest problems, and web addresses.
 _SKIPPED = re.compile(r"\[asy\].*?\[/asy\]|\\begin\{(asy|tabular|tikzpicture)\}.*?\\end\{\1\}|https?://\S+", re.DOTALL)
-_LETTER = r"[B-HJ-Zb-z]"  # alone; `a`, `A` and `I` are words
+_LETTER = r"[B-HJ-Zb-z]"  # a letter on its own; `a`, `A` and `I` are words
 _ATOM = (
     rf"(?:\d++(?:[.,]\d++)*+{_LETTER}?|{_LETTER}(?:\([^()\s$\\]{{1,20}}\))?)"
     r"(?:[_^](?:\{[^{}$\\]*\}|[A-Za-z0-9]))*+(?![\w'’({^])(?!\.\w)"
@@ -29,14 +29,14 @@ _TOUCHING = re.compile(_JOINED)
 
 
 def in_dollars(text: str, bare: bool = True) -> tuple[str, bool]:
-    """The text with its mathematics in dollars, and whether it could be done.
+    """Puts dollar signs around the mathematics of a text; returns the text and whether that succeeded.
 
-    Without its dollars and other delimiters of formulas, and apart from blanks, the text is as before. Where a single
-    dollar or another delimiter without its pair would make something else of it, it is left as it is.
+    Apart from delimiters of formulas and blanks the text does not change (`without_dollars`). A text with an unpaired
+    delimiter, such as a price in dollars, is returned unchanged.
 
     Parameters
     ----------
-    bare : put mathematics that stands in prose without any delimiter in dollars too.
+    bare : also wrap mathematics that stands in prose without any delimiter.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def in_dollars(text: str, bare: bool = True) -> tuple[str, bool]:
     ('It costs 5$, or x + 1 = 3.', False)
     """
     out: list[str] = []
-    made: list[str] = []  # formulas, with their delimiters
+    made: list[str] = []  # formulas with their delimiters
     at = 0
     for span in spans(text):
         out.append(_prose(text, at, span.start, made) if bare else text[at : span.start])
@@ -66,7 +66,7 @@ def in_dollars(text: str, bare: bool = True) -> tuple[str, bool]:
 
 
 def _wrapped(text: str, span: Span) -> str | None:
-    """A formula in dollars; None if it is an environment of text."""
+    """Returns a formula between dollar signs; None for an environment of text."""
     whole = text[span.start : span.end]
     if span.kind in ("inline", "display"):
         return whole
@@ -79,9 +79,9 @@ def _wrapped(text: str, span: Span) -> str | None:
 
 
 def _prose(text: str, start: int, end: int, made: list[str]) -> str:
-    """The text from `start` to `end`, between two formulas, with its own mathematics in dollars, noted in `made`.
+    """Wraps the mathematics in the prose from `start` to `end`, between two formulas, and appends it to `made`.
 
-    What touches a formula is left: `2$x$` would become `$2$$x$`.
+    Mathematics that touches a formula stays unwrapped: `2$x$` would become `$2$$x$`.
     """
 
     def put(match: re.Match[str]) -> str:
@@ -94,11 +94,11 @@ def _prose(text: str, start: int, end: int, made: list[str]) -> str:
     at = start
     for skipped in (*_SKIPPED.finditer(text, start, end), None):
         stop = skipped.start() if skipped else end
-        # After a formula in dollars as after one in other delimiters, which get dollars: all that is joined is left.
+        # An expression that directly follows a formula stays unwrapped as a whole.
         if at == start > 0 and text[at - 1] == "$" and (touching := _TOUCHING.match(text, at, stop)):
             out.append(touching[0])
             at = touching.end()
-        # The pattern looks at what stands before and after, so it searches the whole text.
+        # The pattern looks behind and ahead, so it searches the whole text.
         for match in _BARE.finditer(text, at, stop):
             out += [text[at : match.start()], put(match)]
             at = match.end()
@@ -110,7 +110,7 @@ def _prose(text: str, start: int, end: int, made: list[str]) -> str:
 
 
 def without_dollars(text: str) -> str:
-    """What must stay the same when mathematics is put in dollars: the text without delimiters of formulas and blanks.
+    """Removes delimiters of formulas and blanks; what remains must not change when dollar signs are added.
 
     >>> without_dollars("Use $ \\\\pi $ and \\\\(x\\\\).") == without_dollars(r"Use \\(\\pi\\) and $x$.")
     True

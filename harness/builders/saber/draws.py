@@ -1,4 +1,4 @@
-"""Chance that is the same everywhere: a number for each name, whatever else was drawn before it."""
+"""Reproducible random numbers: each name has its own, independent of the order of draws."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import xxhash
 
 
 def draw(*names: object) -> float:
-    """A number in [0, 1), uniform over names and the same for the same ones.
+    """Returns a number in [0, 1), uniform over names and equal for equal names.
 
     >>> draw(0, "p1") == draw(0, "p1"), draw(0, "p1") == draw(1, "p1")
     (True, False)

@@ -1,4 +1,4 @@
-"""Texts that are nearly the same: MinHash and banding find pairs, the exact Jaccard similarity of them decides.
+"""Near-duplicate texts: MinHash with banding proposes pairs, their exact Jaccard similarity decides.
 
 Sources: Broder, On the resemblance and containment of documents, 1997; Leskovec, Rajaraman, Ullman, Mining of Massive
 Datasets, ch. 3 (banding).
@@ -15,11 +15,11 @@ import xxhash
 from harness.errors import HarnessError
 from harness.io.console import track
 
-SURE = 0.99  # that two texts just as alike as the threshold share a band
+SURE = 0.99  # minimum probability that two texts at exactly the threshold share a band
 
 
 def shingles(words: Sequence[str], size: int) -> frozenset[int]:
-    """The runs of so many words as 32-bit hashes; of a shorter text, the whole as one run.
+    """Returns the word n-grams (n = `size`) as 32-bit hashes; a shorter text is one n-gram.
 
     >>> len(shingles("a b c a b c".split(), 3))
     3
@@ -31,7 +31,7 @@ def shingles(words: Sequence[str], size: int) -> frozenset[int]:
 
 
 def jaccard(one: frozenset[int], other: frozenset[int]) -> float:
-    """Shared over all; 0 for two empty sets.
+    """Computes the Jaccard similarity, intersection over union; 0 for two empty sets.
 
     >>> jaccard(frozenset((1, 2)), frozenset((2, 3))) == 1 / 3
     True
@@ -40,35 +40,35 @@ def jaccard(one: frozenset[int], other: frozenset[int]) -> float:
     return both / (len(one) + len(other) - both) if both else 0.0
 
 
-def rows_of(permutations: int, threshold: float) -> int:
-    """Rows of a band: the most with which two texts as alike as the threshold share one of the bands with `SURE`.
+def band_rows(permutations: int, threshold: float) -> int:
+    """Returns the most rows per band with which texts at the threshold share a band with probability `SURE`.
 
-    >>> rows_of(128, 0.8), rows_of(128, 1.0)
+    >>> band_rows(128, 0.8), band_rows(128, 1.0)
     (6, 128)
     """
     fits = [r for r in range(1, permutations + 1) if 1 - (1 - threshold**r) ** (permutations // r) >= SURE]
     if not fits:
-        raise HarnessError(f"{permutations} permutations cannot find texts alike by {threshold:g}; take more")
+        raise HarnessError(f"{permutations} permutations are too few for the similarity {threshold:g}; use more")
     return max(fits)
 
 
 def earlier(sets: Sequence[frozenset[int]], threshold: float, permutations: int = 128, seed: int = 0) -> dict[int, int]:
-    """Text -> the first kept text before it that it is as alike to as the threshold, or more.
+    """Returns duplicate -> the first kept text before it with at least the threshold's Jaccard similarity.
 
-    Texts are gone through in order; one that is like a kept one is not kept. Every pair returned is that alike; a pair
-    just at the threshold is missed with a probability below 1 - `SURE`.
+    Texts are compared in order with the kept ones; a duplicate is not kept. Every returned pair reaches the threshold;
+    a pair exactly at the threshold is missed with a probability below 1 - `SURE`.
 
     Raises
     ------
     HarnessError
-        There are too few permutations for the threshold.
+        The permutations are too few for the threshold.
 
     Examples
     --------
     >>> earlier([frozenset((1, 2, 3)), frozenset((7, 8)), frozenset((1, 2, 3))], 0.8)
     {2: 0}
     """
-    rows = rows_of(permutations, threshold)
+    rows = band_rows(permutations, threshold)
     rng = np.random.default_rng(seed)
     factors = rng.integers(1 << 63, size=permutations, dtype=np.uint64) * 2 + 1
     offsets = rng.integers(1 << 63, size=permutations, dtype=np.uint64)
@@ -95,7 +95,7 @@ def earlier(sets: Sequence[frozenset[int]], threshold: float, permutations: int 
 def _signature(
     mine: frozenset[int], factors: npt.NDArray[np.uint64], offsets: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint32]:
-    """The least hash of each permutation: multiply-shift (Dietzfelbinger et al. 1997), 32 bits."""
+    """Returns the smallest hash of each permutation: multiply-shift (Dietzfelbinger et al. 1997), 32 bits."""
     values = np.fromiter(mine, np.uint64, len(mine))
     hashed = (factors[:, None] * values[None, :] + offsets[:, None]) >> np.uint64(32)
     out: npt.NDArray[np.uint32] = hashed.min(axis=1).astype(np.uint32)

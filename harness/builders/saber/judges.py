@@ -1,4 +1,4 @@
-"""Who prefers one of two candidates for a target: a language model, the cosine of embeddings, or an oracle."""
+"""Judges that prefer one of two candidates for a target: language model, cosine of embeddings, oracle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DECISION = re.compile(r"\\boxed\{\s*([12])\s*\}")
 
 @dataclass(frozen=True)
 class Comparison:
-    """A target and two candidates, by their ids, in the order in which the judge sees them."""
+    """Ids of a target and two candidates, in the order in which the judge sees them."""
 
     target: str
     first: str
@@ -35,10 +35,10 @@ class Comparison:
 
 
 class Judge(Protocol):
-    """Prefers one of two candidates."""
+    """Interface of a judge."""
 
     def prefer(self, comparisons: Sequence[Comparison]) -> Sequence[int]:
-        """1 or 2 for each comparison; 0 if there is no decision."""
+        """Returns 1 or 2, the preferred candidate, for each comparison; 0 without a decision."""
         ...
 
 
@@ -47,16 +47,16 @@ class Judge(Protocol):
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A language model that sees target and candidates with their solutions.
+    """Judge that shows a language model the target and both candidates with their solutions.
 
-    An answer without a decision on its last line is asked for once more, with the answer before it; then it counts as
-    none. Answers are kept by the client, so that what is stopped goes on without paying twice.
+    If the last line of an answer has no decision, the model is asked once more, with its answer in the conversation;
+    after that the comparison has no decision. The client caches answers, so interrupted work resumes without new cost.
 
     Parameters
     ----------
-    problems : all targets and candidates by id.
-    explain : let it compare techniques and structure in writing first, as the paper's prompt does; else it is asked for
-        the last line alone, which small models and small budgets need.
+    problems : id -> problem, for all targets and candidates.
+    explain : the model compares techniques and structure in writing first, as in the paper's prompt; otherwise it is
+        asked for the last line alone, for small models and small budgets.
     """
 
     client: Client
@@ -64,35 +64,35 @@ class LanguageModel:
     explain: bool = True
 
     def prefer(self, comparisons: Sequence[Comparison]) -> list[int]:
-        """See `Judge`; a client that is dry decides nothing."""
+        """See `Judge`; in a dry run no comparison has a decision."""
         asks = [self.ask(each) for each in comparisons]
         answers = self.client.ask(asks)
         found = [decision(answer.text) for answer in answers]
         unclear = [n for n, answer in enumerate(answers) if not found[n] and answer.failed != NOT_ASKED]
-        repairs = [_again(asks[n], answers[n]) for n in unclear]
+        repairs = [_repeated_ask(asks[n], answers[n]) for n in unclear]
         for n, answer in zip(unclear, self.client.ask(repairs) if repairs else (), strict=True):
             found[n] = decision(answer.text)
         return found
 
     def ask(self, comparison: Comparison) -> Ask:
-        """What the model is asked."""
+        """Returns the request to the model for a comparison."""
         target, first, second = (
-            _known(self.problems, name) for name in (comparison.target, comparison.first, comparison.second)
+            _lookup(self.problems, name) for name in (comparison.target, comparison.first, comparison.second)
         )
         return Ask(prompts.messages(PROMPT, target=target, first=first, second=second, explain=self.explain))
 
 
 class KeptModel:
-    """A language model of which only kept answers are taken, for plans: asks nobody, and notes what it meets.
+    """Judge for cost plans: uses cached answers of a language model only and records what a real run would ask.
 
-    Later rounds pair by what was preferred in earlier ones, which it knows in part. That changes what is asked, but not
-    how much: every candidate plays once a round.
+    Later rounds depend on earlier preferences, which are only partly cached. This changes which pairs are compared, but
+    not how many: every candidate plays once a round.
 
     Attributes
     ----------
-    seen : what each comparison took whose answers are kept.
-    open : the sizes of the others (`harness.store.llm.estimate.sizes`).
-    paid : of the others, what is paid already: answers without a decision, that will be asked for once more.
+    seen : cost of each comparison whose answers are cached.
+    open : sizes of the other comparisons (`harness.store.llm.estimate.sizes`).
+    paid : cached answers without a decision, after which the model would be asked once more.
     """
 
     def __init__(self, model: LanguageModel) -> None:
@@ -102,7 +102,7 @@ class KeptModel:
         self.paid: list[Answer] = []
 
     def prefer(self, comparisons: Sequence[Comparison]) -> list[int]:
-        """See `Judge`; no decision where no answer is kept."""
+        """See `Judge`; a comparison without a cached answer has no decision."""
         return [self._prefer(self._model.ask(each)) for each in comparisons]
 
     def _prefer(self, ask: Ask) -> int:
@@ -110,7 +110,7 @@ class KeptModel:
         (first,) = self._model.client.kept([ask])
         answers = [first]
         if first is not None and not decision(first.text):
-            answers += self._model.client.kept([_again(ask, first)])
+            answers += self._model.client.kept([_repeated_ask(ask, first)])
         found = [answer for answer in answers if answer is not None]
         if len(found) < len(answers):
             self.open.append(size)
@@ -120,13 +120,13 @@ class KeptModel:
         return decision(found[-1].text)
 
 
-def _again(ask: Ask, answer: Answer) -> Ask:
-    """What is asked after an answer without a decision."""
+def _repeated_ask(ask: Ask, answer: Answer) -> Ask:
+    """Returns the second request, after an answer without a decision."""
     return Ask((*ask.messages, Message("assistant", answer.text), *prompts.messages(AGAIN)))
 
 
 def decision(text: str) -> int:
-    r"""The candidate that an answer prefers on its last line; 0 if that says none, or both.
+    r"""Reads the preferred candidate from the last line of an answer; 0 if the line names none or both.
 
     >>> decision("The first one.\n$\\boxed{1}$\n"), decision("$\\boxed{1}$ or $\\boxed{2}$?"), decision("1")
     (1, 0, 0)
@@ -136,7 +136,7 @@ def decision(text: str) -> int:
     return int(found.pop()) if len(found) == 1 else 0
 
 
-def _known(problems: Mapping[str, Problem], name: str) -> Problem:
+def _lookup(problems: Mapping[str, Problem], name: str) -> Problem:
     if name not in problems:
         raise HarnessError(f"judge: problem {name!r} is not in the databank")
     return problems[name]
@@ -147,11 +147,11 @@ def _known(problems: Mapping[str, Problem], name: str) -> Problem:
 
 @dataclass(frozen=True)
 class Embedding:
-    """Prefers the candidate whose vector has the larger cosine with the target's; none where both are equal.
+    """Judge that prefers the candidate whose vector has the larger cosine with the target's; no decision if equal.
 
     Parameters
     ----------
-    vectors : id -> vector, of one length, not zero.
+    vectors : id -> vector; all vectors have the same dimension and none is zero.
     """
 
     vectors: Mapping[str, npt.NDArray[np.floating[Any]]]
@@ -173,7 +173,7 @@ class Embedding:
 
 
 def judged_text(problem: Problem) -> str:
-    """What is embedded of a problem: statement and solution, as a judge sees both."""
+    """Returns the text of a problem to embed: statement and solution."""
     return worded(problem.statement, problem.solution)
 
 
@@ -182,16 +182,16 @@ def judged_text(problem: Problem) -> str:
 
 @dataclass(frozen=True)
 class Oracle:
-    """Knows the order, and errs: for experiments.
+    """Simulated judge with known strengths and random errors, for experiments.
 
-    It prefers a over b with probability 1 / (1 + exp(-(s_a - s_b) / noise)), as in the model of Bradley and Terry; the
-    same answer comes whenever the same pair is asked for, so that Swiss and exhaustive tournaments see one judge.
+    It prefers a over b with probability 1 / (1 + exp(-(s_a - s_b) / noise)) (Bradley-Terry model). The same pair always
+    gets the same answer, so Swiss and exhaustive tournaments see one judge.
 
     Parameters
     ----------
-    strengths : target -> candidate -> its strength, high is better.
-    noise : in units of strength; 0 makes no error, and gives no decision between equal strengths.
-    bias : added to the log-odds of the one shown first.
+    strengths : target -> candidate -> strength; higher is better.
+    noise : in units of strength; with 0 there are no errors, and no decision between equal strengths.
+    bias : added to the log-odds of the candidate shown first.
     """
 
     strengths: Mapping[str, Mapping[str, float]]
@@ -206,7 +206,7 @@ class Oracle:
             known = self.strengths[each.target]
             ahead = float(known[each.first]) - float(known[each.second])
             if self.noise:
-                # One draw for the pair, whichever is shown first: luck of the one with the smaller id.
+                # One draw per pair, whichever candidate is shown first; it applies to the smaller id.
                 small = min(each.first, each.second)
                 luck = draw(self.seed, "oracle", each.target, small, max(each.first, each.second))
                 luck = min(max(luck, 1e-300), 1 - 1e-16)

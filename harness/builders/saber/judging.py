@@ -1,4 +1,4 @@
-"""The step of the tournament: its settings, its judges, and how it reads and writes its folders."""
+"""The tournament step: settings, judges, input and output folders."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ _WORD = re.compile(r"\\?\w+")
 
 @dataclass(frozen=True)
 class JudgeSettings:
-    """Key `judge`.
+    """Settings of the judge (key `judge`).
 
     Attributes
     ----------
-    by : a language model (`llm`), the cosine of embeddings (`embedding`), or an `oracle`, whose order the seed draws.
+    by : language model (`llm`), cosine of embeddings (`embedding`), or `oracle`, whose order is drawn by the seed.
     endpoint, budget : of the language model, as in `annotate`; explain : whether it writes its reasons first.
-    encoder : of the embeddings; without one vectors of words stand in (TF-IDF), which need no model.
+    encoder : encoder of the embeddings; None uses TF-IDF vectors of words, which need no model.
     noise : of the oracle, in standard deviations of its strengths.
-    rounds : Swiss rounds; seed : of pairings and of which candidate is shown first.
+    rounds : number of Swiss rounds; seed : of the pairings and of which candidate is shown first.
     """
 
     by: Literal["llm", "embedding", "oracle"] = "embedding"
@@ -70,7 +70,7 @@ class JudgeSettings:
             raise HarnessError("key 'endpoint' is missing: a language model of conf/llm/")
 
     def deciding(self) -> dict[str, Any]:
-        """What decides who is preferred."""
+        """Returns the settings that affect preferences, for the fingerprint."""
         out: dict[str, Any] = {"by": self.by, "rounds": self.rounds, "seed": self.seed}
         if self.by == "llm":
             endpoint = load_endpoint(self.endpoint)
@@ -86,7 +86,7 @@ class JudgeSettings:
         return {**out, "encoder": _encoder_identity(self.encoder) if self.encoder else f"words {DIMENSIONS}"}
 
     def named(self) -> str:
-        """The judge in words."""
+        """Describes the judge in words."""
         if self.by == "llm":
             return f"language model {load_endpoint(self.endpoint).model}"
         if self.by == "oracle":
@@ -95,11 +95,11 @@ class JudgeSettings:
 
 
 def judge_step(settings: JudgeSettings, size: tuple[int, int], mode: Mode = "live") -> Step:
-    """The tournaments of all targets.
+    """Returns the step that plays the tournaments of all targets.
 
     Parameters
     ----------
-    size : how many targets and candidates of each there will be, for a plan before they are selected.
+    size : expected number of targets and of candidates per target, for a plan before they are selected.
     """
 
     def make(folders: Folders, out: Path) -> None:
@@ -126,12 +126,12 @@ def judge_step(settings: JudgeSettings, size: tuple[int, int], mode: Mode = "liv
 
 
 def pilot(settings: JudgeSettings, folders: Folders, count: int) -> str:
-    """Ask the model a random part of the comparisons of the first round, so that a dry run can tell the cost of all.
+    """Asks the model a random sample of the first round's comparisons, so that a dry run can estimate the total cost.
 
-    Nothing is asked twice: the step `judge` takes these answers. Returns a line on what was spent.
+    The answers are cached for the step `judge`. Returns a line with the cost.
     """
     if settings.by != "llm":
-        raise HarnessError("--pilot: this judge is no language model")
+        raise HarnessError("--pilot: this judge is not a language model")
     targets, problems = read_targets_and_problems(folders)
     drawn = sample(swiss.first_round(candidates_of(targets), settings.seed), count)
     model = _model(settings, problems, "live")
@@ -141,9 +141,9 @@ def pilot(settings: JudgeSettings, folders: Folders, count: int) -> str:
 
 
 def second_opinion(settings: JudgeSettings, folders: Folders, mode: Mode = "live") -> tuple[int, int]:
-    """How many of the games that were decided another judge decides too, and in how many of these it prefers the same.
+    """Asks another judge the decided games; returns how many it decides and how many of these agree.
 
-    It sees the same two in the same order. Raises as its judge does.
+    The judge sees the candidates in the same order. Raises what the judge raises.
     """
     targets, problems = read_targets_and_problems(folders)
     played = swiss.read_games(folders["judge"] / swiss.GAMES)
@@ -155,12 +155,12 @@ def second_opinion(settings: JudgeSettings, folders: Folders, mode: Mode = "live
 
 
 def read_targets_and_problems(folders: Folders) -> tuple[list[Target], dict[str, Problem]]:
-    """What the steps `select` and `databank` made."""
+    """Reads the output of the steps `select` and `databank`."""
     return read_targets(folders["select"] / TARGETS), read_problems(folders["databank"] / PROBLEMS)
 
 
 def candidates_of(targets: Sequence[Target]) -> dict[str, list[str]]:
-    """Target -> its candidates, by their ids."""
+    """Returns target -> ids of its candidates."""
     return {target.id: [each.id for each in target.candidates] for target in targets}
 
 
@@ -171,22 +171,22 @@ def _counts(played: Sequence[swiss.Games]) -> dict[str, object]:
         "targets": len(played),
         "comparisons": bias.decided + bias.undecided,
         "without a decision": bias.undecided,
-        "times that a candidate sat out": out,
+        "byes": out,
     }
     if bias.decided:
         ends = {"low": round(bias.low, 4), "high": round(bias.high, 4)}
-        shares = {"share preferred that was shown first": round(bias.share, 4)}
+        shares = {"share of decisions for the candidate shown first": round(bias.share, 4)}
         counts |= shares | {f"95% interval, {end}": value for end, value in ends.items()}
     return counts
 
 
 def _planned(endpoint: Endpoint, judge: KeptModel) -> Plan:
-    """What the comparisons would take that are not done."""
-    counts = {"comparisons": len(judge.seen) + len(judge.open), "comparisons whose answers are kept": len(judge.seen)}
-    made = estimate(endpoint, judge.open, judge.seen, f"{len(judge.seen)} comparisons that are done")
+    """Estimates the calls, tokens and cost of the comparisons without cached answers."""
+    counts = {"comparisons": len(judge.seen) + len(judge.open), "comparisons with cached answers": len(judge.seen)}
+    made = estimate(endpoint, judge.open, judge.seen, f"{len(judge.seen)} finished comparisons")
     basis = made.basis
     if judge.open and len(judge.seen) < ENOUGH:
-        basis = f"a guess; ask {ENOUGH} comparisons or more first (judge --pilot) to learn how this model counts"
+        basis = f"a guess; run a pilot of {ENOUGH} comparisons or more (judge --pilot) to measure this model's tokens"
     tokens_in = max(made.tokens_in - sum(answer.tokens_in for answer in judge.paid), 0.0)
     tokens_out = max(made.tokens_out - sum(answer.tokens_out for answer in judge.paid), 0.0)
     calls, cost = max(made.calls - len(judge.paid), 0.0), endpoint.cost(tokens_in, tokens_out)
@@ -197,7 +197,7 @@ def _planned(endpoint: Endpoint, judge: KeptModel) -> Plan:
 
 
 def judge_of(settings: JudgeSettings, targets: Sequence[Target], problems: Mapping[str, Problem], mode: Mode) -> Judge:
-    """The judge of the settings, ready to be asked; raises where an encoder, an endpoint or a problem is not there."""
+    """Builds the judge of the settings; raises if an encoder, an endpoint or a problem is missing."""
     if settings.by == "llm":
         return _model(settings, problems, mode)
     if settings.by == "oracle":
@@ -228,7 +228,7 @@ def _encoder_identity(name: str) -> dict[str, Any]:
     from harness.systems.dense import encoder, models
     from harness.systems.dense.engines import Settings
 
-    if models.missing(name):  # steps before this one need no model; this one will say what is missing
+    if models.missing(name):  # earlier steps need no model; this step reports what is missing
         return {"missing": name}
     return encoder.identity(name, Settings())
 
@@ -243,9 +243,9 @@ def _encoded(settings: JudgeSettings, texts: Sequence[str]) -> npt.NDArray[np.fl
 
 
 def word_vectors(texts: Sequence[str], dimensions: int = DIMENSIONS) -> npt.NDArray[np.float32]:
-    """TF-IDF vectors of words, each added to the dimension of its hash, with the sign of another bit; shape (texts, d).
+    """Computes TF-IDF vectors of words by feature hashing with signs; float32, shape (texts, dimensions).
 
-    What stands in for embeddings where there is no model. A text without words has a vector of ones.
+    Replaces embeddings where no model is available. A text without words has a vector of ones.
 
     >>> a, b, c = word_vectors(["roots of unity", "the roots of unity", "angles"])
     >>> bool(a @ b > a @ c)

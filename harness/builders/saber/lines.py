@@ -1,4 +1,4 @@
-"""Values as JSON lines: written whole or not at all, read with the line of what is wrong."""
+"""Reads and writes JSON lines: writes are atomic, errors name the line."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ T = TypeVar("T")
 
 
 def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """One JSON object a line, its keys in their order."""
+    """Writes one JSON object per line, with its keys in order."""
     write_atomic(path, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
 
 
 def read_lines(path: Path, make: Callable[[dict[str, Any]], T], data: bytes | None = None) -> Iterator[T]:
-    """What `make` makes of the object of each line; blank lines are left out.
+    """Reads the JSON object of each line and applies `make`; skips blank lines.
 
     Parameters
     ----------
-    data : of the file, if it is read already.
+    data : content of the file, if it was read before.
 
     Raises
     ------
     FormatError
-        A line that is no JSON object, or of which `make` says a `HarnessError`, `KeyError`, `TypeError` or
-        `ValueError`: one line with file and line.
+        A line is not a JSON object, or `make` raises a `HarnessError`, `KeyError`, `TypeError` or `ValueError`; the
+        message names file and line.
     """
     for number, line in enumerate((read_bytes(path) if data is None else data).splitlines(), 1):
         if not line.strip():
@@ -41,9 +41,9 @@ def read_lines(path: Path, make: Callable[[dict[str, Any]], T], data: bytes | No
             yield make(row)
         except KeyError as error:
             raise format_error(path, number, f"key {error.args[0]!r} is missing") from None
-        except FormatError as error:  # of a check that knows no line
+        except FormatError as error:  # raised by a check that does not know the line
             raise format_error(path, number, error.problems[0].reason) from None
         except HarnessError as error:
             raise format_error(path, number, error.lines[0]) from None
         except (ValueError, TypeError, RecursionError) as error:
-            raise format_error(path, number, f"not what is expected: {error}") from None
+            raise format_error(path, number, f"unexpected value: {error}") from None

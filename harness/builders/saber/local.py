@@ -1,7 +1,7 @@
-"""Annotations without a language model: a deterministic annotator by keywords and, if it is given one, an encoder.
+"""Annotations without a language model: a deterministic annotator by keywords and, optionally, an encoder.
 
-It stands in for a model where none can be had, and is named wherever its annotations are used. It takes sentences of
-the solution as they are and topics whose titles fit; it understands nothing.
+It replaces a language model where none is available, and every report of its annotations names it. It copies sentences
+of the solution and picks topics whose titles match; it does not understand the text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harness.systems.lexical.text import STOP_LISTS, view
 
 Encode = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 TOGETHER = 256  # problems
-LOSS = 0.05  # of what a node counts, for each level up
+LOSS = 0.05  # share of a node's score lost per level up the tree
 _TITLE = re.compile(r"(?<=[a-z])(?:and|of|in|the|for)(?=[A-Z])|(?<=[a-z])(?=[A-Z])|[-_]")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z$\\])")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
@@ -33,7 +33,7 @@ _STOP = STOP_LISTS["english"]
 
 
 def name(encoder: str | None) -> str:
-    """What annotations of this annotator are said to be by.
+    """Returns the name of this annotator for reports.
 
     >>> name(None), name("multilingual-e5-small")
     ('keywords', 'keywords and multilingual-e5-small')
@@ -42,7 +42,7 @@ def name(encoder: str | None) -> str:
 
 
 def title_words(title: str) -> str:
-    """A title as words.
+    """Splits a title into words.
 
     >>> title_words("QuaternionsandCliffordAlgebras")
     'Quaternions Clifford Algebras'
@@ -57,16 +57,18 @@ def annotated(
     beam: int = 2,
     share: float = 0.85,
 ) -> Iterator[tuple[str, Annotation]]:
-    """Each problem's id and annotation.
+    """Yields each problem's id and annotation.
 
-    A node's score is the share of its title's words that the problem has, weighted by how rare they are in the
-    databank, times w / (w + m), with w their weight and m the median weight of a word: titles of common words tell
-    little. With an encoder it is the mean of that and of the cosine of title and problem. A node counts as much as its
-    best descendant, less 5 % for each level between them. The walk goes down from each node to at most `beam` children
-    that count at least `share` of the best one; it ends where the node itself scores more. Every node on the way is a
-    tag.
+    Score of a node: the share of its title's words that occur in the problem, weighted by their rarity in the databank,
+    times w / (w + m), where w is their total weight and m the median weight of a word, so that titles of common words
+    count little. With an encoder, the mean of this and the cosine of title and problem.
 
-    The core idea is the sentence of the solution with the most weight of words and the least of formulas.
+    Value of a node: the best score among itself and its descendants, less 5 % for each level between them.
+
+    The walk descends from the root to at most `beam` children whose value is at least `share` of the best child's; it
+    ends where the node itself scores more than the children's values. Every visited node becomes a tag.
+
+    The core idea is the sentence of the solution with the most weight of words and the fewest formulas.
     """
     stemmed = view("text", stop="english", stem="english")
     texts = [f"{problem.statement}\n{problem.solution}" for problem in problems]
@@ -96,7 +98,7 @@ def annotated(
 
 
 def _title_weights(titles: Sequence[set[str]], column: dict[str, int], rare: dict[str, float]) -> sparse.csr_array:
-    """Word x node: what a word adds to the node's score; words that no problem has weigh the most."""
+    """Returns the contribution of each word to each node's score, shape (words, nodes); unseen words weigh most."""
     unseen = max(rare.values(), default=1.0)
     middle = float(np.median(list(rare.values()))) if rare else 1.0
     rows, columns, values = [], [], []
@@ -115,7 +117,7 @@ def _unit(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 class _Tree:
-    """The nodes of an ontology in rows, for scores of all of them."""
+    """Ontology whose nodes are numbered, for arrays of scores."""
 
     def __init__(self, ontology: Ontology, nodes: Sequence[str]) -> None:
         self._nodes = nodes
@@ -123,19 +125,19 @@ class _Tree:
         self._below = {
             node: np.array([row[child] for child in below], np.int64) for node, below in ontology.children.items()
         }
-        # From the deepest up: a node's children are done before it.
+        # From the deepest level up: children come before their parent.
         inner = [node for node in nodes if len(self._below[node])]
         self._inner = [(row[node], self._below[node]) for node in sorted(inner, key=lambda node: -node.count("/"))]
 
     def best(self, scores: Floats) -> Floats:
-        """What each node counts, by itself or what is below it; shape (nodes, problems) as the scores."""
+        """Returns the value of each node (see `annotated`), shape (nodes, problems) as the scores."""
         out = scores.copy()
         for node, below in self._inner:
             np.maximum(out[node], (1 - LOSS) * out[below].max(axis=0), out=out[node])
         return out
 
     def walk(self, scores: Floats, best: Floats, beam: int, share: float) -> dict[str, float]:
-        """The nodes that a problem's walk visits, and what they count."""
+        """Returns node -> value for the nodes that a problem's walk visits."""
         tags: dict[str, float] = {}
         waiting = [(ROOT, -1.0)]
         while waiting:
@@ -156,7 +158,7 @@ class _Tree:
 def idea(
     solution: str, rare: dict[str, float], stemmed: Callable[[str], list[str]]
 ) -> tuple[str | None, tuple[str, ...]]:
-    """The core idea and supporting ones of a solution; no idea where no sentence has four words that tell something.
+    """Extracts the core idea and supporting ideas of a solution; None if no sentence has four content words.
 
     >>> idea("Let $x=1$. The symmetry of these equations reduces both sums to one. So $x=2$.", {}, str.split)
     ('The symmetry of these equations reduces both sums to one.', ())

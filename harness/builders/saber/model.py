@@ -1,4 +1,4 @@
-"""Annotations and rewriting by a language model: what it is asked, what its answers must be, and what that costs."""
+"""Annotation and rewriting by a language model: requests, checks of answers, cost estimates."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from harness.store.llm import Answer, Ask, Client
 from harness.store.llm.estimate import ENOUGH, Taken, estimate, sizes
 
 IDEA, TAGS, DELIMITERS = "saber-idea", "saber-tags", "saber-delimiters"
-MOST_WORDS = 30  # of a core idea
-TOGETHER = 500  # problems whose asks are in memory at one time
+MOST_WORDS = 30  # in a core idea
+TOGETHER = 500  # problems whose requests are in memory at one time
 IDEA_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
@@ -35,12 +35,12 @@ Asking = Callable[[Sequence[Ask]], Sequence[Answer | None]]
 
 
 def idea_ask(problem: Problem) -> Ask:
-    """The ask for the core idea of a problem."""
+    """Returns the request for the core idea of a problem."""
     return Ask(prompts.messages(IDEA, problem=problem), IDEA_SCHEMA)
 
 
 def tags_ask(problem: Problem, ontology: Ontology, node: str) -> Ask:
-    """The ask how relevant the topics below a node are to a problem; the node itself stands beside them."""
+    """Returns the request to rate the relevance of a node's child topics, and of the node, to a problem."""
     titles = [ontology.title(child) for child in ontology.children[node]]
     parent = ontology.title(node)
     listed = [*titles, parent] if parent and parent not in titles else titles
@@ -52,7 +52,7 @@ def tags_ask(problem: Problem, ontology: Ontology, node: str) -> Ask:
 
 
 class Walk:
-    """The walk of one problem down the ontology: level by level, below the topics that are relevant enough."""
+    """Descent of one problem through the ontology, level by level, below the topics that are relevant enough."""
 
     def __init__(self, problem: Problem, ontology: Ontology, threshold: float) -> None:
         self.problem, self._ontology, self._threshold = problem, ontology, threshold
@@ -60,11 +60,11 @@ class Walk:
         self._nodes = [ROOT]
 
     def asks(self) -> list[Ask]:
-        """What to ask on this level; nothing at the end."""
+        """Returns the requests of this level; empty at the end of the walk."""
         return [tags_ask(self.problem, self._ontology, node) for node in self._nodes]
 
     def go_on(self, answers: Sequence[Mapping[str, float] | None]) -> None:
-        """Take the relevance that was said of the topics below each node, None where the answers were bad."""
+        """Descends one level, given child title -> relevance for each node; None for a bad answer."""
         nodes, self._nodes = self._nodes, []
         for node, found in zip(nodes, answers, strict=True):
             for child in self._ontology.children[node]:
@@ -76,7 +76,7 @@ class Walk:
 
 
 def scaled(tags: Mapping[str, float]) -> dict[str, float]:
-    """Relevance moved to [0, 1]: the most relevant tag has 1.0, the least 0.0; tags that are all alike have 1.0.
+    """Rescales relevance to [0, 1]: the most relevant tag gets 1.0, the least 0.0; equal tags all get 1.0.
 
     >>> scaled({"Algebra": 0.5, "Geometry": 0.25, "Topology": 0.0})
     {'Algebra': 1.0, 'Geometry': 0.5, 'Topology': 0.0}
@@ -88,9 +88,9 @@ def scaled(tags: Mapping[str, float]) -> dict[str, float]:
 def annotated(
     problems: Sequence[Problem], ontology: Ontology, client: Client, threshold: float
 ) -> Iterator[tuple[str, Annotation, Counter[str]]]:
-    """Each problem's id, annotation, and what is counted of it; raises as `Client.ask`.
+    """Yields each problem's id, annotation and counts of bad answers; raises what `Client.ask` raises.
 
-    An answer that stays bad after the client has asked again counts as `bad answers`, and as no idea or no topic.
+    An answer that is still bad after the client's repairs is counted and gives no idea or no topic.
     """
     for start in range(0, len(problems), TOGETHER):
         part = problems[start : start + TOGETHER]
@@ -114,10 +114,10 @@ def _annotation(idea: Mapping[str, Any] | None, tags: Mapping[str, float]) -> An
 
 
 def plan(problems: Sequence[Problem], ontology: Ontology, client: Client, threshold: float) -> Plan:
-    """What `annotated` would take, by what the problems took whose answers are all kept.
+    """Estimates the cost of `annotated` from the problems whose answers are all cached.
 
-    Later asks depend on earlier answers, so nobody can count them before. The cost of a whole problem is estimated, by
-    its size, from those that are done: ask a random part of them first (`harness build saber --pilot N`).
+    Later requests depend on earlier answers and cannot be counted in advance. The cost of a problem is estimated from
+    its size and from finished problems; `harness build saber --pilot N` finishes a random sample.
     """
     endpoint = client.endpoint
     seen: list[Taken] = []
@@ -143,11 +143,11 @@ def plan(problems: Sequence[Problem], ontology: Ontology, client: Client, thresh
             paid = Taken(
                 (0, 0), paid.calls + total.calls, paid.tokens_in + total.tokens_in, paid.tokens_out + total.tokens_out
             )
-    counts = {"problems": len(problems), "problems whose answers are kept": len(seen)}
+    counts = {"problems": len(problems), "problems with cached answers": len(seen)}
     if not open_:
         return Plan(counts, basis="the cache")
     if len(seen) < ENOUGH:
-        # Of each problem the two asks that are certain.
+        # The two requests that every problem needs.
         certain = [
             sizes(message.content)
             for problem in problems[:ENOUGH]
@@ -156,7 +156,7 @@ def plan(problems: Sequence[Problem], ontology: Ontology, client: Client, thresh
         ]
         some = estimate(endpoint, certain, [], "")
         share = len(open_) / min(len(problems), ENOUGH)
-        basis = f"at least; ask {ENOUGH} problems or more first (--pilot) to learn how many topics they have"
+        basis = f"a lower bound; run a pilot of {ENOUGH} problems or more (--pilot) to measure their topics"
         return Plan(
             counts,
             some.calls * share,
@@ -166,8 +166,8 @@ def plan(problems: Sequence[Problem], ontology: Ontology, client: Client, thresh
             math.inf,
             basis,
         )
-    made = estimate(endpoint, open_, seen, f"{len(seen)} problems that are done")
-    # Of problems that are half done a part is paid already.
+    made = estimate(endpoint, open_, seen, f"{len(seen)} finished problems")
+    # Part of the unfinished problems is paid for already.
     calls, tokens_in, tokens_out = (
         made.calls - paid.calls,
         made.tokens_in - paid.tokens_in,
@@ -179,13 +179,14 @@ def plan(problems: Sequence[Problem], ontology: Ontology, client: Client, thresh
     )
 
 
-# ---- dollars ----------------------------------------------------------------------------------------------------
+# ---- dollar signs -----------------------------------------------------------------------------------------------
 
 
 def rewriter(client: Client) -> Callable[[Sequence[Problem]], tuple[list[Problem], Counter[str]]]:
-    """Puts mathematics in dollars by a model; an answer that is no one box, or that changes more, is not taken.
+    """Returns a function that asks a language model to put dollar signs around mathematics.
 
-    In its place stands what the rule makes of the text (`harness.builders.saber.dollars`), counted.
+    An answer that is not one `\\boxed{...}`, or that changes anything else, is rejected and counted; the text is then
+    rewritten by rule (`harness.builders.saber.dollars`).
     """
 
     def rewrite(problems: Sequence[Problem]) -> tuple[list[Problem], Counter[str]]:
@@ -201,7 +202,7 @@ def rewriter(client: Client) -> Callable[[Sequence[Problem]], tuple[list[Problem
                 for before, fallback in ((problem.statement, rule.statement), (problem.solution, rule.solution)):
                     after = boxed(next(answers).text)
                     good = after is not None and without_dollars(after) == without_dollars(before)
-                    counts["texts with dollars by the model" if good else "bad answers on dollars, by rule"] += 1
+                    counts["texts rewritten by the model" if good else "bad answers, rewritten by rule"] += 1
                     texts.append(after if good and after is not None else fallback)
                 out.append(replace(problem, statement=texts[0], solution=texts[1]))
         return out, counts
@@ -210,12 +211,12 @@ def rewriter(client: Client) -> Callable[[Sequence[Problem]], tuple[list[Problem
 
 
 def dollars_ask(text: str) -> Ask:
-    """The ask to put the mathematics of a text in dollars."""
+    """Returns the request to put dollar signs around the mathematics of a text."""
     return Ask(prompts.messages(DELIMITERS, text=text))
 
 
 def boxed(answer: str) -> str | None:
-    r"""What stands in the one `\boxed{...}` that an answer consists of; None if it does not.
+    r"""Returns the content of an answer that is a single `\boxed{...}`; None for any other answer.
 
     >>> boxed("\\boxed{Take $x_{1}$.}"), boxed("Sure: \\boxed{x}"), boxed("\\boxed{a} \\boxed{b}")
     ('Take $x_{1}$.', None, None)

@@ -1,8 +1,8 @@
-"""Step 3, the ontology: a tree of topics, how much each tells, and how alike topics and lists of topics are.
+"""Step 3, the ontology: a tree of topics, their information content, and similarities of topics and topic lists.
 
 Sources: Resnik, Using information content to evaluate semantic similarity in a taxonomy, IJCAI 1995 (information
 content); Lin, An information-theoretic definition of similarity, ICML 1998; Wang et al., A new method to measure the
-semantic similarity of GO terms, Bioinformatics 23(10), 2007 (Best-Match Average). SABER-Math takes these three.
+semantic similarity of GO terms, Bioinformatics 23(10), 2007 (Best-Match Average). SABER-Math uses all three.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _MOST = 1_000_000  # nodes
 class Ontology:
     """A tree of topics.
 
-    A node is named by the titles that lead to it, `Algebra/Polynomials/Root`; the root by nothing. A topic that stands
-    in several places is a node in each. Nodes of one title below the same node are one.
+    A node's name is the path of titles from the top, `Algebra/Polynomials/Root`; the root's name is empty. A topic in
+    several places of the tree is several nodes. Children with the same title are merged.
 
     Attributes
     ----------
-    children : node -> its children in the order of the file; every node is a key, the root first, each after its
-        parent.
+    children : node -> its children in the order of the file; every node is a key; parents come before children, the
+        root first.
 
     Examples
     --------
@@ -47,12 +47,13 @@ class Ontology:
 
     @classmethod
     def of(cls, tree: object) -> Ontology:
-        """The ontology of nested objects with `title` and `links` (a list, may be missing).
+        """Builds the ontology from nested objects with `title` and `links` (a list, optional).
 
         Raises
         ------
         HarnessError
-            Anything else, no topic at all, titles that are empty or hold a slash, or too many nodes or levels.
+            The input has another form or no topics, a title is empty or contains a slash, or there are too many nodes
+            or levels.
         """
         found: dict[str, dict[str, None]] = {ROOT: {}}
 
@@ -65,7 +66,7 @@ class Ontology:
             for link in links:
                 title = link.get("title") if isinstance(link, dict) else None
                 if not isinstance(title, str) or not title.strip() or "/" in title or not title.isprintable():
-                    raise HarnessError(f"below {name or 'the top'!r}: title {title!r} is no text without slashes")
+                    raise HarnessError(f"below {name or 'the top'!r}: title {title!r}: expected text without slashes")
                 inner = f"{name}/{title}" if name else title
                 found[name][inner] = None
                 found.setdefault(inner, {})
@@ -78,7 +79,7 @@ class Ontology:
 
     @classmethod
     def read(cls, path: Path) -> Ontology:
-        """The ontology of a JSON file; raises `FormatError` for what `of` refuses."""
+        """Reads the ontology from a JSON file; raises `FormatError` if `of` rejects it."""
         try:
             return cls.of(json.loads(read_bytes(path)))
         except HarnessError as error:
@@ -87,7 +88,7 @@ class Ontology:
             raise format_error(path, 0, f"not valid JSON: {error}") from None
 
     def title(self, node: str) -> str:
-        """The last title of a node.
+        """Returns the title of a node, the last part of its path.
 
         >>> Ontology({}).title("Algebra/Polynomials/Root")
         'Root'
@@ -96,7 +97,7 @@ class Ontology:
 
 
 def ancestors(node: str) -> list[str]:
-    """A node and what is above it but the root, from the top.
+    """Returns the ancestors of a node without the root, from the top, and the node itself last.
 
     >>> ancestors("Algebra/Polynomials/Root")
     ['Algebra', 'Algebra/Polynomials', 'Algebra/Polynomials/Root']
@@ -107,12 +108,12 @@ def ancestors(node: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Information:
-    """How much nodes tell, by how often a corpus has them.
+    """Information content of the nodes of an ontology, from their frequency in a corpus.
 
     Attributes
     ----------
-    problems : how many problems have any tag.
-    frequency : node -> problems with a tag at it or below it; of nodes that none has, nothing.
+    problems : number of problems with at least one tag.
+    frequency : node -> number of problems with a tag at or below the node; nodes that never occur are missing.
 
     Examples
     --------
@@ -129,7 +130,7 @@ class Information:
     frequency: Mapping[str, int] = field(default_factory=dict)
 
     def content(self, node: str) -> float:
-        """-ln of the share of the problems that are at a node or below it, at least 0; the root's is 0.
+        """Returns -ln of the share of problems with a tag at or below the node (Resnik 1995); 0 for the root.
 
         Raises
         ------
@@ -139,14 +140,14 @@ class Information:
         if node == ROOT:
             return 0.0
         if node not in self.frequency:
-            raise HarnessError(f"topic {node!r}: no problem has it, so nothing is known of how much it tells")
-        # Of the quotient that is at least 1: never -0.0.
+            raise HarnessError(f"topic {node!r}: no problem has it, so its information content is undefined")
+        # This quotient is at least 1, so the logarithm is never -0.0.
         return math.log(self.problems / self.frequency[node])
 
     def lin(self, one: str, other: str) -> float:
-        """Lin's similarity: twice the content of the lowest common ancestor over the sum of both; in [0, 1].
+        """Computes Lin's similarity (1998) in [0, 1]: twice the content of the lowest common ancestor over the sum.
 
-        A node is like itself by 1, also where it tells nothing; two nodes that tell nothing are alike by 0 else.
+        The similarity of a node to itself is 1, even if its content is 0; two different nodes of content 0 have 0.
         """
         if one == other:
             return 1.0
@@ -159,9 +160,9 @@ class Information:
         return min(2 * self.content(above) / both, 1.0) if both else 0.0
 
     def best_match(self, one: Sequence[str], other: Sequence[str]) -> float:
-        """Best-Match Average of two lists of nodes: the best likeness of each to the other list, averaged over all.
+        """Computes the Best-Match Average of two lists: each node's best similarity to the other list, averaged.
 
-        Of a list without nodes it is 0. The order of a list and repeats in it do not matter.
+        It is 0 if a list is empty. The order and repetitions of nodes do not matter.
 
         >>> info = information([["A/x"], ["A/y"], ["B"]])
         >>> info.best_match(["A/x", "B"], ["A/x"]) == (1 + 0 + 1) / 3
@@ -171,19 +172,19 @@ class Information:
         if not mine or not theirs:
             return 0.0
         there = back = 0.0
-        for a in mine:  # not by `sum`, whose last bits differ between versions of Python
+        for a in mine:  # not `sum`: its rounding differs between Python versions
             there += max(self.lin(a, b) for b in theirs)
         for b in theirs:
             back += max(self.lin(b, a) for a in mine)
         return (there + back) / (len(mine) + len(theirs))
 
     def lins(self, nodes: Sequence[str]) -> Floats:
-        """`lin` of every two of some nodes, float64, shape (nodes, nodes); equal to it to the last bit."""
+        """Computes `lin` for all pairs of nodes, float64, shape (nodes, nodes); bitwise equal to `lin`."""
         content = np.array([self.content(node) for node in nodes])
         above = np.zeros((len(nodes), len(nodes)))
         paths = [ancestors(node) for node in nodes]
         for level in range(max(map(len, paths), default=0)):
-            # Nodes in groups by their ancestor of this level; deeper levels go over what higher ones have set.
+            # Groups nodes by their ancestor at this level; deeper levels overwrite the values of higher ones.
             groups: dict[str, list[int]] = {}
             for i, path in enumerate(paths):
                 if level < len(path):
@@ -197,7 +198,7 @@ class Information:
 
 
 def information(tags: Iterable[Iterable[str]]) -> Information:
-    """The frequencies of the nodes over problems, each with its tags; problems without tags do not count."""
+    """Counts the frequency of nodes over the tags of problems; problems without tags do not count."""
     frequency: dict[str, int] = {}
     problems = 0
     for of_one in tags:

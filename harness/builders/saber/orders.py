@@ -1,4 +1,4 @@
-"""How well a tournament finds an order: against the known one, and against the order of all pairs (Figure 3)."""
+"""Accuracy of a tournament's order against the true order and against the order from all pairs (Figure 3)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from harness.scoring.agreement import tau_b
 
 @dataclass(frozen=True)
 class Agreement:
-    """How two orders of the same things agree.
+    """Agreement of two orders of the same items.
 
     Attributes
     ----------
-    inversions : pairs in opposite order; a pair that one of them ties counts half.
-    pairs : all of them.
-    tau : Kendall's tau-b; NaN where one order ties all.
+    inversions : number of pairs in opposite order; a pair tied in one order counts half.
+    pairs : number of pairs.
+    tau : Kendall's tau-b; NaN if one order ties all items.
     """
 
     inversions: float
@@ -32,7 +32,7 @@ class Agreement:
 
 
 def agreement(a: Mapping[str, float], b: Mapping[str, float]) -> Agreement:
-    """The agreement of two orders: thing -> value, high ones first, of the same things, two or more.
+    """Computes the agreement of two orders (item -> value, higher first) of the same two or more items.
 
     >>> agreement({"x": 3, "y": 2, "z": 1}, {"x": 3, "y": 1, "z": 2}).inversions
     1.0
@@ -40,13 +40,13 @@ def agreement(a: Mapping[str, float], b: Mapping[str, float]) -> Agreement:
     names = sorted(a)
     x, y = (np.array([values[name] for name in names], dtype=np.float64) for values in (a, b))
     signs = [np.sign(values[:, None] - values[None, :]) for values in (x, y)]
-    # 0 where both agree, 1 where they are opposite, 1/2 where one of them ties.
+    # 0 if both agree, 1 if they are opposite, 1/2 if one ties.
     apart = np.triu(np.abs(signs[0] - signs[1]) / 2, 1)
     return Agreement(float(apart.sum()), len(names) * (len(names) - 1) // 2, tau_b(x, y))
 
 
 def first_rounds(games: Games, rounds: int) -> Games:
-    """The tournament as it stood after so many rounds."""
+    """Returns the tournament as of the given round."""
     return replace(
         games, games=tuple(game for game in games.games if game.round <= rounds), sat_out=games.sat_out[:rounds]
     )
@@ -54,12 +54,12 @@ def first_rounds(games: Games, rounds: int) -> Games:
 
 @dataclass(frozen=True)
 class Point:
-    """One order that was found from `rounds` rounds, by one seed and level of noise.
+    """Accuracy of one order after `rounds` rounds, for one seed and level of noise.
 
     Attributes
     ----------
     by : `ratings` (Bradley-Terry) or `wins`.
-    against : `truth`, the oracle's order, or `all pairs`, the order by ratings of all pairs, asked of the same judge.
+    against : `truth`, the oracle's order, or `all pairs`, the ratings from all pairs, judged by the same judge.
     """
 
     noise: float
@@ -71,7 +71,7 @@ class Point:
 
 
 def known_strengths(candidates: int, seed: int) -> dict[str, float]:
-    """Strengths of so many candidates: draws of a standard normal distribution, by a seed."""
+    """Draws strengths of candidates from a standard normal distribution."""
     uniform = [draw(seed, "strength", number) for number in range(candidates)]
     pairs = zip(uniform, (draw(seed, "angle", number) for number in range(candidates)), strict=True)
     return {f"c{n:04d}": math.sqrt(-2 * math.log(1 - u)) * math.cos(2 * math.pi * v) for n, (u, v) in enumerate(pairs)}
@@ -85,12 +85,12 @@ def study(
     *,
     penalty: float = 1.0,
 ) -> list[Point]:
-    """Tournaments of an oracle's candidates against its order and against all pairs, as a function of rounds.
+    """Plays tournaments with an oracle and compares their orders with the truth and with all pairs, by rounds.
 
     Parameters
     ----------
-    noises : of the oracle, in standard deviations of the strengths; 0 makes no error.
-    rounds : after how many the order is looked at.
+    noises : of the oracle, in standard deviations of the strengths; 0 makes no errors.
+    rounds : numbers of rounds after which the order is compared.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def study(
 
 
 def means(points: Sequence[Point]) -> dict[tuple[float, int, str, str], tuple[float, float, float, float]]:
-    """(noise, rounds, by, against) -> mean and standard deviation over seeds of inversions, then of tau."""
+    """Returns (noise, rounds, by, against) -> mean and standard deviation over seeds of inversions, then of tau."""
     grouped: dict[tuple[float, int, str, str], list[Agreement]] = {}
     for point in points:
         grouped.setdefault((point.noise, point.rounds, point.by, point.against), []).append(point.agreement)

@@ -1,10 +1,10 @@
-"""Step 4, pair similarity: which pairs of problems are alike in topics or in core ideas, over all pairs.
+"""Step 4, pair similarity: finds all pairs of problems with similar topics or similar core ideas.
 
 Topics are compared by Best-Match Average with Lin's similarity, core ideas by the Jaccard similarity of their words.
-All pairs are gone through in tiles: of one, the sums of best matches are products of a sparse matrix (problem x tag)
-and a dense one (tag x problem), shared words a product of two sparse ones. Only pairs that reach a threshold are kept.
-Each row of tiles is an artefact of its own, so that what was stopped goes on there. Sums are made in the order of the
-tags in float64: the same values as one pair at a time.
+The matrix of all pairs is computed in tiles: sums of best matches are products of a sparse matrix (problem x tag) and a
+dense one (tag x problem), shared words are a product of two sparse ones. Only pairs that reach a threshold are kept.
+Each row of tiles is an artefact of its own, so that interrupted work resumes. Sums are made in the order of the tags in
+float64, so the values equal those computed one pair at a time.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from harness.systems.lexical.text import STOP_LISTS, words
 
 Rows = npt.NDArray[np.int32]
 Kinds = npt.NDArray[np.uint8]
-TOPIC, SUMMARY = 1, 2  # what of a pair is high: the sum of these
+TOPIC, SUMMARY = 1, 2  # flags of the similarities that reach their threshold; added if both do
 KIND = "saber-pairs-row"
-_MOST_TAGS = 15_000  # whose similarities take 1.8 GB
+_MOST_TAGS = 15_000  # their similarity matrix takes 1.8 GB
 
 
 @dataclass(frozen=True)
 class PairSettings:
-    """Key `pairs`.
+    """Settings of pair similarity (key `pairs`).
 
     Attributes
     ----------
-    bma, jaccard : thresholds, at or above which a similarity is high; by default the quantile over pairs. Those of
-        SABER-Math are 0.8579101562504547 and 0.21057128906295475, for its own corpus.
-    quantile : of the similarities of all pairs of `sample` problems, drawn with `seed`; ours.
-    block : problems of a tile; threads : tiles at one time. Neither changes what is kept.
+    bma, jaccard : thresholds at or above which a similarity is high; None uses the quantile over pairs. SABER-Math has
+        0.8579101562504547 and 0.21057128906295475 for its own corpus.
+    quantile : quantile of the similarities of all pairs of `sample` problems, drawn with `seed`; our choice.
+    block : number of problems in a tile; threads : tiles computed in parallel. Neither affects the result.
     """
 
     bma: Annotated[float, partial(number, low=1e-9, high=1.0)] | None = None
@@ -60,23 +60,23 @@ class PairSettings:
     threads: Annotated[int, partial(whole, low=1)] = 2
 
     def deciding(self) -> dict[str, Any]:
-        """What decides which pairs are kept."""
+        """Returns the settings that affect which pairs are kept, for the fingerprint."""
         return {key: value for key, value in asdict(self).items() if key not in ("block", "threads")}
 
 
 class Thresholds(NamedTuple):
-    """From which similarity on it is high."""
+    """Thresholds at or above which a similarity is high."""
 
     bma: float
     jaccard: float
 
 
 class Found(NamedTuple):
-    """Pairs that reach a threshold, in the order of their rows, then columns.
+    """Pairs that reach a threshold, ordered by row, then column.
 
     Attributes
     ----------
-    left, right : rows of the two problems, left below right.
+    left, right : numbers of the two problems, left < right.
     bma, jaccard : their similarities.
     """
 
@@ -86,19 +86,20 @@ class Found(NamedTuple):
     jaccard: Floats
 
     def kinds(self, thresholds: Thresholds) -> Kinds:
-        """Which similarities are high: TOPIC, SUMMARY or their sum."""
+        """Returns the flags of the similarities that are high: TOPIC, SUMMARY or their sum."""
         topic = (self.bma >= thresholds.bma).astype(np.uint8) * np.uint8(TOPIC)
         return topic + (self.jaccard >= thresholds.jaccard).astype(np.uint8) * np.uint8(SUMMARY)
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """What of problems is compared.
+    """Features of problems that are compared.
 
     Attributes
     ----------
-    tags : row of a problem -> columns of its tags, ascending; `lins`: float64, shape (tags, tags).
-    ideas : problem x word, 1 where the core idea has the word.
+    tags : for each problem the columns of its tags, ascending.
+    lins : Lin's similarities, float64, shape (tags, tags).
+    ideas : shape (problems, words), 1 where the core idea has the word.
     """
 
     tags: tuple[Rows, ...]
@@ -109,11 +110,11 @@ class Features:
         return len(self.tags)
 
     def part(self, rows: npt.NDArray[np.int64]) -> Features:
-        """The same of some problems."""
+        """Returns the features of some problems."""
         return Features(tuple(self.tags[i] for i in rows), self.lins, self.ideas[rows])
 
     def digest(self) -> str:
-        """A hash of all that is compared."""
+        """Returns a hash of all features."""
         import xxhash
 
         state = xxhash.xxh3_128()
@@ -126,7 +127,7 @@ class Features:
 
 
 def idea_words(idea: str) -> frozenset[str]:
-    """The words of a core idea in lower case, without stop words.
+    """Returns the words of a core idea in lower case, without stop words.
 
     >>> sorted(idea_words("Use the symmetry of the two roots."))
     ['roots', 'symmetry', 'two', 'use']
@@ -135,7 +136,7 @@ def idea_words(idea: str) -> frozenset[str]:
 
 
 def features(tags: Sequence[Iterable[str]], ideas: Sequence[str], info: Information) -> Features:
-    """What is compared of problems, of which tags and core ideas are given in the same order; an idea may be empty.
+    """Builds the features of problems from their tags and core ideas, given in the same order; ideas may be empty.
 
     Raises
     ------
@@ -162,24 +163,24 @@ def features(tags: Sequence[Iterable[str]], ideas: Sequence[str], info: Informat
 
 
 class _Block(NamedTuple):
-    """Some problems next to each other."""
+    """Features of consecutive problems."""
 
     start: int
     tags: tuple[Rows, ...]
     matrix: sparse.csr_array  # problem x tag
-    counts: Floats  # of tags
+    counts: Floats  # number of tags of each problem
     ideas: sparse.csr_array
-    words: Floats  # of the core ideas, how many
+    words: Floats  # number of words of each core idea
 
 
 class _Row(NamedTuple):
-    """The first block of a row of tiles, with what all its tiles need.
+    """First block of a row of tiles, with the values that all its tiles share.
 
     Attributes
     ----------
-    matrix : problem x used tag; used are the tags that problems of the block have.
-    near : likeness of each tag to each used tag; shape (tags, used).
-    best : likeness of each tag to the best tag of each problem; shape (tags, problems).
+    matrix : shape (problems, used tags); a used tag occurs in the block.
+    near : similarity of each tag to each used tag; shape (tags, used tags).
+    best : best similarity of each tag to a tag of each problem; shape (tags, problems).
     """
 
     block: _Block
@@ -205,7 +206,7 @@ def _row(lins: Floats, block: _Block) -> _Row:
 
 
 def _best(near: Floats, tags: Sequence[Rows]) -> Floats:
-    """The best of some rows for each problem, columns as rows; shape (columns of near, problems); 0 without tags."""
+    """Returns the maximum of `near` over each problem's tags; shape (columns of near, problems); 0 without tags."""
     out = np.zeros((len(tags), near.shape[1]))
     for row, mine in zip(out, tags, strict=True):
         if len(mine):
@@ -214,7 +215,7 @@ def _best(near: Floats, tags: Sequence[Rows]) -> Floats:
 
 
 def _bma(row: _Row, other: _Block) -> Floats:
-    """Best-Match Averages, shape (problems of the row, problems of the other)."""
+    """Computes the Best-Match Averages, shape (problems of the row, problems of the other)."""
     out: Floats = row.matrix @ _best(row.near, other.tags)
     out += (other.matrix @ row.best).T
     out /= np.maximum(row.block.counts[:, None] + other.counts[None, :], 1)
@@ -222,12 +223,12 @@ def _bma(row: _Row, other: _Block) -> Floats:
 
 
 def _shared(one: _Block, other: _Block) -> sparse.csr_array:
-    """How many words the core ideas share, shape (problems of one, problems of the other)."""
+    """Counts the words that core ideas share, shape (problems of one, problems of the other)."""
     return (one.ideas @ other.ideas.T).tocsr()
 
 
 def _tile(row: _Row, other: _Block, thresholds: Thresholds) -> Found:
-    """The pairs of a tile that reach a threshold; of a tile on the diagonal those above it."""
+    """Returns the pairs of a tile that reach a threshold; in a diagonal tile those above the diagonal."""
     one = row.block
     bma = _bma(row, other)
     shared = _shared(one, other)
@@ -246,7 +247,7 @@ def _tile(row: _Row, other: _Block, thresholds: Thresholds) -> Found:
 
 
 def row_of_tiles(features: Features, start: int, block: int, thresholds: Thresholds) -> Found:
-    """The pairs of the problems from `start` on, a block of them, with all after them."""
+    """Returns the high pairs of a block of problems, from `start` on, with all later problems."""
     mine = _block(features, start, start + block)
     row = _row(features.lins, mine)
     parts = []
@@ -262,16 +263,16 @@ def row_of_tiles(features: Features, start: int, block: int, thresholds: Thresho
 
 
 def thresholds(features: Features, settings: PairSettings) -> Thresholds:
-    """The thresholds of the settings: given, or the quantile over all pairs of a random sample of problems.
+    """Returns the thresholds: those of the settings, or the quantile over all pairs of a random sample of problems.
 
     Raises
     ------
     HarnessError
-        The quantile is 0, so that unlike pairs would be high; or there are fewer than two problems.
+        The quantile is 0, so that dissimilar pairs would be high; or there are fewer than two problems.
     """
     count = len(features)
     if count < 2:
-        raise HarnessError(f"pairs: {count} problem, at least two are needed")
+        raise HarnessError(f"pairs: {count} problem, expected at least 2")
     if settings.bma is not None and settings.jaccard is not None:
         return Thresholds(settings.bma, settings.jaccard)
     rng = np.random.default_rng(settings.seed)
@@ -287,17 +288,17 @@ def thresholds(features: Features, settings: PairSettings) -> Thresholds:
         if value <= 0:
             raise HarnessError(
                 f"pairs: the quantile {settings.quantile:g} of the similarities {name!r} is 0: "
-                f"raise key 'quantile', or give key {name!r} a number"
+                f"raise key 'quantile', or set key {name!r}"
             )
         out.append(value)
     return Thresholds(*out)
 
 
 def find_pairs(features: Features, settings: PairSettings, out: Path, limits: Thresholds) -> dict[str, int]:
-    """Write the pairs that reach a threshold to a folder, and count them by what is high.
+    """Writes the pairs that reach a threshold to a folder; returns their counts by similarity.
 
-    Writes `left-START.npy`, `right-START.npy` (int32) and `kind-START.npy` (uint8) for each row of tiles. Rows that an
-    earlier call has made are taken from the store.
+    Writes `left-START.npy`, `right-START.npy` (int32) and `kind-START.npy` (uint8) for each row of tiles. Rows of an
+    earlier call come from the store.
     """
     spec = {
         "features": features.digest(),
@@ -349,7 +350,7 @@ def find_pairs(features: Features, settings: PairSettings, out: Path, limits: Th
 
 
 def _link(path: Path, to: Path) -> None:
-    """The same file in another place: no second copy on the disk where that can be."""
+    """Makes a hard link to a file, or a copy where links are not possible."""
     with suppress(OSError):
         os.link(path, to)
         return
@@ -357,7 +358,7 @@ def _link(path: Path, to: Path) -> None:
 
 
 def read_pairs(folder: Path) -> Iterable[tuple[Rows, Rows, Kinds]]:
-    """What `find_pairs` wrote, one row of tiles at a time: left, right, kind."""
+    """Yields left, right and kind from the files of `find_pairs`, one row of tiles at a time."""
     for path in sorted(folder.glob("kind-*.npy")):
         start = path.stem.removeprefix("kind-")
         yield np.load(folder / f"left-{start}.npy"), np.load(folder / f"right-{start}.npy"), np.load(path)

@@ -1,4 +1,4 @@
-"""People as judges: a comparison tool for the terminal, and how far people agree with an order."""
+"""People as judges: a comparison tool for the terminal, and the agreement of people with an order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.builders.saber.swiss import wilson
 from harness.errors import HarnessError
 from harness.io.files import read_bytes
 
-# What appendix F.6 of the paper asks of its annotators, in words of ours.
+# The instructions of the paper's appendix F.6, in our words.
 INSTRUCTIONS = """\
 Two candidates are compared with a target by the mathematics of their solutions. Choose the one that is closer.
 
@@ -35,7 +35,7 @@ QUESTION = "Closer to the target [1, 2; s: skip, i: instructions, q: quit]: "
 
 @dataclass(frozen=True)
 class Choice:
-    """What a person preferred: 1 or 2 of the two as they were shown; 0 if the person skipped them."""
+    """Choice of a person between two candidates: 1 or 2 in the order shown; 0 if the person skipped the pair."""
 
     person: str
     target: str
@@ -57,17 +57,18 @@ def pairs_to_judge(
     seed: int = 0,
     other: Mapping[str, Mapping[str, float]] | None = None,
 ) -> list[Comparison]:
-    """Comparisons for people, drawn by a seed, in drawn order of the two.
+    """Draws comparisons for people; which candidate is shown first is also drawn.
 
     Parameters
     ----------
-    ratings : target -> candidate -> its value in an order.
-    other : another order; only pairs that the two orders put in opposite order are drawn.
+    ratings : target -> candidate -> value.
+    number : of comparisons.
+    other : a second order; only pairs that the two orders rank in opposite order are drawn.
 
     Raises
     ------
     HarnessError
-        There are fewer pairs.
+        There are fewer than `number` pairs.
     """
     found = []
     for target, values in ratings.items():
@@ -76,7 +77,7 @@ def pairs_to_judge(
             if other is None or ahead * (other[target][a] - other[target][b]) < 0:
                 found.append((draw(seed, "people", target, a, b), target, a, b))
     if len(found) < number:
-        raise HarnessError(f"comparison: {number} pairs asked for, there are {len(found)}")
+        raise HarnessError(f"comparison: {number} pairs requested, but there are only {len(found)}")
     out = []
     for luck, target, a, b in sorted(found)[:number]:
         swapped = draw(seed, "swap people", luck) < 0.5
@@ -92,13 +93,13 @@ def ask(
     read: Callable[[str], str],
     show: Callable[[str], None],
 ) -> int:
-    """Ask a person, and keep each choice as a line of a file at once; how many choices were made now.
+    """Asks a person; appends each choice to a file at once and returns the number of new choices.
 
-    What this person has chosen or skipped is not asked again, so that one can quit and go on.
+    Pairs that this person chose or skipped before are not asked again, so that the person can quit and resume.
 
     Parameters
     ----------
-    read : shows a question and gives the answer, such as `input`; the end of the input quits.
+    read : shows a question and returns the answer, such as `input`; end of input quits.
     show : shows a text.
     """
     known = {(c.target, frozenset((c.first, c.second))) for c in read_choices(path) if c.person == person}
@@ -128,14 +129,14 @@ def ask(
 
 
 def _add(path: Path, choice: Choice) -> None:
-    """Add a line to the file of choices, after the last one that is whole."""
+    """Appends a line to the file of choices, after its last complete line."""
     line = json.dumps(asdict(choice)).encode() + b"\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+b") as stream:
             stream.seek(0)
             before = stream.read()
-            whole = _whole(before)
+            whole = _complete_lines(before)
             stream.truncate(len(whole))
             stream.write(line if whole.endswith(b"\n") or not whole else b"\n" + line)
             stream.flush()
@@ -144,8 +145,8 @@ def _add(path: Path, choice: Choice) -> None:
         raise HarnessError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
-def _whole(data: bytes) -> bytes:
-    """The lines of a file without a last one that was being written when the machine stopped."""
+def _complete_lines(data: bytes) -> bytes:
+    """Removes a last line that was only partly written when the machine stopped."""
     lines, _, last = data.rpartition(b"\n")
     try:
         json.loads(last or b"{}")
@@ -155,29 +156,30 @@ def _whole(data: bytes) -> bytes:
 
 
 def read_choices(path: Path) -> list[Choice]:
-    """The choices of a file; none if there is no file. A last line that was not written to its end is passed over.
+    """Reads choices; a missing file has none. Ignores a last line that was only partly written.
 
     Raises
     ------
     FormatError
-        A line is no choice.
+        A line is not a choice.
     """
 
     def choice(row: dict[str, Any]) -> Choice:
         return Choice(*(row[each.name] for each in fields(Choice)))
 
-    return list(read_lines(path, choice, _whole(read_bytes(path)))) if path.exists() else []
+    return list(read_lines(path, choice, _complete_lines(read_bytes(path)))) if path.exists() else []
 
 
 @dataclass(frozen=True)
 class PeopleAgreement:
-    """How often people prefer the candidate that stands higher in an order.
+    """Agreement of people's choices with an order.
 
     Attributes
     ----------
-    choices : those of pairs that the order does not tie; skipped ones are left out.
-    agreed : those that are as the order has it; low, high: Wilson's 95 % interval of their share.
-    unknown : choices of targets or candidates that the order does not have, left out.
+    choices : number of choices, without skipped pairs and pairs that the order ties.
+    agreed : number of choices for the candidate that is higher in the order.
+    low, high : Wilson's 95 % interval of the share `agreed` / `choices`.
+    unknown : number of choices with a target or candidate that the order lacks; not counted in `choices`.
     """
 
     choices: int
@@ -188,7 +190,7 @@ class PeopleAgreement:
 
 
 def people_agreement(choices: Sequence[Choice], order: Mapping[str, Mapping[str, float]]) -> PeopleAgreement:
-    """The agreement of people with an order: target -> candidate -> its value, such as Swiss or exhaustive ratings.
+    """Computes the agreement of choices with an order (target -> candidate -> value), such as Swiss ratings.
 
     >>> people_agreement([Choice("me", "t", "a", "b", 1), Choice("me", "t", "b", "c", 2)], {"t": dict(a=3, b=2, c=1)})
     PeopleAgreement(choices=2, agreed=1, low=0.09453120573423074, high=0.9054687942657693, unknown=0)

@@ -1,4 +1,4 @@
-"""The steps of the builder, from problems to ratings, as their configuration `conf/builder/NAME.yaml` says."""
+"""The steps of the builder, from problems to ratings, as configured in `conf/builder/NAME.yaml`."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ THRESHOLDS = "thresholds.json"
 
 @dataclass(frozen=True)
 class Settings:
-    """`conf/builder/NAME.yaml`.
+    """Settings of a builder, `conf/builder/NAME.yaml`.
 
     Attributes
     ----------
-    ontology : the file of the tree, as `{source: NAME, path: P}`, `{embedded: P}` or `{file: P}`.
+    ontology : file of the tree of topics: `{source: NAME, path: P}`, `{embedded: P}` or `{file: P}`.
     """
 
     databank: DatabankSettings
@@ -64,18 +64,18 @@ class Settings:
         candidates = 3 * self.select.each
         if self.judge.rounds > (most := swiss.most_rounds(candidates)):
             raise HarnessError(
-                f"judge: key 'rounds' is {self.judge.rounds}, at most {most} for {candidates} candidates, 3 times "
+                f"judge: key 'rounds' is {self.judge.rounds}, expected at most {most} for {candidates} candidates, 3 x "
                 f"'each' of key 'select': no pair plays twice"
             )
 
 
 def load_settings(name: str) -> tuple[Settings, str]:
-    """The settings of a name, and the file that says them.
+    """Loads the settings of a builder; returns them and their file.
 
     Raises
     ------
     HarnessError
-        There are none of this name, or keys are wrong: a line each.
+        No builder has this name, or keys are wrong: one line per key.
 
     Examples
     --------
@@ -87,17 +87,17 @@ def load_settings(name: str) -> tuple[Settings, str]:
 
 
 def steps(settings: Settings, where: str, mode: Mode = "live") -> tuple[Step, ...]:
-    """The steps in their order.
+    """Returns the steps in order.
 
     Parameters
     ----------
-    where : the file of the settings, for messages.
-    mode : of the clients of language models: `live`, or `replay` to take kept answers only.
+    where : file of the settings, for messages.
+    mode : of the language-model clients: `live`, or `replay` to use cached answers only.
 
     Raises
     ------
     HarnessError
-        A source, an ontology, an endpoint or an encoder that is not there.
+        A source, an ontology, an endpoint or an encoder is missing.
     """
     tree = _fetched(settings.ontology, f"{where}: ontology")
     return (
@@ -113,7 +113,7 @@ def steps(settings: Settings, where: str, mode: Mode = "live") -> tuple[Step, ..
 
 
 def counts_of(folder: Path) -> dict[str, Any]:
-    """What a step counted."""
+    """Reads the counts of a step from its folder."""
     return dict(json.loads(read_bytes(folder / COUNTS)))
 
 
@@ -127,7 +127,7 @@ def _problems(folders: Folders) -> list[Problem]:
 
 
 def _answers(endpoint: Endpoint, *names: str) -> dict[str, Any]:
-    """What decides the answers of an endpoint to some prompts; its address and prices do not."""
+    """Returns the settings that affect an endpoint's answers to some prompts; its address and prices do not."""
     decides = {"model": endpoint.model, "parameters": dict(endpoint.parameters), "schemas": endpoint.schemas}
     return {**decides, "repairs": endpoint.repairs, "prompts": [prompts.digest(name) for name in names]}
 
@@ -159,8 +159,8 @@ def _databank(settings: DatabankSettings, where: str, mode: Mode) -> Step:
         client = Client(endpoint, "dry")
         client.ask([model.dollars_ask(text) for each in problems for text in (each.statement, each.solution)])
         (made,) = client.estimates.values()
-        told = (made.calls, made.tokens_in, made.tokens_out, made.cost, made.within, made.basis)
-        return Plan({"problems read": len(problems)}, *told)
+        costs = (made.calls, made.tokens_in, made.tokens_out, made.cost, made.within, made.basis)
+        return Plan({"problems read": len(problems)}, *costs)
 
     return Step("databank", (), deciding, (bank.__name__, model.__name__), make, plan, free=not by_model)
 
@@ -185,9 +185,9 @@ def _annotate(settings: AnnotateSettings, tree: Path, mode: Mode) -> Step:
         problems, ontology = _problems(folders), Ontology.read(tree)
         made: dict[str, Annotation] = {}
         bad: Counter[str] = Counter()
-        said: dict[str, object] = {"by": local.name(settings.encoder)}
+        annotator: dict[str, object] = {"by": local.name(settings.encoder)}
         if endpoint is not None:
-            said = {"by": f"language model {endpoint.model}"}
+            annotator = {"by": f"language model {endpoint.model}"}
             client = Client(endpoint, mode, settings.budget, fill=FILL)
             for name, annotation, counts in model.annotated(problems, ontology, client, settings.threshold):
                 made[name] = annotation
@@ -196,11 +196,11 @@ def _annotate(settings: AnnotateSettings, tree: Path, mode: Mode) -> Step:
             encode = _encode(settings) if settings.encoder else None
             made = dict(local.annotated(problems, ontology, encode, settings.beam, settings.share))
         write_annotations(out / ANNOTATIONS, made)
-        write_counts(out, {**said, **_annotated(made), **bad})
+        write_counts(out, {**annotator, **_annotation_counts(made), **bad})
 
     def plan(folders: Folders) -> Plan:
         if "databank" not in folders:
-            return Plan(basis="unknown before the databank is made")
+            return Plan(basis="unknown before the databank is built")
         problems = _problems(folders)
         if endpoint is None:
             return Plan({"problems": len(problems)})
@@ -209,7 +209,7 @@ def _annotate(settings: AnnotateSettings, tree: Path, mode: Mode) -> Step:
     return Step("annotate", ("databank",), deciding, modules, make, plan)
 
 
-def _annotated(made: Mapping[str, Annotation]) -> dict[str, object]:
+def _annotation_counts(made: Mapping[str, Annotation]) -> dict[str, object]:
     tags = [len(each.tags) for each in made.values()]
     return {
         "problems": len(made),
@@ -220,12 +220,12 @@ def _annotated(made: Mapping[str, Annotation]) -> dict[str, object]:
 
 
 def pilot(settings: Settings, databank: Path, count: int) -> str:
-    """Ask the model the annotations of a random part of the problems, so that a dry run can tell the cost of all.
+    """Annotates a random sample of the problems, so that a dry run can estimate the total cost.
 
-    Nothing is asked twice: the step `annotate` takes these answers. Returns a line on what was spent.
+    The answers are cached for the step `annotate`. Returns a line with the cost.
     """
     if settings.annotate.by != "llm":
-        raise HarnessError("--pilot: these annotations are made without a language model")
+        raise HarnessError("--pilot: this builder annotates without a language model")
     ontology = Ontology.read(_fetched(settings.ontology, "ontology"))
     problems = sample(_problems({"databank": databank}), count)
     client = Client(load_endpoint(settings.annotate.endpoint), "live", settings.annotate.budget)
@@ -235,10 +235,10 @@ def pilot(settings: Settings, databank: Path, count: int) -> str:
 
 
 def pilot_dollars(settings: Settings, where: str, count: int) -> str:
-    """Ask the model to put dollars in a random part of the texts; as `pilot`, for the step `databank`."""
+    """Rewrites a random sample of the texts by the language model; as `pilot`, for the step `databank`."""
     made = settings.databank
     if made.delimiters != "llm":
-        raise HarnessError("--pilot: dollars are put in this databank without a language model")
+        raise HarnessError("--pilot: this builder adds dollar signs without a language model")
     problems = [problem for source in made.sources for problem in bank.read_source(source, f"{where}: databank")]
     drawn = sample([text for each in problems for text in (each.statement, each.solution)], count)
     client = Client(load_endpoint(made.endpoint), "live", made.budget)
@@ -277,7 +277,7 @@ def _ontology() -> Step:
 
 
 def read_information(folder: Path) -> Information:
-    """What the step `ontology` wrote."""
+    """Reads the output of the step `ontology`."""
     rows = dict(read_lines(folder / NODES, lambda row: (str(row["node"]), int(row["problems"]))))
     return Information(int(counts_of(folder)["problems"]), rows)
 
@@ -297,7 +297,7 @@ def _pairs(settings: PairSettings) -> Step:
 
     def plan(folders: Folders) -> Plan:
         if "annotate" not in folders:
-            return Plan(basis="unknown before annotations are made")
+            return Plan(basis="unknown before the problems are annotated")
         count = len(read_annotations(folders["annotate"] / ANNOTATIONS))
         return Plan({"pairs": count * (count - 1) // 2})
 

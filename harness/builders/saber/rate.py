@@ -1,9 +1,9 @@
-"""Step 7, ratings: strengths of candidates by the model of Bradley and Terry, on a scale from 0 to 5.
+"""Step 7, ratings: strengths of candidates by the Bradley-Terry model, on a scale from 0 to 5.
 
 The probability that a is preferred over b is 1 / (1 + exp(-(s_a - s_b))) (Bradley and Terry, 1952). The strengths of a
-target's candidates maximise the likelihood of its games less penalty / 2 times the sum of their squares, so that one
-that never won or never lost stays finite. With a penalty of 1 this is the authors' logistic regression without
-intercept, C = 1.
+target's candidates maximise the log-likelihood of its games minus penalty / 2 times their sum of squares, which keeps
+the strength of a candidate finite that never won or never lost. A penalty of 1 is the authors' logistic regression
+without intercept, C = 1.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from harness.errors import HarnessError
 RATINGS = "ratings.jsonl"
 PENALTY = 1.0
 SCALE = 5.0
-LARGEST = 53.0  # whose gain 2^rating the protocol takes
+LARGEST = 53.0  # largest scale: the protocol's gain 2^rating stays exact
 _STEPS = 100
-_FLAT = 1e-10  # of the gradient, in games
-_DIGITS = 9  # of strengths and ratings: those of equal standing are equal, in whatever order they were added up
+_FLAT = 1e-10  # gradient at which Newton's method stops, in games
+_DIGITS = 9  # of strengths and ratings: equal ones stay equal in any order of summation
 
 
 class UndecidedError(HarnessError):
-    """No decision tells the candidates of a target apart."""
+    """Error: no decision distinguishes the candidates of a target."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Rating:
 
     Attributes
     ----------
-    rating : from 0 (the weakest of the target's candidates) to 5 (the strongest), to nine digits after the point.
-    error : its standard error, on the same scale.
-    strength : in log-odds; their sum over a target is 0.
-    games, wins : those with a decision.
+    rating : from 0 (the weakest candidate of the target) to 5 (the strongest), rounded to nine decimals.
+    error : standard error of the rating, on the same scale.
+    strength : in log-odds; the strengths of a target sum to 0.
+    games, wins : number of games with a decision, and of those won.
     """
 
     candidate: str
@@ -55,32 +55,32 @@ class Rating:
 
 @dataclass(frozen=True)
 class Ratings:
-    """The ratings of a target's candidates, in the order of its games' candidates."""
+    """Ratings of a target's candidates, in the order of `Games.candidates`."""
 
     target: str
     rows: tuple[Rating, ...]
 
     def by_candidate(self) -> dict[str, float]:
-        """Candidate -> rating."""
+        """Returns candidate -> rating."""
         return {row.candidate: row.rating for row in self.rows}
 
 
 def rate(games: Games, *, penalty: float = PENALTY, scale: float = SCALE) -> Ratings:
-    """The ratings that a tournament gives its candidates.
+    """Rates the candidates of a tournament.
 
-    Games without a decision do not count. Standard errors are of the strength less the mean strength, from the
-    curvature of what is maximised, times what maps strengths to ratings, which is taken as known.
+    Games without a decision do not count. The standard error is that of the strength minus the mean strength, from the
+    curvature of the objective, scaled to ratings; the scaling factor is treated as known.
 
     Parameters
     ----------
-    penalty : above 0.
+    penalty, scale : above 0.
 
     Raises
     ------
     UndecidedError
-        No game has a decision that tells two candidates apart.
+        No decision distinguishes two candidates.
     HarnessError
-        A number is out of its range.
+        The penalty or the scale is not above 0.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def rate(games: Games, *, penalty: float = PENALTY, scale: float = SCALE) -> Rat
     width = float(np.ptp(strength)) if strength.size else 0.0
     if width < 10.0**-_DIGITS:
         raise UndecidedError(
-            f"target {games.target}: no decision tells its candidates apart, so that they have no ratings"
+            f"target {games.target}: no decision distinguishes its candidates, so they have no ratings"
         )
     n = strength.size
     centred = np.eye(n) - 1.0 / n
@@ -115,7 +115,7 @@ def rate(games: Games, *, penalty: float = PENALTY, scale: float = SCALE) -> Rat
 
 
 def rate_all(played: Sequence[Games], *, penalty: float = PENALTY, scale: float = SCALE) -> list[Ratings]:
-    """`rate` of the targets that have a decision; the others are left out."""
+    """Rates the candidates of all targets; leaves out targets that raise `UndecidedError`."""
     out = []
     for games in played:
         with suppress(UndecidedError):
@@ -124,7 +124,7 @@ def rate_all(played: Sequence[Games], *, penalty: float = PENALTY, scale: float 
 
 
 def won_against(games: Games) -> Floats:
-    """How often each candidate was preferred over each other one, shape (candidates, candidates)."""
+    """Counts how often each candidate was preferred over each other one, shape (candidates, candidates)."""
     place = {name: number for number, name in enumerate(games.candidates)}
     out = np.zeros((len(place), len(place)))
     for game in games.games:
@@ -136,9 +136,9 @@ def won_against(games: Games) -> Floats:
 
 
 def strengths(won: Floats, penalty: float = PENALTY) -> tuple[Floats, Floats]:
-    """The strengths that maximise the penalised likelihood, shape (n,), and the curvature there, shape (n, n).
+    """Maximises the penalised likelihood; returns strengths, shape (n,), and the curvature there, shape (n, n).
 
-    By Newton's method; the maximum is the only one. The strengths add up to 0.
+    Uses Newton's method; the maximum is unique. The strengths sum to 0.
 
     >>> strengths(np.array([[0.0, 3.0], [1.0, 0.0]]), penalty=1e-9)[0].round(4)  # half the log of the odds 3
     array([ 0.5493, -0.5493])
@@ -153,10 +153,10 @@ def strengths(won: Floats, penalty: float = PENALTY) -> tuple[Floats, Floats]:
         curvature = np.diag(spread.sum(axis=1)) - spread + penalty * np.eye(len(won))
         step = np.linalg.solve(curvature, gradient)
         if np.abs(gradient).max(initial=0.0) < _FLAT:
-            value = value + step  # to the last digits: the error of Newton's method is squared by each step
+            value = value + step  # one more step: Newton's method squares the error
             break
         length = 1.0
-        # Near the maximum sums differ by their rounding alone; a step that is refused for that would end it too early.
+        # Near the maximum sums differ by rounding only; rejecting a step for that would stop too early.
         least = objective - 1e-10 * (1.0 + abs(objective))
         while (found := _objective(value + length * step, won, penalty)) < least and length > 1e-12:
             length /= 2
@@ -169,13 +169,13 @@ def _objective(value: Floats, won: Floats, penalty: float) -> float:
 
 
 def write_ratings(path: Path, rated: Sequence[Ratings]) -> None:
-    """JSON lines, a line a candidate: `target` and the keys of `Rating`, numbers as they are."""
+    """Writes one JSON line per candidate: `target` and the keys of `Rating`, numbers unrounded."""
     rows = ({"target": each.target, **vars(row)} for each in rated for row in each.rows)
     write_lines(path, rows)
 
 
 def read_ratings(path: Path) -> list[Ratings]:
-    """The ratings of a file, target by target; raises as `lines.read_lines`."""
+    """Reads the ratings of a file, grouped by target; raises what `lines.read_lines` raises."""
     found: dict[str, list[Rating]] = {}
     for target, row in read_lines(path, lambda row: (row.pop("target"), Rating(**row))):
         found.setdefault(target, []).append(row)

@@ -1,4 +1,4 @@
-"""The steps of the ratings and the collection: settings, and how they read and write their folders."""
+"""The steps `rate` and `collection`: settings, input and output folders."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ from harness.store.llm.client import Mode
 
 @dataclass(frozen=True)
 class RateSettings:
-    """Key `rate`: the penalty of the strengths, and the largest rating."""
+    """Settings of the ratings (key `rate`): penalty of the strengths, and the largest rating."""
 
     penalty: Annotated[float, partial(number, low=1e-6, high=1e6)] = rating.PENALTY
     scale: Annotated[float, partial(number, low=1e-6, high=rating.LARGEST)] = rating.SCALE
 
 
 def rate_step(settings: RateSettings) -> Step:
-    """The ratings of all targets."""
+    """Returns the step that rates the candidates of all targets."""
 
     def make(folders: Folders, out: Path) -> None:
         played = swiss.read_games(folders["judge"] / swiss.GAMES)
         rated = rating.rate_all(played, penalty=settings.penalty, scale=settings.scale)
         if not rated:
-            raise HarnessError("rate: no decision tells the candidates of any target apart; try another judge")
+            raise HarnessError("rate: no decision distinguishes the candidates of any target; try another judge")
         rating.write_ratings(out / rating.RATINGS, rated)
         rows = [row for each in rated for row in each.rows]
         error = math.fsum(row.error for row in rows) / len(rows)
-        counts = {"targets": len(rated), "targets left out, without a decision": len(played) - len(rated)}
+        counts = {"targets": len(rated), "targets without a decision, left out": len(played) - len(rated)}
         write_counts(out, {**counts, "ratings": len(rows), "standard error, mean": round(error, 4)})
 
     return Step("rate", ("judge",), asdict(settings), (rating.__name__,), make, lambda _: Plan(), free=True)
 
 
 def collection_step(name: str, title: str, judge: str) -> Step:
-    """The collection, as `harness.builders.saber.collection` writes it."""
+    """Returns the step that writes the collection, by `harness.builders.saber.collection`."""
 
     def make(folders: Folders, out: Path) -> None:
         targets, problems = read_targets_and_problems(folders)
         rated = rating.read_ratings(folders["rate"] / rating.RATINGS)
-        of_rated = {each.target for each in rated}
-        targets = [target for target in targets if target.id in of_rated]
-        note = f"Ratings are by this judge: {judge}."
+        rated_targets = {each.target for each in rated}
+        targets = [target for target in targets if target.id in rated_targets]
+        note = f"Judge of the ratings: {judge}."
         licence = "see the sources of the problems"
         made_collection.write_collection(
             out, name, problems, targets, rated, title=title or name, licence=licence, notes=[note]
@@ -66,9 +66,9 @@ def collection_step(name: str, title: str, judge: str) -> Step:
 def exhaustive(
     settings: JudgeSettings, rates: RateSettings, folders: Folders, mode: Mode = "live"
 ) -> list[rating.Ratings]:
-    """Ratings by all pairs of candidates, asked of the same judge; n (n - 1) / 2 comparisons of each target.
+    """Rates the candidates from all pairs, judged by the same judge; n (n - 1) / 2 comparisons per target.
 
-    Targets without a decision have none, as in the step `rate`.
+    Targets without a decision are left out, as in the step `rate`.
     """
     targets, problems = read_targets_and_problems(folders)
     judge = judge_of(settings, targets, problems, mode)

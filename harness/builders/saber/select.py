@@ -1,4 +1,4 @@
-"""Step 5, selection: the targets and the candidates of each, drawn evenly from the two signals and their overlap."""
+"""Step 5, selection: draws targets, and their candidates evenly from the two signals and their overlap."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Candidate:
 
     Attributes
     ----------
-    source : which similarity to the target is high: of the topics only, of the core ideas only, or both.
+    source : the high similarity to the target: `topic`, `summary` (core idea), or `both`.
     """
 
     id: str
@@ -36,11 +36,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Target:
-    """A problem that others are to be ranked for.
+    """A problem for which candidates are ranked.
 
     Attributes
     ----------
-    domain : of its most relevant topic; `domains`: of all its topics, that one first.
+    domain : domain of the most relevant topic; domains : of all topics, `domain` first.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Target:
 
 
 def write_targets(path: Path, targets: Iterable[Target]) -> None:
-    """JSON lines: `id`, `domain`, `domains`, `candidates` (each `id` and `source`)."""
+    """Writes targets as JSON lines: `id`, `domain`, `domains`, `candidates` (each with `id` and `source`)."""
     rows = (
         {
             "id": target.id,
@@ -69,7 +69,7 @@ def write_targets(path: Path, targets: Iterable[Target]) -> None:
 
 
 def read_targets(path: Path) -> list[Target]:
-    """The targets, in order; raises as `lines.read_lines`."""
+    """Reads the targets in order; raises what `lines.read_lines` raises."""
 
     def candidate(row: dict[str, str]) -> Candidate:
         for signal in SIGNALS:
@@ -89,7 +89,7 @@ def read_targets(path: Path) -> list[Target]:
 
 # ---- domains ----------------------------------------------------------------------------------------------------
 
-# Top-level topics of the ontology of each domain, as in the authors' repository (build_benchmark/select).
+# Top-level topics of the ontology in each domain, as in the authors' repository (build_benchmark/select).
 DOMAINS: Mapping[str, tuple[str, ...]] = {
     "Algebra": ("Algebra",),
     "Geometry": ("Geometry",),
@@ -101,12 +101,12 @@ DOMAINS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class SelectSettings:
-    """Key `select`.
+    """Settings of the selection (key `select`).
 
     Attributes
     ----------
-    targets : how many; `each`: candidates of each of the three signals.
-    domains : domain -> titles at the top of the ontology; targets are drawn from these in turn.
+    targets : number of targets; each : number of candidates per signal (`topic`, `summary`, `both`).
+    domains : domain -> top-level titles of the ontology; targets are drawn from the domains in turn.
     """
 
     targets: Annotated[int, partial(whole, low=1)] = 1000
@@ -117,16 +117,16 @@ class SelectSettings:
     def __post_init__(self) -> None:
         for name in self.domains:
             if ";" in name or not name.strip() or not name.isprintable():
-                raise HarnessError(f"key 'domains': {name!r} is empty or holds ';', which collections set between them")
+                raise HarnessError(f"key 'domains': {name!r} is empty or contains ';', the separator of domains")
         titles = [title for each in self.domains.values() for title in each]
         for title in {each: None for each in titles if titles.count(each) > 1}:
-            raise HarnessError(f"key 'domains': title {title!r} stands there twice; a topic is of one domain")
+            raise HarnessError(f"key 'domains': title {title!r} occurs twice; a topic belongs to one domain")
 
 
 def domains_of(tags: Mapping[str, float], known: Mapping[str, tuple[str, ...]] = DOMAINS) -> tuple[str, ...]:
-    """The domains of a problem by its tags and their relevance, the most relevant first.
+    """Returns the domains of a problem from its tags and their relevance, most relevant first.
 
-    The order is ours: by the sum of the relevance of the tags in a domain, then that of `known`.
+    Domains are ordered by the total relevance of their tags, then as in `known`; this order is our choice.
 
     >>> domains_of({"Geometry": 1.0, "Algebra/Polynomials": 0.4, "Topology/Knots": 0.9})
     ('Geometry', 'Algebra')
@@ -150,20 +150,21 @@ def select(
     pairs: Callable[[], Iterable[tuple[Rows, Rows, Kinds]]],
     settings: SelectSettings,
 ) -> tuple[list[Target], dict[str, int]]:
-    """Targets with their candidates, and counts.
+    """Draws targets and their candidates; returns the targets and counts.
 
-    A target has at least `each` candidates of every signal. Targets are drawn at random, from the domains in turn, by
-    the first domain of each; where one has no more, the others go on. Then `each` candidates of every signal are drawn.
+    A problem is eligible if it has a domain and at least `each` candidates of every signal. Targets are drawn at random
+    from the domains in turn, by a problem's first domain; exhausted domains are skipped. Then `each` candidates of
+    every signal are drawn.
 
     Parameters
     ----------
-    ids, domains : of the problems, in the order of the rows of pairs.
-    pairs : gives the pairs from their begin whenever it is called; they are gone through twice.
+    ids, domains : of the problems, in the order of the numbers in `pairs`.
+    pairs : returns an iterator over all pairs; called twice.
 
     Raises
     ------
     HarnessError
-        Fewer problems than targets have candidates enough.
+        There are fewer eligible problems than targets.
     """
     counts = np.zeros((len(SIGNALS), len(ids)), np.int64)
     for left, right, kind in pairs():
@@ -181,7 +182,7 @@ def select(
     if sum(eligible.values()) < settings.targets:
         raise HarnessError(
             f"select: {sum(eligible.values())} of {len(ids)} problems have a domain and {settings.each} candidates of "
-            f"each signal, {settings.targets} targets are wanted; lower 'targets', 'each' or the thresholds of 'pairs'"
+            f"each signal, expected at least {settings.targets}; lower 'targets', 'each' or the thresholds of 'pairs'"
         )
     chosen: list[int] = []
     while len(chosen) < settings.targets:
@@ -195,14 +196,14 @@ def select(
         candidates = [Candidate(ids[j], signal) for signal, rows in zip(SIGNALS, drawn, strict=True) for j in rows]
         targets.append(Target(ids[row], domains[row][0], tuple(candidates), domains[row]))
     made = {f"targets of {domain}": sum(t.domain == domain for t in targets) for domain in settings.domains}
-    could = {f"possible targets of {domain}": count for domain, count in eligible.items()}
-    return targets, {"problems": len(ids), **could, "targets": len(targets), **made}
+    possible = {f"eligible problems of {domain}": count for domain, count in eligible.items()}
+    return targets, {"problems": len(ids), **possible, "targets": len(targets), **made}
 
 
 def _candidates(
     chosen: Sequence[int], pairs: Callable[[], Iterable[tuple[Rows, Rows, Kinds]]]
 ) -> dict[int, list[npt.NDArray[np.int64]]]:
-    """Row of a target -> the rows of its candidates, one array for each signal."""
+    """Returns target -> its candidates, one array per signal; targets and candidates are row numbers."""
     parts: dict[int, list[list[npt.NDArray[np.int64]]]] = {row: [[] for _ in SIGNALS] for row in chosen}
     wanted = np.array(chosen)
     for left, right, kind in pairs():

@@ -1,7 +1,7 @@
-"""Steps of a builder: each is an artefact of the store, kept by the content of what it was made from.
+"""Steps of a builder; the output of each is an artefact of the store under the fingerprint of its inputs.
 
-A step whose input, settings or code changed is made again; one whose input was made again with the same content is
-not. What is stopped leaves the steps before it as they are.
+A step runs again if the content of its input, its settings or its code changed. Interrupted work resumes at the first
+unfinished step.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from harness.store import artefacts, code
 
 Folders = Mapping[str, Path]
 COUNTS = "counts.json"
-FILL = "the same command without --replay asks for them"  # answers that a replay lacks
+FILL = "the same command without --replay requests them"  # answers missing from the cache
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a step would take.
+    """Estimated work of a step.
 
     Attributes
     ----------
-    counts : what it would make or go through, and how many of each.
-    calls, tokens_in, tokens_out, cost : of a language model, those that are not answered yet; the cost in the unit of
+    counts : name -> number of the items that the step makes or reads.
+    calls, tokens_in, tokens_out, cost : of a language model, for answers not in the cache; the cost is in the unit of
         the endpoint's prices.
-    within : half the width of the 95 % interval of the cost, as a part of it; infinite where it is only rough.
-    basis : what that was estimated from.
+    within : half the width of the 95 % interval of the cost, relative to the cost; infinite for a rough estimate.
+    basis : data that the estimate was made from.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -48,17 +48,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Step:
-    """One step.
+    """A step of a builder.
 
     Attributes
     ----------
-    name : also of its artefacts, as `saber-NAME`.
-    needs : the steps before it whose folders it reads.
-    settings : all else that decides what it makes, as plain values; for files, their checksums.
-    modules : of our code, those that decide what it makes; the text of `make` itself counts too.
-    make : given the folders of `needs` and an empty one, fills that.
-    plan : given those folders of `needs` that there are, says what `make` would take; asks no language model.
-    free : whether it takes no language model and little time, so that a dry run makes it to count what comes next.
+    name : of the step; its artefacts have the kind `saber-NAME`.
+    needs : earlier steps whose folders it reads.
+    settings : everything else that affects its output, as plain values; files by their checksums.
+    modules : our modules that affect its output; the source of `make` counts too.
+    make : fills an empty folder, given the folders of `needs`.
+    plan : estimates the work of `make`, given the existing folders of `needs`; calls no language model.
+    free : whether it needs no language model and little time, so that a dry run runs it to plan the next steps.
     """
 
     name: str
@@ -70,17 +70,17 @@ class Step:
     free: bool = False
 
     def spec(self, folders: Folders) -> dict[str, Any]:
-        """What its artefact is kept by, given the folders of `needs`."""
+        """Returns the specification of its artefact, given the folders of `needs`."""
         inputs = {name: content(folders[name]) for name in self.needs}
         made_by = {"code": code.of(*self.modules), "make": sha256(inspect.getsource(self.make).encode())}
         return {"step": self.name, "inputs": inputs, "settings": self.settings, **made_by}
 
     def kind(self) -> str:
-        """The kind of its artefact."""
+        """Returns the kind of its artefact."""
         return f"saber-{self.name}"
 
     def made(self, folders: Folders) -> Path | None:
-        """The folder of its artefact, if that is in the store."""
+        """Returns the folder of its artefact if the store has it, else None."""
         if any(name not in folders for name in self.needs):
             return None
         folder = artefacts.store_root() / self.kind() / artefacts.key(self.spec(folders))
@@ -89,7 +89,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Planned:
-    """A step in a dry run: whether it is made already, or what it would take."""
+    """Step in a dry run: whether its output exists, and otherwise the estimated work."""
 
     step: str
     made: bool
@@ -97,16 +97,16 @@ class Planned:
 
 
 def content(folder: Path) -> str:
-    """A hash of the files of an artefact, whatever it was made from."""
+    """Returns a hash of the files of an artefact, independent of how they were made."""
     try:
         files = json.loads((folder / artefacts.SPEC).read_bytes())["files"]
         return artefacts.key({name: entry["sha256"] for name, entry in files.items()})
     except (OSError, ValueError, KeyError, TypeError):
-        raise HarnessError(f"{folder}: damaged since it was read; the same command makes it anew") from None
+        raise HarnessError(f"{folder}: damaged while the command ran; run the command again to rebuild it") from None
 
 
 def upto(steps: Sequence[Step], last: str | None) -> tuple[Step, ...]:
-    """The steps that a step takes, in their order, itself the last; all of them if no step is named."""
+    """Returns the steps that step `last` needs, in order, and the step itself; all steps if `last` is None."""
     names = [step.name for step in steps]
     if last is None:
         return tuple(steps)
@@ -120,9 +120,9 @@ def upto(steps: Sequence[Step], last: str | None) -> tuple[Step, ...]:
 
 
 def build(steps: Sequence[Step], begun: Callable[[Step, bool], None] = lambda step, made: None) -> dict[str, Path]:
-    """Make what is not in the store yet; the folder of each step by its name.
+    """Runs the steps whose output is not in the store; returns step name -> folder.
 
-    `begun` is told of each step and whether it is made already.
+    Calls `begun` before each step, with the step and whether its output exists.
     """
     folders: dict[str, Path] = {}
     for step in steps:
@@ -133,7 +133,7 @@ def build(steps: Sequence[Step], begun: Callable[[Step, bool], None] = lambda st
 
 
 def dry(steps: Sequence[Step]) -> list[Planned]:
-    """What `build` would take; only steps that are `free` are made."""
+    """Plans `build`: estimates each step; runs only steps that are `free`."""
     folders: dict[str, Path] = {}
     out = []
     for step in steps:
@@ -148,18 +148,18 @@ def dry(steps: Sequence[Step]) -> list[Planned]:
 
 
 def write_counts(out: Path, counts: Mapping[str, object]) -> None:
-    """Write what a step counted into its folder."""
+    """Writes the counts of a step to its folder."""
     write_atomic(out / COUNTS, json.dumps(dict(counts), indent=1, ensure_ascii=False) + "\n")
 
 
 def copy(folder: Path, to: Path) -> None:
-    """Write the files of an artefact that hold text to a folder; arrays of numbers stay in the store alone."""
+    """Copies the text files of an artefact to a folder; arrays stay in the store."""
     found = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".npy"]
     write_all({to / path.relative_to(folder): path.read_bytes() for path in found if path.name != artefacts.SPEC})
 
 
 def total(planned: Sequence[Planned]) -> Plan:
-    """The calls, tokens and cost of all steps; their errors are taken as independent."""
+    """Sums calls, tokens and cost over steps; assumes independent errors."""
     plans = [each.plan for each in planned]
     cost = sum(plan.cost for plan in plans)
     error = math.hypot(*(plan.cost * plan.within for plan in plans if plan.cost))

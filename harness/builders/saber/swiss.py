@@ -1,9 +1,9 @@
-"""Step 6, the tournament: each candidate of a target meets others of about its own score, in rounds.
+"""Step 6, the tournament: in each Swiss round, candidates of a target meet others with about the same score.
 
-As SABER-Math has it: candidates in the order of their scores, ties by a random shuffle, each paired with the next one
-that it has not met; no pair plays twice. Two choices are ours. A pairing that would leave some alone is mended, so that
-all play in every round as long as there are at most n / 2 rounds; and which of two is shown first is drawn by a seed,
-where the authors' scripts have the order of ids, which a judge's position bias would follow.
+As in SABER-Math, candidates are ordered by score, ties by a random shuffle, and each is paired with the next one that
+it has not met; no pair plays twice. Two choices are ours. A pairing that leaves candidates alone is repaired, so that
+all play in every round if there are at most n / 2 rounds. Which candidate is shown first is drawn by a seed; the
+authors' scripts use the order of ids, which would favour small or large ids under a position bias.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from harness.builders.saber.lines import read_lines, write_lines
 from harness.errors import HarnessError
 
 GAMES = "games.jsonl"
-ROUNDS = 20  # of the authors
+ROUNDS = 20  # as in SABER-Math
 
 
 @dataclass(frozen=True)
 class Game:
-    """Two candidates that met.
+    """Comparison of two candidates in a tournament.
 
     Attributes
     ----------
-    round : from 1.
-    first, second : in the order in which the judge saw them.
-    preferred : 1 or 2; 0 if the judge gave no decision, which counts half a win for each when rounds are paired, and
-        nothing when candidates are rated.
+    round : number of the round, from 1.
+    first, second : candidates in the order in which the judge saw them.
+    preferred : 1 or 2; 0 if the judge gave no decision, which counts as half a win for each in pairing, and is ignored
+        in rating.
     """
 
     round: int
@@ -45,8 +45,8 @@ class Games:
 
     Attributes
     ----------
-    sat_out : of each round, the candidates that did not play: one if their number is odd; more if there are more rounds
-        than half of them and the rest have met already.
+    sat_out : for each round the candidates that did not play: one if their number is odd; more if the rounds exceed
+        half their number and the remaining ones have met before.
     """
 
     target: str
@@ -55,7 +55,7 @@ class Games:
     sat_out: tuple[tuple[str, ...], ...] = ()
 
     def wins(self) -> dict[str, float]:
-        """Candidate -> wins; a game without a decision is half a win for each."""
+        """Returns candidate -> wins; a game without a decision is half a win for each."""
         out = dict.fromkeys(self.candidates, 0.0)
         for game in self.games:
             first = {0: 0.5, 1: 1.0, 2: 0.0}[game.preferred]
@@ -65,24 +65,24 @@ class Games:
 
 
 def tournament(target: str, candidates: Sequence[str], judge: Judge, rounds: int = ROUNDS, seed: int = 0) -> Games:
-    """The tournament of one target; see `tournaments`."""
+    """Plays the tournament of one target; see `tournaments`."""
     return tournaments({target: candidates}, judge, rounds, seed)[0]
 
 
 def tournaments(targets: Mapping[str, Sequence[str]], judge: Judge, rounds: int = ROUNDS, seed: int = 0) -> list[Games]:
-    """The tournaments of targets, round by round together, so that the judge is asked for many comparisons at a time.
+    """Plays the tournaments of all targets in parallel rounds, so that the judge gets many comparisons at once.
 
-    What comes out of one target is the same whichever others there are, and for any order of its candidates.
+    The result for a target depends neither on the other targets nor on the order of its candidates.
 
     Parameters
     ----------
     targets : target -> its candidates, two or more.
-    rounds : at most as many as there are others to meet.
+    rounds : at most `most_rounds` of the number of candidates.
 
     Raises
     ------
     HarnessError
-        A target has too few candidates, one of them twice, or itself as one; or what the judge raises.
+        A target has too few candidates, a candidate occurs twice, a target is its own candidate, or the judge fails.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def tournaments(targets: Mapping[str, Sequence[str]], judge: Judge, rounds: int 
 
 
 def most_rounds(candidates: int) -> int:
-    """The most rounds that so many candidates can play, no two of them twice.
+    """Returns the most rounds that a number of candidates can play without repeating a pair.
 
     >>> most_rounds(6), most_rounds(5)
     (5, 5)
@@ -110,12 +110,12 @@ def most_rounds(candidates: int) -> int:
 
 
 def first_round(targets: Mapping[str, Sequence[str]], seed: int = 0) -> list[Comparison]:
-    """The comparisons of the first round, which hang on no answer; raises as `tournaments`."""
+    """Returns the comparisons of the first round, which depend on no answer; raises what `tournaments` raises."""
     return [each for target, candidates in targets.items() for each in _Playing(target, candidates, 1, seed).paired(1)]
 
 
 def round_robin(target: str, candidates: Sequence[str], judge: Judge, seed: int = 0) -> Games:
-    """All pairs of candidates, once each: n (n - 1) / 2 games, all of round 1."""
+    """Plays all pairs of candidates once: n (n - 1) / 2 games, all in round 1."""
     names = sorted(candidates)
     _Playing(target, names, 1, seed)
     pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :]]
@@ -133,18 +133,18 @@ def _answers(judge: Judge, asked: Sequence[Comparison]) -> Sequence[int]:
 
 
 def _shown(target: str, a: str, b: str, seed: int) -> Comparison:
-    """Two candidates in the order in which the judge sees them, which hangs on the pair alone."""
+    """Draws the order in which the judge sees two candidates; it depends on the pair alone."""
     a, b = sorted((a, b))
     return Comparison(target, b, a) if draw(seed, "swap", target, a, b) < 0.5 else Comparison(target, a, b)
 
 
 class _Playing:
-    """A tournament under way."""
+    """Running tournament of one target."""
 
     def __init__(self, target: str, candidates: Sequence[str], rounds: int, seed: int) -> None:
         names = sorted(candidates)
         if len(set(names)) < len(names) or target in names:
-            raise HarnessError(f"target {target}: a candidate stands twice among its candidates, or it is one itself")
+            raise HarnessError(f"target {target}: a candidate occurs twice, or the target is its own candidate")
         most = most_rounds(len(names))
         if len(names) < 2 or not 1 <= rounds <= most:
             raise HarnessError(
@@ -159,11 +159,11 @@ class _Playing:
         self._out: list[tuple[str, ...]] = []
 
     def paired(self, number: int) -> list[Comparison]:
-        """The comparisons of the next round."""
+        """Pairs the candidates for the next round."""
         shuffled = {name: draw(self._seed, "shuffle", self._target, number, name) for name in self._names}
         order = sorted(self._names, key=lambda name: (-self._scores[name], shuffled[name], name))
         out: list[str] = []
-        if len(order) % 2:  # of those that sat out least often, the last one
+        if len(order) % 2:  # the lowest-ranked of those that sat out least often
             least = min(self._times_out.values())
             out.append([name for name in order if self._times_out[name] == least][-1])
             order.remove(out[0])
@@ -188,11 +188,11 @@ class _Playing:
 
 
 def _paired(order: Sequence[str], met: Mapping[str, set[str]]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Pairs of an even number of candidates, and those that are left over.
+    """Pairs an even number of candidates; returns the pairs and the candidates without a partner.
 
-    Greedy, then mended: two that are left have met, and all they have not met is paired; a pair of which each can take
-    one of them is taken apart, the lowest first. If both have not met half of the others or more, there is such a pair:
-    with n candidates in (n - 2) / 2 other pairs, some pair has three of the n or more such meetings.
+    Pairs greedily, then repairs: for two unpaired candidates, it splits a pair (lowest first) whose members can each
+    play one of them. If both still have half of the others or more to meet, such a pair exists: with n candidates in
+    (n - 2) / 2 other pairs, some pair has three of the at least n possible new meetings.
     """
     waiting, pairs, alone = list(order), list[tuple[str, str]](), list[str]()
     while waiting:
@@ -223,7 +223,7 @@ def _paired(order: Sequence[str], met: Mapping[str, set[str]]) -> tuple[list[tup
 
 
 def write_games(path: Path, played: Sequence[Games]) -> None:
-    """JSON lines: `target`, `candidates`, `games` (each round, first, second, preferred) and `sat_out` by round."""
+    """Writes JSON lines: `target`, `candidates`, `games` (round, first, second, preferred), `sat_out` by round."""
     rows = (
         {
             "target": each.target,
@@ -237,7 +237,7 @@ def write_games(path: Path, played: Sequence[Games]) -> None:
 
 
 def read_games(path: Path) -> list[Games]:
-    """The tournaments of a file, in order; raises as `lines.read_lines`."""
+    """Reads the tournaments of a file in order; raises what `lines.read_lines` raises."""
     return list(
         read_lines(
             path,
@@ -256,14 +256,15 @@ def read_games(path: Path) -> list[Games]:
 
 @dataclass(frozen=True)
 class PositionBias:
-    """How often the candidate that was shown first was preferred.
+    """Position bias of a judge: how often it prefers the candidate shown first.
+
+    The order is drawn at random, so an unbiased judge prefers the first in half of the comparisons.
 
     Attributes
     ----------
-    decided, undecided : comparisons with and without a decision.
-    first : those in which the first was preferred; low, high : Wilson's 95 % interval of their share.
-
-    As the order is drawn, a judge without bias prefers the first in half of them, whatever the candidates.
+    decided, undecided : number of comparisons with and without a decision.
+    first : number of decisions for the candidate shown first.
+    low, high : Wilson's 95 % interval of the share `first` / `decided`.
     """
 
     decided: int
@@ -274,12 +275,12 @@ class PositionBias:
 
     @property
     def share(self) -> float:
-        """The share of decisions for the first; NaN without any."""
+        """Share of decisions for the first candidate; NaN without decisions."""
         return self.first / self.decided if self.decided else float("nan")
 
 
 def position_bias(played: Sequence[Games]) -> PositionBias:
-    """The position bias of the judge of some tournaments.
+    """Computes the judge's position bias over tournaments.
 
     >>> bias = position_bias([Games("t", ("a", "b"), (Game(1, "a", "b", 1), Game(2, "b", "a", 1)))])
     >>> bias.first, bias.decided, round(bias.low, 3)
@@ -292,7 +293,7 @@ def position_bias(played: Sequence[Games]) -> PositionBias:
 
 
 def wilson(successes: int, n: int, z: float = 1.959963984540054) -> tuple[float, float]:
-    """Wilson's interval of a share (1927); NaN without any trial.
+    """Computes Wilson's interval (1927) of a share; NaN if n is 0.
 
     >>> tuple(round(end, 3) for end in wilson(5, 10))
     (0.237, 0.763)

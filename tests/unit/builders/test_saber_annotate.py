@@ -154,7 +154,7 @@ def test_a_dry_run_after_a_pilot_tells_the_cost_within_five_percent(server: Serv
     annotated(list(sample(every, 60)), Client(endpoint))
     paid = server.tokens_in * 10 + server.tokens_out * 30
     planned = model.plan(every, TREE, Client(endpoint, "dry"), 0.85)
-    assert planned.counts == {"problems": 160, "problems whose answers are kept": 60}
+    assert planned.counts == {"problems": 160, "problems with cached answers": 60}
     client = Client(endpoint)
     found, bad = annotated(every, client)
     assert (len(found), bad) == (160, Counter())
@@ -193,7 +193,7 @@ def test_dollars_by_the_model_are_taken_only_if_nothing_else_changed(server: Ser
     given = [Problem("a", "Find x.", "Take y = 2."), Problem("b", "So 5.", "Do it.")]
     found, counts = model.rewriter(Client(server.endpoint(timeout=60.0)))(given)
     assert found == [Problem("a", "Find $x$.", "Take $y = 2$."), Problem("b", "So $5$.", "Do it.")]
-    assert counts == {"texts with dollars by the model": 2, "bad answers on dollars, by rule": 2}
+    assert counts == {"texts rewritten by the model": 2, "bad answers, rewritten by rule": 2}
 
 
 # ---- the annotator that stands in -------------------------------------------------------------------------------

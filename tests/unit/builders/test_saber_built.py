@@ -117,7 +117,7 @@ def test_targets_without_a_decision_are_left_out_and_counted(tmp_path: Path) -> 
     made.mkdir()
     step.make({"judge": tmp_path}, made)
     assert [each.target for each in read_ratings(made / RATINGS)] == [each.target for each in others]
-    assert pipeline.counts_of(made)["targets left out, without a decision"] == 1
+    assert pipeline.counts_of(made)["targets without a decision, left out"] == 1
     settings, where = pipeline.load_settings("saber-mini")
     last = pipeline.steps(settings, where)[-1]
     last.make({**folders, "rate": made}, tmp_path / "collection")
@@ -125,7 +125,7 @@ def test_targets_without_a_decision_are_left_out_and_counted(tmp_path: Path) -> 
     page = built_report(settings, {**folders, "judge": tmp_path, "rate": made}, Beside())
     assert page.headline.startswith(f"{len(others)} targets ")
     write_games(tmp_path / GAMES, [silent])
-    with pytest.raises(HarnessError, match="rate: no decision tells the candidates of any target apart"):
+    with pytest.raises(HarnessError, match="rate: no decision distinguishes the candidates of any target; try"):
         step.make({"judge": tmp_path}, made)
 
 
@@ -135,7 +135,7 @@ def test_a_dry_run_of_a_language_model_counts_every_comparison(conf: Callable[[s
     built()
     asked = replace(settings, judge=JudgeSettings("llm", endpoint="mine", rounds=2, explain=False))
     plan = next(each for each in steps.dry(pipeline.steps(asked, where)) if each.step == "judge").plan
-    assert plan.counts == {"comparisons": 24, "comparisons whose answers are kept": 0}
+    assert plan.counts == {"comparisons": 24, "comparisons with cached answers": 0}
     assert "judge --pilot" in plan.basis
     assert plan.calls == pytest.approx(24)
     assert plan.tokens_in > 24 * 100
@@ -146,7 +146,7 @@ def test_a_replay_that_lacks_answers_says_how_they_are_asked_for(conf: Callable[
     conf("llm", "mine", "model: tiny\nprice_in: 1.0\nprice_out: 2.0\nparameters: {max_tokens: 64}\n")
     settings, where = pipeline.load_settings("saber-mini")
     asked = replace(settings, judge=JudgeSettings("llm", endpoint="mine", rounds=2, explain=False))
-    said = "12 of 12 answers are not in .*: the same command without --replay asks for them"
+    said = "12 of 12 answers are not in .*: the same command without --replay requests them"
     with pytest.raises(HarnessError, match=said):
         steps.build(pipeline.steps(asked, where, "replay"))
 
@@ -162,7 +162,7 @@ def test_settings_that_are_wrong(conf: Callable[[str, str, str], Path]) -> None:
             "rate: {penalty: 0}": "penalty",
             "rate: {penalty: 1.0e+30}": "key 'penalty' is 1e.30, expected a number from 1e-06 to 1e.06",
             "rate: {scale: 54}": "key 'scale' is 54, expected a number from 1e-06 to 53",
-            "select: {each: 2}": "judge: key 'rounds' is 20, at most 5 for 6 candidates, 3 times 'each'",
+            "select: {each: 2}": "judge: key 'rounds' is 20, expected at most 5 for 6 candidates, 3 x 'each'",
             "select: {domains: {'A;B': [Algebra]}}": "'A;B' is empty or holds ';'",
             "select: {domains: {A: [Algebra], B: [Algebra]}}": "title 'Algebra' stands there twice",
         }.items()

@@ -140,15 +140,15 @@ def test_balance_draws_from_the_large_source_alone() -> None:
     problems = [*many("forum", 50), *many("official", 10)]
     settings = DatabankSettings(SOURCES, "none", balance=Balance(("forum",), 1.5, 7))
     kept, counts = databank(problems, settings)
-    assert counts["kept of forum"] == 15
-    assert counts["kept of official"] == 10
-    assert counts["left out for balance"] == 35
+    assert counts["kept from forum"] == 15
+    assert counts["kept from official"] == 10
+    assert counts["dropped for balance"] == 35
     order = [each.id for each in problems]
     assert [each.id for each in kept] == sorted((each.id for each in kept), key=order.index)
     assert databank(problems, settings)[0] == kept
     other, _ = databank(problems, DatabankSettings(SOURCES, "none", balance=Balance(("forum",), 1.5, 8)))
     assert other != kept
-    with pytest.raises(HarnessError, match="no problem is of 'forun'; did you mean 'forum'"):
+    with pytest.raises(HarnessError, match="no problem comes from 'forun'; did you mean 'forum'"):
         databank(problems, DatabankSettings(SOURCES, "none", balance=Balance(("forun",))))
 
 
@@ -161,9 +161,9 @@ def test_every_problem_read_is_counted_once() -> None:
 
 
 def test_ids_that_come_twice_and_nothing_left() -> None:
-    with pytest.raises(HarnessError, match="problem 'a' comes twice"):
+    with pytest.raises(HarnessError, match="problem 'a' occurs twice"):
         databank([Problem("a", "x", "y"), Problem("a", "z", "w")], PLAIN)
-    with pytest.raises(HarnessError, match="no problem is left"):
+    with pytest.raises(HarnessError, match="no problem was kept"):
         databank([Problem("a", "", "y")], PLAIN)
 
 
@@ -195,7 +195,7 @@ def test_a_file_of_json_lines_and_back(tmp_path: Path) -> None:
 def test_ids_that_are_none_are_said_with_their_line(tmp_path: Path, line: str, said: str) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text('{"id": 1, "statement": "x", "solution": "y"}\n' + line + "\n")
-    with pytest.raises(HarnessError, match=rf"^[^ ]*p\.jsonl:2: (not what is expected: )?{said}"):
+    with pytest.raises(HarnessError, match=rf"^[^ ]*p\.jsonl:2: (unexpected value: )?{said}"):
         list(read_source(Source("mine", file={"file": str(path)})))
 
 
@@ -223,7 +223,7 @@ def test_a_corpus_gives_problems_under_its_name() -> None:
         ('{"id": "a b", "statement": "x", "solution": "y"}', "problem id 'a b' is empty or holds blanks"),
         ('{"id": "a", "statement": 7, "solution": "y"}', "'statement' is 7, expected text"),
         ("[1]", "expected an object"),
-        ("{", "not what is expected"),
+        ("{", "unexpected value"),
     ],
 )
 def test_a_line_that_is_no_problem_is_named(line: str, said: str, tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_people_are_asked_once_and_can_go_on(tmp_path: Path) -> None:
 def test_pairs_on_which_two_orders_differ() -> None:
     found = pairs_to_judge(ORDER, 1, 0, OTHER)
     assert {found[0].first, found[0].second} == {"c", "d"}
-    with pytest.raises(HarnessError, match="comparison: 2 pairs asked for, there are 1"):
+    with pytest.raises(HarnessError, match="comparison: 2 pairs requested, but there are only 1"):
         pairs_to_judge(ORDER, 2, 0, OTHER)
 
 

@@ -101,7 +101,7 @@ def test_a_dry_run_after_a_pilot_tells_the_cost_within_five_percent(
     assert judging.pilot(settings, folders, 90).startswith("90 comparisons: ")
     paid = server.tokens_in * 10 + server.tokens_out * 30
     planned = step.plan(folders)
-    assert planned.counts == {"comparisons": 384, "comparisons whose answers are kept": 90}
+    assert planned.counts == {"comparisons": 384, "comparisons with cached answers": 90}
     (tmp_path / "judged").mkdir()
     step.make(folders, tmp_path / "judged")
     spent = (server.tokens_in * 10 + server.tokens_out * 30 - paid) / 1e6

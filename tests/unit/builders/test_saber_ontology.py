@@ -103,8 +103,8 @@ def test_nodes_are_paths_and_equal_siblings_are_one() -> None:
     ("content", "said"),
     [
         ("[]", "expected an object with 'title' and a list 'links'"),
-        ('{"links": [{"title": "a/b"}]}', "title 'a/b' is no text without slashes"),
-        ('{"links": [{"title": 7}]}', "title 7 is no text without slashes"),
+        ('{"links": [{"title": "a/b"}]}', "title 'a/b': expected text without slashes"),
+        ('{"links": [{"title": 7}]}', "title 7: expected text without slashes"),
         ('{"links": [{"title": "a", "links": 3}]}', "node 'a': expected an object"),
         ('{"links": ', "not valid JSON"),
         ("{}", "holds no topics"),

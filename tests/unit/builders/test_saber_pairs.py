@@ -158,7 +158,7 @@ def test_thresholds_are_quantiles_of_all_pairs_or_given() -> None:
     assert thresholds(mine, part) == thresholds(mine, part)
     with pytest.raises(HarnessError, match="the quantile 0 of the similarities 'bma' is 0"):
         thresholds(mine, PairSettings(quantile=0.0))
-    with pytest.raises(HarnessError, match="1 problem, at least two"):
+    with pytest.raises(HarnessError, match="1 problem, expected at least"):
         thresholds(made(1), PairSettings())
 
 
@@ -201,11 +201,11 @@ def test_a_domain_without_targets_leaves_its_place_to_others() -> None:
         150, SelectSettings(targets=9, each=3, domains={"A": ("A",), "Z": ("Z",), "B": ("B",), "C": ("C",)})
     )
     assert len(targets) == 9
-    assert counts["possible targets of Z"] == counts["targets of Z"] == 0
+    assert counts["eligible problems of Z"] == counts["targets of Z"] == 0
 
 
 def test_too_few_targets_are_one_line_that_says_how_many_there_are() -> None:
-    with pytest.raises(HarnessError, match=r"select: \d+ of 60 problems .* 20 candidates of each signal, 9 targets"):
+    with pytest.raises(HarnessError, match=r"select: \d+ of 60 problems .* 20 candidates of each signal, expected at least 9"):
         selected(60, SelectSettings(targets=9, each=20, domains=TOPS))
 
 

@@ -101,8 +101,8 @@ def test_the_order_of_candidates_and_other_targets_change_nothing(order: list[in
         (["a", "b", "c", "d"], 4, "target t: 4 rounds of 4 candidates, expected 1 to 3: no pair plays twice"),
         (["a", "b"], 0, "target t: 0 rounds of 2 candidates, expected 1 to 1: no pair plays twice"),
         (["a"], 1, "target t: 1 rounds of 1 candidates, expected 1 to 1: no pair plays twice"),
-        (["a", "b", "a"], 1, "target t: a candidate stands twice among its candidates, or it is one itself"),
-        (["a", "t"], 1, "target t: a candidate stands twice among its candidates, or it is one itself"),
+        (["a", "b", "a"], 1, "target t: a candidate occurs twice, or the target is its own candidate"),
+        (["a", "t"], 1, "target t: a candidate occurs twice, or the target is its own candidate"),
     ],
 )
 def test_what_is_no_tournament(candidates: list[str], rounds: int, said: str) -> None:
@@ -264,7 +264,7 @@ def test_more_games_make_smaller_errors() -> None:
 
 
 def test_nothing_to_rate() -> None:
-    said = "target t: no decision tells its candidates apart, so that they have no ratings"
+    said = "target t: no decision distinguishes its candidates, so they have no ratings"
     assert message(lambda: rate(Games("t", ("a", "b"), (Game(1, "a", "b", 0),)))) == said
     assert message(lambda: rate(Games("t", ("a", "b"), ()))) == said
     with pytest.raises(HarnessError, match="penalty 0 and scale 5, expected both above 0"):
