@@ -205,7 +205,9 @@ def test_a_domain_without_targets_leaves_its_place_to_others() -> None:
 
 
 def test_too_few_targets_are_one_line_that_says_how_many_there_are() -> None:
-    with pytest.raises(HarnessError, match=r"select: \d+ of 60 problems .* 20 candidates of each signal, expected at least 9"):
+    with pytest.raises(
+        HarnessError, match=r"select: \d+ of 60 problems .* 20 candidates of each signal, expected at least 9"
+    ):
         selected(60, SelectSettings(targets=9, each=20, domains=TOPS))
 
 
