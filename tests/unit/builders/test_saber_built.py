@@ -164,7 +164,7 @@ def test_settings_that_are_wrong(conf: Callable[[str, str, str], Path]) -> None:
             "rate: {scale: 54}": "key 'scale' is 54, expected a number from 1e-06 to 53",
             "select: {each: 2}": "judge: key 'rounds' is 20, expected at most 5 for 6 candidates, 3 x 'each'",
             "select: {domains: {'A;B': [Algebra]}}": "'A;B' is empty or contains ';'",
-            "select: {domains: {A: [Algebra], B: [Algebra]}}": "title 'Algebra' stands there twice",
+            "select: {domains: {A: [Algebra], B: [Algebra]}}": "title 'Algebra' occurs twice",
         }.items()
     ):
         conf("builder", f"wrong{place}", base + line + "\n")
