@@ -1,0 +1,104 @@
+"""The command `rehearse`: a paper's recipes from end to end, on stand-ins for what they need."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.errors import HarnessError, suggestion
+from harness.io.console import out, say, track
+from harness.io.rehearsal import VARIABLE
+from harness.io.temporary import lock
+
+if TYPE_CHECKING:
+    from harness.rehearsal.world import Scale
+
+
+def rehearse(
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Paper (see harness list papers), or all.")],
+    rows: Annotated[str, typer.Option(help="Only rows or tables that match a pattern, such as 'mirmu*'.")] = "",
+    scale: Annotated[
+        str, typer.Option(help="Size of the stand-ins: tiny, or a fraction of the real resources such as 1/100.")
+    ] = "tiny",
+    seed: Annotated[int, typer.Option(help="Seed of the generated data and models.")] = 1,
+    real: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Model or source to use unchanged instead of a stand-in; may be repeated."),
+    ] = None,
+    folder: Annotated[Path, typer.Option(help="Folder for all files; an interrupted call resumes there.")] = Path(
+        "rehearsal"
+    ),
+    record: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Record the rows that passed in FOLDER/PAPER.csv.")
+    ] = None,
+) -> None:
+    """Run a paper's recipes from end to end on stand-ins: generated data and models with random weights."""
+    from harness.papers.paper import paper_names
+    from harness.rehearsal.world import scale_of
+
+    size = scale_of(scale)
+    os.environ.pop(VARIABLE, None)  # a rehearsal inside another one would read its stand-ins
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # commands must not outlive it
+    root = folder.expanduser().absolute()
+    every, known = paper == "all", paper_names()
+    if not every and paper.removeprefix("paper=") not in known:
+        raise HarnessError(f"rehearse: paper {paper!r} is unknown or has no recipes; {suggestion(paper, known)}")
+    faults: list[str] = []
+    for name in known if every else [paper.removeprefix("paper=")]:
+        try:
+            faults += _rehearse(name, rows, size, seed, tuple(real or ()), root / name, record)
+        except OSError as error:
+            faults.append(f"rehearse {name}: {error.filename or root}: {error.strerror or error}")
+        except HarnessError as error:
+            if not (every and "no row fits" in str(error)):
+                faults += error.lines
+    if faults:
+        raise HarnessError(*faults)
+
+
+def _rehearse(
+    name: str, rows: str, size: Scale, seed: int, real: tuple[str, ...], folder: Path, record: Path | None
+) -> list[str]:
+    """Rehearses a paper; prints the outcome, and returns a line for each row that fails."""
+    from harness.papers import rehearsed
+    from harness.papers.paper import load_paper
+    from harness.rehearsal.report import headline, report
+    from harness.rehearsal.run import passed
+    from harness.rehearsal.run import rehearse as run_steps
+    from harness.rehearsal.steps import steps
+    from harness.rehearsal.world import make
+    from harness.render.write import first_page
+
+    found = load_paper(name)
+    planned, left = steps(found, rows)
+    if record is not None:
+        record.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        made = make(folder, planned, size, seed, real, say)
+        results, outcome = run_steps(made, planned, track)
+        written = report(found, made, results, outcome, left).write(made.folder / "report")
+        out(headline(found, outcome, left))
+        out(f"report: {first_page(written)}")
+        if record is not None:
+            tried = [(row.table, row.label) for row in outcome]
+            rehearsed.write(record / f"{name}.csv", passed(planned, outcome, size.name), tried)
+    return [f"{name}, {row}: {result.fault}" for row, result in outcome.items() if not result.passed]
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keeps other rehearsals out of a folder."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder.parent, os.O_RDONLY)
+    try:
+        if not lock(handle, wait=False):
+            raise HarnessError(f"{folder.parent}: is in use by another rehearsal; name another folder")
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,105 @@
+"""Records of rows whose commands passed a rehearsal, kept in `conf/paper/rehearsed/`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from harness.errors import format_error
+from harness.io import config
+from harness.io.files import read_bytes, write_atomic
+from harness.version import __version__
+
+HEADER = ("tables", "row", "version", "scale", "digest")
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """A row whose command passed.
+
+    Attributes
+    ----------
+    tables : of the paper, joined by `, `; empty for a system that is rehearsed by its own recipe.
+    digest : of the command and all configurations that it names; a row whose digest has changed has to be rehearsed
+        again.
+    """
+
+    tables: str
+    row: str
+    version: str
+    scale: str
+    digest: str
+
+
+def read(paper: str) -> tuple[Rehearsed, ...]:
+    """Returns the record of a paper; empty without one.
+
+    Raises
+    ------
+    FormatError
+        The file is not UTF-8 or has other columns.
+    """
+    return _read(config.names("paper")[paper].parent / "rehearsed" / f"{paper}.csv")
+
+
+def _read(path: Path) -> tuple[Rehearsed, ...]:
+    if not path.is_file():
+        return ()
+    try:
+        rows = list(csv.reader(io.StringIO(read_bytes(path).decode(), newline="")))
+    except UnicodeDecodeError:
+        raise format_error(path, 0, "not UTF-8") from None
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(HEADER) or (number == 1 and tuple(row) != HEADER):
+            raise format_error(path, number, f"expected the columns {', '.join(HEADER)}")
+    return tuple(Rehearsed(*row) for row in rows[1:])
+
+
+def write(path: Path, rows: Iterable[Rehearsed], tried: Iterable[tuple[str, str]]) -> None:
+    """Writes a record of rows that passed; other rows of the file are kept, unless they were tried and failed.
+
+    Parameters
+    ----------
+    tried : tables and label of the rows that were rehearsed.
+    """
+    kept = {(row.tables, row.row): row for row in _read(path)}
+    for each in tried:
+        kept.pop(each, None)
+    kept |= {(row.tables, row.row): row for row in rows}
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(HEADER)
+    writer.writerows((row.tables, row.row, row.version, row.scale, row.digest) for _, row in sorted(kept.items()))
+    write_atomic(path, text.getvalue())
+
+
+@cache
+def _versions(paper: str) -> Mapping[tuple[str, str], str]:
+    return {(table, row.row): row.version for row in read(paper) for table in row.tables.split(", ")}
+
+
+def version(paper: str, table: str, labels: Iterable[str]) -> str:
+    """Returns at which version a row was rehearsed; empty if it was not.
+
+    Parameters
+    ----------
+    labels : the names that the row may have.
+    """
+    known = _versions(paper)
+    found = (known.get((where, label), "") for label in labels for where in (table, ""))
+    return next(filter(None, found), "")
+
+
+def now(tables: str, row: str, scale: str, digest: str) -> Rehearsed:
+    """Returns the record of a row that passes with this version.
+
+    Examples
+    --------
+    >>> now("4", "Moogle", "tiny", "0" * 16).version == __version__
+    True
+    """
+    return Rehearsed(tables, row, __version__, scale, digest)

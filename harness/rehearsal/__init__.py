@@ -1,0 +1,1 @@
+"""Rehearsal: the complete recipe of each published row, run on stand-ins for the resources that it needs."""

@@ -1,0 +1,78 @@
+"""Generated posts, declarations and problems are read by the readers of the real files; the seed decides them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from harness.collections.corpus import Corpus
+from harness.collections.load import load_collection
+from harness.collections.readers import arqmath, leansearch, saber
+from harness.rehearsal import posts, problems, theorems
+from harness.rehearsal.posts import Judged
+
+
+def test_judged_answers_are_shared_out_over_the_topics_best_ones_first() -> None:
+    qrels = {"T1": {str(n): float(n % 4) for n in range(20)}, "T2": {str(100 + n): 0.0 for n in range(3)}}
+    found = posts.judged(qrels, 8, seed=1)
+    assert [each.answer for each in found] == sorted(each.answer for each in found)
+    assert Counter(each.topic for each in found) == {"T1": 5, "T2": 3}
+    assert sorted(each.grade for each in found if each.topic == "T1")[-2:] == [3, 3]
+    assert posts.judged(qrels, 8, seed=1) == found
+    assert len(posts.judged(qrels, 1000, seed=1)) == 23
+
+
+def test_an_answer_judged_for_two_topics_is_written_once() -> None:
+    assert posts.judged({"T1": {"7": 1.0}, "T2": {"7": 3.0}}, 10, seed=1) == [Judged(7, "T1", 1)]
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("mirror")
+def test_posts_are_read_as_the_organisers_file_is(tmp_path: Path) -> None:
+    path = posts.write(tmp_path / "Posts.V1.3.xml", 600, seed=3)
+    arqmath.check(path)
+    rows = [row.attrib for row in ElementTree.parse(path).getroot()]  # noqa: S314  (written above)
+    assert len(rows) == len({row["Id"] for row in rows}) == 600
+    questions = {row["Id"] for row in rows if row["PostTypeId"] == "1"}
+    assert {row["ParentId"] for row in rows if row["PostTypeId"] == "2"} <= questions
+    assert {row["AcceptedAnswerId"] for row in rows if "AcceptedAnswerId" in row} <= {row["Id"] for row in rows}
+    assert sum(int(row["Score"]) >= 50 for row in rows) > 10  # which MIRMU's training asks for
+    documents = list(Corpus("posts", "", "", path, keep=arqmath.COLUMNS, reader=arqmath.POSTS))
+    judged = load_collection("arqmath-3-task1").qrels().to_dict()
+    known = {doc for docs in judged.values() for doc in docs}
+    assert sum(document.id in known for document in documents) >= 40
+    assert any(document.formulas and all(formula.latex for formula in document.formulas) for document in documents)
+    ids = [formula.id for document in documents for formula in document.formulas if formula.id]
+    assert ids
+    other = posts.write(tmp_path / "other.xml", 600, seed=4)
+    again = posts.write(tmp_path / "again.xml", 600, seed=3)
+    assert again.read_bytes() == path.read_bytes() != other.read_bytes()
+
+
+def test_declarations_and_benchmark_have_the_form_of_the_paper(tmp_path: Path) -> None:
+    declared, asked = theorems.write(tmp_path, 400, seed=1)
+    leansearch.check(asked)
+    rows = [json.loads(line) for line in gzip.decompress(declared.read_bytes()).decode().splitlines()]
+    names = {row["name"] for row in rows}
+    assert len(names) == len(rows) == 400
+    labels = {name for group in json.loads(asked.read_text()) for name in group["theorems"]}
+    assert labels <= names
+    assert sum(row["kind"] in ("theorem", "lemma") for row in rows) > 200
+    assert theorems.write(tmp_path / "again", 400, seed=1)[0].read_bytes() == declared.read_bytes()
+
+
+def test_problems_have_150_rated_candidates_and_the_same_rows_as_parquet(tmp_path: Path) -> None:
+    queries, documents = problems.write(tmp_path, 10, seed=1)  # fewer than a query has candidates
+    saber.check(queries)
+    saber.check(documents)
+    lines = [json.loads(line) for line in queries.read_text().splitlines()]
+    assert {len(line["candidates"]) for line in lines} == {problems.CANDIDATES}
+    assert all(0 <= rating <= 5 for line in lines for rating in line["relevance_scores"])
+    parquet: Any = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed (extra hub)")
+    assert parquet.read_table(queries.with_suffix(".parquet")).to_pylist() == lines

