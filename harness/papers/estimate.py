@@ -1,0 +1,259 @@
+"""Estimates of what a paper's tables take: time, disk, memory, language-model calls, files to get, and the order.
+
+Rates are measurements of `bench/results`, counts are those of the real resources (`conf/paper/costs`). A rate is
+applied to other texts, and often to another model, than those it was measured on. So each time is a range, from half
+of the lowest to twice the highest measurement; an encoder of another size is scaled by layers x width². What has no
+origin is None, and is printed as `not known`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
+from harness.io import config
+from harness.papers.groups import Group, Run, groups
+from harness.papers.paper import Paper
+from harness.papers.rates import NOTHING, SPREAD, Range, data
+from harness.papers.work import UNKNOWN, Step, counted, steps, topics
+from harness.sources import catalogue
+from harness.store.llm import Endpoint, load_endpoint
+from harness.store.llm.estimate import estimate as tokens_of
+from harness.systems.states import by_hand, needed_models, parts
+
+_COMMANDS = {  # source of runs that are no experiment -> where their commands are
+    "rows": "commands of the rows, listed by harness reproduce paper={key}",
+    "systems": "commands of the systems, listed by harness list systems --paper {key}",
+}
+_EITHER_WAY = Range(1 / SPREAD, SPREAD)
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls to a language model or embedding service.
+
+    Attributes
+    ----------
+    endpoint : name in `conf/llm`; `what`: the purpose of the calls, or the model of the vectors.
+    price : in the unit of the endpoint's prices; None, like the tokens, if the texts are not known.
+    hours : least duration by the endpoint's limits of requests and tokens a minute.
+    """
+
+    endpoint: str
+    what: str
+    calls: int
+    tokens_in: Range | None
+    tokens_out: Range | None
+    price: Range | None
+    hours: Range | None
+    origin: str
+
+
+@dataclass(frozen=True)
+class Needed:
+    """A file, model or key to obtain: what it is, where it is from or the command, licence and MB."""
+
+    name: str
+    where: str
+    licence: str
+    megabytes: Range | None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a group of tables takes."""
+
+    group: Group
+    needed: tuple[Needed, ...]
+    steps: tuple[Step, ...]
+    calls: tuple[Calls, ...]
+
+    @property
+    def hours(self) -> Range:
+        """Hours of one core, of the steps whose time is known."""
+        return sum((step.hours for step in self.steps if step.hours is not None), NOTHING)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What takes an unknown time: steps by their titles, and corpora without counts."""
+        uncounted = [f"the work on corpus {name}" for name in self.group.corpora if name not in data().corpora]
+        return (*uncounted, *(step.title for step in self.steps if step.hours is None))
+
+    @property
+    def disk(self) -> Range:
+        """MB of the files whose size is known: those to obtain and those that the steps leave."""
+        sizes = [each.megabytes for each in self.needed] + [step.disk for step in self.steps]
+        return sum((size for size in sizes if size is not None), NOTHING)
+
+    @property
+    def unsized(self) -> tuple[str, ...]:
+        """Names of what must be obtained and has an unknown size."""
+        return tuple(each.name for each in self.needed if each.megabytes is None)
+
+    @property
+    def memory(self) -> float | None:
+        """MB that the largest step needs at least; None if no step's memory is known."""
+        return max((step.memory for step in self.steps if step.memory is not None), default=None)
+
+    @property
+    def price(self) -> Range | None:
+        """Price of all calls; None if that of one is not known."""
+        prices = [call.price for call in self.calls]
+        return None if None in prices else sum((price for price in prices if price is not None), NOTHING)
+
+
+def estimates(paper: Paper) -> tuple[Estimate, ...]:
+    """Returns the estimate of each group of a paper's tables, in the paper's order.
+
+    What several groups need is in each of them, and is obtained, made and paid once.
+    """
+    return tuple(Estimate(group, tuple(_needed(group)), steps(group), tuple(_calls(group))) for group in groups(paper))
+
+
+def order(found: Sequence[Estimate], key: str) -> tuple[str, ...]:
+    """Returns what to do, in order: installation, files, models, keys, then the tables by their known hours."""
+    once: dict[str, Needed] = {each.name: each for estimate in found for each in estimate.needed}
+    ranked = sorted(once.values(), key=lambda each: ("--from" not in each.where, each.name in data().models))
+    lines = [f"get {each.name}: {each.where}" for each in ranked]
+    by_hours = sorted(found, key=lambda each: (len(each.unknown), each.hours.high))
+    for each in by_hours:
+        command = f"harness run {each.group.source}" if "=" in each.group.source else _COMMANDS[each.group.source]
+        command = command.format(key=key)
+        lines.append(f"make the runs of {', '.join(each.group.tables)}: {command}")
+    return (*lines, f"harness reproduce paper={key}")
+
+
+def to_json(found: Sequence[Estimate], key: str) -> dict[str, Any]:
+    """Returns the estimates as JSON values; what is not known is null."""
+    tables = [
+        {
+            "tables": list(each.group.tables),
+            "runs": {"source": each.group.source, "count": len(each.group.runs), "systems": list(each.group.systems)},
+            "corpora": list(each.group.corpora),
+            "collections": list(each.group.collections),
+            "hours of one core": asdict(each.hours),
+            "hours not known": list(each.unknown),
+            "hours of one GPU": None,
+            "disk, MB": asdict(each.disk),
+            "size not known": list(each.unsized),
+            "memory at least, MB": each.memory,
+            "price": None if each.price is None else asdict(each.price),
+            "obtain": [asdict(item) for item in each.needed],
+            "steps": [{name: value for name, value in asdict(step).items() if name != "key"} for step in each.steps],
+            "calls": [asdict(call) for call in each.calls],
+        }
+        for each in found
+    ]
+    return {"tables": tables, "order": list(order(found, key))}
+
+
+def _needed(group: Group) -> Iterator[Needed]:
+    configurations = [part for run in group.runs for part in parts(run.configuration)]
+    extras = dict.fromkeys(word for part in configurations for word in str(part.get("extra") or "").split(",") if word)
+    if extras:
+        yield Needed("the packages", f"pip install 'mathir-harness[{','.join(extras)}]'", "of each package", None)
+    for name in group.corpora:
+        corpus = load_corpus(name)
+        yield _files(f"corpus {name}", corpus.files(), corpus.state(), corpus.licence, f"harness fetch {name}")
+    for name in group.collections:
+        collection = load_collection(name)
+        fetch = f"harness fetch {name}"
+        yield _files(f"collection {name}", collection.files(), collection.state(), collection.licence, fetch)
+    brought = by_hand(configurations)
+    linearised = [part["model"] for part in configurations if str(part.get("_target_", "")).endswith(".Linearised")]
+    for name in dict.fromkeys((*needed_models(configurations), *linearised)):
+        if name in config.names("llm"):
+            yield _key_of(load_endpoint(name))
+        else:
+            yield _model(name, brought)
+    for endpoint in dict.fromkeys(endpoint for endpoint, _ in _asked(group)):
+        yield _key_of(load_endpoint(endpoint))
+    for parser in dict.fromkeys(str(part["parser"]) for part in configurations if part.get("parser")):
+        where = "pip install 'mathir-harness[graphs]'" if parser == "dependency" else "manual; see harness doctor"
+        yield Needed(f"parser {parser}", where, UNKNOWN, None)
+
+
+def _files(name: str, files: Sequence[Any], state: str, licence: str, command: str) -> Needed:
+    """Returns the files of a corpus or collection, whose state says how they are brought by hand."""
+    sizes = [getattr(file, "size", None) for file in files]
+    known = all(sizes)
+    size = sum(each or 0 for each in sizes) / 1e6
+    where = state.removeprefix("needs ") if state.startswith(("manual", "needs")) else command
+    return Needed(name, where, licence or UNKNOWN, Range(size, size) if known else None)
+
+
+def _model(name: str, brought: Mapping[str, str]) -> Needed:
+    if name in config.names("source"):
+        mapping, _ = config.load("source", name)
+        size = sum(file.size for file in catalogue.source_files(name)) / 1e6
+        return Needed(name, f"harness fetch {name}", str(mapping.get("licence", UNKNOWN)), Range(size, size))
+    known = data().models.get(name)
+    licence = (known.licence if known else "") or UNKNOWN
+    where = brought.get(name, f"Hugging Face hub: hf download {name}")
+    return Needed(name, where, licence, None if known is None else known.megabytes)
+
+
+def _key_of(endpoint: Endpoint) -> Needed:
+    return Needed(f"a key for {endpoint.model}", f"set {endpoint.key}", "the service's terms", NOTHING)
+
+
+def _asked(group: Group) -> Iterator[tuple[str, str]]:
+    """Yields (endpoint, prompt) of what the runs ask of language models."""
+    for run in group.runs:
+        mapping = run.configuration
+        if "llm" in mapping and mapping.get("view") != "formal":
+            yield str(mapping["llm"]), "informalise"
+        if "llm" in mapping and mapping.get("augment"):
+            yield str(mapping.get("augment_llm") or mapping["llm"]), "augment"
+
+
+def _calls(group: Group) -> Iterator[Calls]:
+    runs = counted(group)
+    for endpoint, prompt in dict.fromkeys(_asked(group)):
+        documents = int(data().corpora[runs[0].corpus].range.high) if runs else 0
+        yield _written(load_endpoint(endpoint), prompt, topics(runs)[0] if prompt == "augment" else documents)
+    seen: dict[tuple[str, str], Run] = {}
+    for run in runs:
+        view = str(run.configuration.get("view", "")) if "llm" in run.configuration else ""
+        for name in needed_models(parts(run.configuration)):
+            if name in config.names("llm"):
+                seen.setdefault((name, view), run)
+    for (name, view), run in seen.items():
+        yield _vectors(load_endpoint(name), view, run, topics(runs)[0])
+
+
+def _written(endpoint: Endpoint, prompt: str, count: int) -> Calls:
+    """Returns the calls that write one answer for each prompt, by the estimate of a dry run that has seen no call."""
+    found = data().prompts[prompt]
+    made = tokens_of(endpoint, [(found.letters, found.others)] * count, [], "")
+    tokens_in, tokens_out = _EITHER_WAY.times(made.tokens_in), _EITHER_WAY.times(made.tokens_out)
+    origin = f"requests of {found.letters + found.others:,} characters (mean of {found.n:,}: {found.origin})"
+    return _priced(endpoint, prompt, count, tokens_in, tokens_out, f"{origin}; 3.5 characters a token, 256 an answer")
+
+
+def _vectors(endpoint: Endpoint, view: str, run: Run, asked: int) -> Calls:
+    """Returns the calls for the vectors of documents and topics; the tokens are known of declarations alone."""
+    what, counts = f"vectors of {view or 'texts'}", data().corpora[run.corpus]
+    texts = int(counts.range.high)
+    count = -(-texts // endpoint.batch) + asked
+    if counts.texts != "declarations":
+        return Calls(endpoint.name, what, count, None, None, None, None, "the length of the texts is not known")
+    found = data().prompts["statement"]
+    formal = tokens_of(endpoint, [(found.letters, found.others)] * texts, [], "").tokens_in
+    tokens = (formal if "formal" in view.split("+") else 0) + (256 * texts if "informal" in view else 0)
+    origin = f"statements of {found.letters + found.others} characters (mean of {found.n:,}), 256 tokens of prose"
+    return _priced(endpoint, what, count, _EITHER_WAY.times(tokens), NOTHING, origin)
+
+
+def _priced(endpoint: Endpoint, what: str, count: int, tokens_in: Range, tokens_out: Range, origin: str) -> Calls:
+    bounds = ((tokens_in.low, tokens_out.low), (tokens_in.high, tokens_out.high))
+    price = Range(*(endpoint.cost(*each) for each in bounds))
+    least = count / (endpoint.requests_per_minute or float("inf"))
+    minutes = [max(least, sum(each) / (endpoint.tokens_per_minute or float("inf"))) for each in bounds]
+    hours = Range(*minutes).times(1 / 60)
+    return Calls(
+        endpoint.name, what, count, tokens_in, tokens_out, price, hours, f"conf/llm/{endpoint.name}.yaml; {origin}"
+    )

@@ -1,0 +1,170 @@
+"""Counts, rates, models and prompts that estimates are made from: the files of `conf/paper/costs`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from harness.io import checks, config
+from harness.io.checks import Words
+from harness.io.files import data_root, read_bytes
+
+SPREAD = 2.0  # how far, either way, a rate may lie from its measurements
+_FOLDER = "conf/paper/costs"
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number that is known within bounds.
+
+    Examples
+    --------
+    >>> Range(1, 2) + Range(3, 5).times(2)
+    Range(low=7, high=12)
+    """
+
+    low: float
+    high: float
+
+    def __add__(self, other: Range) -> Range:
+        return Range(self.low + other.low, self.high + other.high)
+
+    def times(self, factor: float) -> Range:
+        """Returns the range multiplied by a number."""
+        return Range(self.low * factor, self.high * factor)
+
+    def by(self, other: Range) -> Range:
+        """Returns the product with another range."""
+        return Range(self.low * other.low, self.high * other.high)
+
+
+NOTHING = Range(0, 0)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measurement: `amount * times` for `of` units, over n items.
+
+    Attributes
+    ----------
+    quoted : text of a file of `bench/results` that has the numbers; `beside`: another one of the same file.
+    """
+
+    amount: float
+    of: float
+    n: int
+    file: Words
+    quoted: Words
+    times: float = 1.0
+    beside: Words = ""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What one unit of work takes.
+
+    Attributes
+    ----------
+    layers, width : of the encoder that was measured, and the dimensions of its vectors; 0 if there is none.
+    """
+
+    unit: Words
+    device: Words
+    measured: tuple[Measured, ...]
+    layers: int = 0
+    width: int = 0
+
+    @property
+    def range(self) -> Range:
+        """Bounds: half of the lowest measurement, twice the highest."""
+        found = [each.amount * each.times / each.of for each in self.measured]
+        return Range(min(found) / SPREAD, max(found) * SPREAD)
+
+    @property
+    def origin(self) -> str:
+        """Files of the measurements, and their device."""
+        files = ", ".join(dict.fromkeys(f"bench/results/{each.file}" for each in self.measured))
+        return f"{files} ({self.device})"
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is known of a model; `short` ones read 256 word pieces at most."""
+
+    origin: Words
+    parameters: int = 0
+    layers: int = 0
+    width: int = 0
+    licence: Words = ""
+    short: bool = False
+
+    @property
+    def megabytes(self) -> Range | None:
+        """Size of its files by 2 to 4 bytes a parameter; None if its parameters are not known."""
+        return Range(2e-6, 4e-6).times(self.parameters) if self.parameters else None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Counts of a corpus.
+
+    Attributes
+    ----------
+    documents : lowest and highest number.
+    texts : what a document is: `answers`, `declarations` or `formulas`.
+    posts : posts that must be read to get the documents.
+    pairs : pairs that MathAMR+ is trained on, if it takes all; `vectors` are those of a document.
+    """
+
+    documents: tuple[int, ...]
+    texts: Words
+    origin: Words
+    posts: int = 0
+    pairs: int = 0
+    vectors: float = 1.0
+
+    @property
+    def range(self) -> Range:
+        """Number of documents."""
+        return Range(*self.documents)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Mean letters and other characters of a request, over n of them; `sd` is that of their sum."""
+
+    letters: int
+    others: int
+    n: int
+    origin: Words
+    sd: int = 0
+
+
+@dataclass(frozen=True)
+class Data:
+    """The files of `conf/paper/costs`; `printed` are costs that the papers report of their own machines."""
+
+    rates: Mapping[str, Rate]
+    models: Mapping[str, Model]
+    corpora: Mapping[str, Counts]
+    prompts: Mapping[str, Prompt]
+    printed: Mapping[str, Words]
+
+
+@cache
+def data() -> Data:
+    """Returns the counts, rates, models and prompts.
+
+    Raises
+    ------
+    HarnessError
+        A file has a fault; the line names it.
+    """
+    found = {name: _read(name) for name in ("rates", "models", "counts")}
+    return checks.typed(Data, {"rates": found["rates"], "models": found["models"], **found["counts"]}, _FOLDER)
+
+
+def _read(name: str) -> dict[str, object]:
+    path = data_root() / _FOLDER / f"{name}.yaml"
+    return config.parse(read_bytes(path), f"{_FOLDER}/{name}.yaml")

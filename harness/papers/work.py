@@ -1,0 +1,284 @@
+"""The work that a run takes, step by step, by the class of each part of its system."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.collections.load import load_collection
+from harness.io import config
+from harness.papers.groups import Group, Run
+from harness.papers.rates import NOTHING, Model, Range, data
+from harness.systems.states import parts
+
+UNKNOWN = "not known"
+_HOUR = 3600.0
+_FLOAT = 4e-6  # MB a number of a vector
+_MIB = 1.048576  # MB
+# Settings of MathAMR that change the search alone, so that trained models and vectors are shared.
+_OF_SEARCH = ("strategy", "precision", "candidates", "ef", "depth", "together", "maxsim", "pictured", "name", "title")
+# Of a graph encoder, the share of a training pair's time that encoding one graph takes: at most half, as a pair is two
+# graphs, each with a backward pass too.
+_OF_A_PAIR = Range(0.0, 0.5)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A piece of work.
+
+    Attributes
+    ----------
+    key : equal for steps that are done once, whatever number of runs needs them.
+    hours : of one CPU core; None if not known.
+    origin : where its rate is from.
+    gpu : hours on one GPU, in words.
+    disk : MB that it leaves; None if not known.
+    memory : MB that it needs at least; None if not known.
+    times : how often it is done, such as once for each seed; count, hours and disk are those of all.
+    """
+
+    key: str
+    title: str
+    count: Range
+    unit: str
+    hours: Range | None
+    origin: str
+    gpu: str = UNKNOWN
+    disk: Range | None = None
+    memory: float | None = None
+    times: int = 1
+
+    def and_(self, other: Step) -> Step:
+        """Returns both as one step: sums of count, hours and disk, the larger memory."""
+        hours = None if self.hours is None or other.hours is None else self.hours + other.hours
+        disk = None if self.disk is None or other.disk is None else self.disk + other.disk
+        memory = max(filter(None, (self.memory, other.memory)), default=None)
+        count, times = self.count + other.count, self.times + other.times
+        return replace(self, count=count, hours=hours, disk=disk, memory=memory, times=times)
+
+
+def steps(group: Group) -> tuple[Step, ...]:
+    """Returns the work that the runs of a group take, each step once, in the order in which it is done."""
+    found: dict[str, Step] = {}
+    for run in counted(group):
+        if data().corpora[run.corpus].posts:
+            found.setdefault(f"read {run.corpus}", _read_posts(run))
+        for part in parts(run.configuration):
+            kind = str(part.get("_target_", "")).rpartition(".")[2]
+            for step in _WORK.get(kind, _unknown)(part, run, group):
+                found.setdefault(step.key, step)
+    return _together(found.values())
+
+
+def _together(found: Iterable[Step]) -> tuple[Step, ...]:
+    """Returns the steps, those of one title as one."""
+    merged: dict[str, Step] = {}
+    for step in found:
+        known = merged.get(step.title)
+        merged[step.title] = step if known is None else known.and_(step)
+    return tuple(merged.values())
+
+
+def topics(runs: Iterable[Run]) -> tuple[int, int]:
+    """Returns the number of topics and of judgments over all tasks of some runs."""
+    tasks = dict.fromkeys((run.collection, run.edition) for run in runs)
+    found = [load_collection(collection).edition(edition or None) for collection, edition in tasks]
+    return sum(each.topics for each in found), sum(each.judgments for each in found)
+
+
+def counted(group: Group) -> tuple[Run, ...]:
+    """Returns the runs on corpora whose counts are known."""
+    return tuple(run for run in group.runs if run.corpus in data().corpora)
+
+
+def _unknown(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
+    kind = str(part.get("_target_", "")).rpartition(".")[2]
+    if kind not in _WITHOUT:
+        count = data().corpora[run.corpus].range
+        yield Step(_key(kind), f"the work of {kind} ({run.system})", count, "documents", None, UNKNOWN)
+
+
+def _hours(count: Range, rate: str, factor: float = 1.0) -> Range:
+    return count.by(data().rates[rate].range).times(factor / _HOUR)
+
+
+def _key(*found: object) -> str:
+    return json.dumps(found, sort_keys=True, default=str)
+
+
+def _read_posts(run: Run) -> Step:
+    posts = data().corpora[run.corpus].posts
+    count = Range(posts, posts)
+    rate = "read-posts"
+    return Step("", "read the posts", count, "posts", _hours(count, rate), data().rates[rate].origin, "no GPU")
+
+
+def _model(name: object) -> Model:
+    return data().models.get(str(name)) or Model("")
+
+
+def _encoding(model: Model, texts: str, count: Range) -> tuple[Range | None, str]:
+    """Returns the hours of one core to encode texts, and the origin of the rate; None without the model's size."""
+    if not model.layers:
+        return None, UNKNOWN
+    name = "declarations" if texts == "declarations" else "answers-short" if model.short else "answers"
+    rate = data().rates[f"encode-{name}"]
+    factor = model.layers * model.width**2 / (rate.layers * rate.width**2)
+    scaled = "" if factor == 1 else f"; extrapolated by layers x width²: x {factor:.3g}"
+    return _hours(count, f"encode-{name}", factor), rate.origin + scaled
+
+
+def _memory(model: Model, part: Mapping[str, Any]) -> float | None:
+    """Returns the MB of a model's parameters in the precision in which it computes."""
+    found = model.parameters * (2e-6 if part.get("precision") == "bfloat16" else 4e-6)
+    return found or None
+
+
+def _bi_encoder(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
+    name, counts = str(part.get("model")), data().corpora[run.corpus]
+    views = part.get("parts") or {"answer": ["body"]}
+    count, model = counts.range.times(len(views)), _model(name)
+    tuned = part.get("training")
+    if isinstance(tuned, Mapping):
+        yield _tuning(name, tuned, part)
+    written = run.configuration.get("view") if "llm" in run.configuration else None  # the text of a document
+    view = [written, part.get("view", "latex"), views, part.get("prefixes"), tuned]
+    disk = count.times(model.width * _FLOAT) if model.width else None
+    if name in config.names("llm"):
+        title, origin = f"keep the vectors of {name}", "vectors x dimensions x 4 bytes"
+        yield Step(_key("keep", name, view), title, count, "vectors", NOTHING, origin, "no GPU", disk)
+    else:
+        hours, origin = _encoding(model, counts.texts, count)
+        gpu = f"{UNKNOWN} ({data().printed['mathlib4']})" if counts.texts == "declarations" else UNKNOWN
+        title = f"encode {counts.texts} by {name}{', fine-tuned' if tuned else ''}"
+        yield Step(
+            _key("encode", name, view), title, count, counts.texts, hours, origin, gpu, disk, _memory(model, part)
+        )
+    if part.get("search") == "chroma":
+        yield _chroma(name, model, count, view)
+
+
+def _chroma(name: str, model: Model, count: Range, view: object) -> Step:
+    rate, size = data().rates["build-chroma"], data().rates["chroma-size"]
+    title, factor = f"index the vectors of {name} in Chroma", model.width / rate.width
+    known = bool(model.width)
+    return Step(
+        _key("chroma", name, view),
+        title,
+        count,
+        "vectors",
+        _hours(count, "build-chroma", factor) if known else None,
+        f"{rate.origin}; extrapolated by dimensions: x {factor:.3g}" if known else UNKNOWN,
+        "no GPU",
+        count.by(size.range).times(_MIB * factor) if known else None,
+    )
+
+
+def _tuning(name: str, training: Mapping[str, Any], part: Mapping[str, Any]) -> Step:
+    """Returns the fine-tuning of a transformer, whose rate nobody has measured."""
+    learnt = [each for each in training.get("collections") or () if each not in (training.get("validate_on") or ())]
+    pairs = sum(load_collection(each).edition(None).judgments for each in learnt)
+    size = _memory(_model(name), part)
+    count = Range(pairs, pairs)
+    key = _key("tune", name, training, part.get("first"))
+    return Step(key, f"fine-tune {name}", count, "judged pairs an epoch, at most", None, UNKNOWN, UNKNOWN, None, size)
+
+
+def _cross_encoder(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
+    name, model = str(part.get("model")), _model(part.get("model"))
+    tuned = part.get("training")
+    if isinstance(tuned, Mapping):
+        yield _tuning(name, tuned, part)
+    asked, judged = topics(group.runs)
+    depth = part.get("k") or max(part.get("tiers") or [0])
+    pairs = asked * depth if depth else judged
+    count = Range(pairs, pairs)
+    hours, origin = _encoding(model, "pairs", count)
+    title = f"score pairs by {name} ({run.system})"
+    yield Step(
+        _key("score", run.system, dict(run.settings)), title, count, "pairs of topic and document", hours, origin,
+        memory=_memory(model, part),
+    )  # fmt: skip
+
+
+def _lexical(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
+    counts = data().corpora[run.corpus]
+    size = counts.range.by(data().rates["index-text-size"].range)
+    rate, memory = data().rates["index-text"], data().rates["memory-text"].measured[0].amount
+    inner = [part] if "parts" not in part else list(part["parts"].values())
+    key = _key("index", sorted(_key(each.get("view"), each.get("document"), each.get("smart")) for each in inner))
+    # The range of the size holds that of the rate, so that the factor is not applied twice.
+    found = [each.amount / each.of for each in rate.measured]
+    hours = Range(size.low * min(found), size.high * max(found)).times(1 / _HOUR)
+    title = f"index words ({run.system})"
+    origin = f"{rate.origin}, size by {data().rates['index-text-size'].origin}"
+    yield Step(key, title, counts.range, counts.texts, hours, origin, "no GPU", size.times(_MIB), memory * _MIB)
+
+
+def _structural(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
+    count = data().corpora[run.corpus].range
+    hours = _hours(count, "read-formulas") + _hours(count, "index-formulas")
+    origin = "; ".join(data().rates[name].origin for name in ("read-formulas", "index-formulas"))
+    disk = count.by(data().rates["index-formulas-size"].range)
+    yield Step(_key("formulas"), "read and index formula trees", count, "formulas", hours, origin, "no GPU", disk)
+
+
+def _linearised(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
+    posts = data().corpora[run.corpus].posts
+    parsed = Range(posts, posts)
+    yield Step(_key("parse", part.get("parser")), f"parse posts ({part.get('parser')})", parsed, "posts", None, UNKNOWN)
+    name, counts = str(part.get("model")), data().corpora[run.corpus]
+    hours, origin = _encoding(_model(name), counts.texts, counts.range)
+    title, disk = f"encode linearised graphs by {name}", counts.range.times(_model(name).width * _FLOAT)
+    yield Step(_key("linearised"), title, counts.range, counts.texts, hours, origin, UNKNOWN, disk)
+
+
+def _graphs(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
+    """Yields the steps of MathAMR+: graphs of posts, a training for each setting and seed, vectors of documents."""
+    counts, training = data().corpora[run.corpus], part.get("training")
+    sample = part.get("sample") or counts.pairs
+    few = Range(counts.range.low, counts.range.high + 2 * sample)  # documents, and both sides of each pair
+    posts = few if part.get("sample") else Range(counts.posts, counts.posts)
+    size = posts.by(data().rates["graph-size"].range).times(1e-6)
+    printed = f"{UNKNOWN} ({data().printed['amr']})"
+    yield Step(_key("amr"), "make AMR graphs of posts", posts, "posts", None, UNKNOWN, printed, size)
+    key = _key({name: value for name, value in part.items() if name not in _OF_SEARCH})
+    rate = data().rates["train-graphs"]
+    if isinstance(training, Mapping):
+        pairs, most = sample * (1 - float(training.get("validation", 0))), int(training["epochs"])
+        least = min(most, 1 + int(training.get("patience", most)))  # epochs before training can stop early
+        count, memory = Range(pairs * least, pairs * most), data().rates["memory-graphs"]
+        title = f"train {run.system}"
+        yield Step(
+            f"train {key}", title, count, "pairs, over all epochs", _hours(count, "train-graphs"), rate.origin,
+            memory=memory.measured[0].amount * _MIB,
+        )  # fmt: skip
+    vectors = counts.range.times(counts.vectors).by(data().rates["graph-vectors-size"].range).times(_MIB)
+    graphs = Range(counts.posts, counts.posts) if part.get("task") == "formulas" else counts.range
+    hours = graphs.by(rate.range).by(_OF_A_PAIR).times(1 / _HOUR)
+    origin = f"at most half of a training pair: {rate.origin}"
+    yield Step(f"encode {key}", f"encode graphs by {run.system}", graphs, "graphs", hours, origin, UNKNOWN, vectors)
+
+
+def _translation(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
+    name = str(part["translator"]["model"])
+    count = Range(2 * topics(group.runs)[0], 2 * topics(group.runs)[0])  # title and body
+    memory = _memory(_model(name), {})
+    title = f"translate topics by {name}"
+    yield Step(_key("translate", name), title, count, "titles and bodies", None, UNKNOWN, UNKNOWN, None, memory)
+
+
+_WITHOUT = ("Pipeline", "RerankPool", "Nllb", "MBart")  # classes whose work is that of other parts
+_WORK: Mapping[str, Callable[[Mapping[str, Any], Run, Group], Iterator[Step]]] = {
+    "BiEncoder": _bi_encoder,
+    "CrossEncoder": _cross_encoder,
+    "BM25": _lexical,
+    "TfIdf": _lexical,
+    "Sum": _lexical,
+    "Structural": _structural,
+    "Linearised": _linearised,
+    "MathAMR": _graphs,
+    "CrossLingual": _translation,
+}

@@ -1,0 +1,151 @@
+"""What a paper's tables take, as tables of a report and of `harness show`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.papers.estimate import Calls, Estimate, order
+from harness.papers.rates import SPREAD, Range, data
+from harness.papers.work import UNKNOWN
+from harness.render.model import Cell, Column, Section, Table, Text
+
+NOTES = (
+    f"Hours: from the lowest measurement divided by {SPREAD:g} to the highest times {SPREAD:g}, as texts, models and "
+    "machine differ from those measured.",
+    "Encoders of another size: extrapolated by layers x width². Several cores: the hours of one, divided.",
+    "Not known: no measurement or count of it has an origin; nothing is guessed.",
+    "What several tables need is in the total of each, and is obtained, made and paid once.",
+)
+
+
+def cost_section(found: Sequence[Estimate], key: str, cores: int = 1) -> Section:
+    """Returns a section with the totals, what to obtain, the work with the origin of each rate, calls and order."""
+    tables = (_totals(found, cores), _obtain(found), _work(found), _calls(found))
+    steps = tuple(f"{number}. {line}" for number, line in enumerate(order(found, key), 1))
+    shown = tuple(table for table in tables if table.rows)
+    return Section("Cost of the missing numbers", (Text(NOTES), *shown, Text(("Order:", *steps))))
+
+
+def amount(found: Range | None) -> str:
+    """Returns a range with two digits.
+
+    Examples
+    --------
+    >>> amount(Range(3.06, 1234)), amount(Range(0, 0.16)), amount(Range(0, 0.004)), amount(Range(7, 7)), amount(None)
+    ('3.1 to 1,200', 'at most 0.16', 'under 0.01', '7', 'not known')
+    """
+    if found is None:
+        return UNKNOWN
+    if found.high == 0:
+        return "0"
+    if found.high < 0.01:
+        return "under 0.01"
+    low, high = _rounded(found.low), _rounded(found.high)
+    return high if low == high else f"at most {high}" if found.low < 0.01 else f"{low} to {high}"
+
+
+def _rounded(value: float) -> str:
+    if value >= 100:
+        digits = len(str(int(value))) - 2
+        return f"{round(value, -digits):,.0f}"
+    return f"{value:.2g}"
+
+
+def _whole(found: Range | None) -> str:
+    """Returns a range of counts with all digits."""
+    if found is None:
+        return UNKNOWN
+    low, high = f"{found.low:,.0f}", f"{found.high:,.0f}"
+    return high if low == high else f"{low} to {high}"
+
+
+def _size(found: Range | None) -> str:
+    """Returns a range of MB in the unit that fits.
+
+    Examples
+    --------
+    >>> _size(Range(710, 1420)), _size(Range(0.2, 0.2)), _size(None)
+    ('0.71 to 1.4 GB', '0.2 MB', 'not known')
+    """
+    if found is None or not found.high:
+        return UNKNOWN if found is None else "none"
+    return f"{amount(found.times(1e-3))} GB" if found.high >= 1000 else f"{amount(found)} MB"
+
+
+def _named(found: Estimate) -> str:
+    return ", ".join(found.group.tables)
+
+
+def _systems(count: int) -> str:
+    return f"{count} system{'s' * (count > 1)}"
+
+
+def _totals(found: Sequence[Estimate], cores: int) -> Table:
+    rows = []
+    for each in found:
+        hours = amount(each.hours)
+        memory = None if each.memory is None else Range(each.memory, each.memory)
+        price = amount(each.price) if each.calls else "none"
+        cells = [
+            _named(each),
+            f"{len(each.group.runs)}, by {_systems(len(each.group.systems))}",
+            hours,
+            *([amount(each.hours.times(1 / cores))] if cores > 1 else []),
+            UNKNOWN,
+            _size(each.disk),
+            f"at least {_size(memory)}" if memory else UNKNOWN,
+            price,
+            ", ".join(each.unknown) or "nothing",
+            ", ".join(each.unsized) or "nothing",
+        ]
+        rows.append(tuple(map(Cell, cells)))
+    here = [f"hours, {cores} cores"] if cores > 1 else []
+    hours_of = ("hours, 1 core", *here, "hours, 1 GPU")
+    names = ("tables", "runs", *hours_of, "disk", "memory", "calls, dollars", "time not known", "size not known")
+    return Table("cost-totals", "What each table takes", tuple(map(Column, names)), tuple(rows))
+
+
+def _obtain(found: Sequence[Estimate]) -> Table:
+    users: dict[str, list[str]] = {}
+    needed = {}
+    for each in found:
+        for item in each.needed:
+            needed[item.name] = item
+            users.setdefault(item.name, []).extend(each.group.tables)
+    rows = tuple(
+        tuple(map(Cell, (item.name, item.where, item.licence, _size(item.megabytes), ", ".join(users[name]))))
+        for name, item in needed.items()
+    )
+    columns = tuple(map(Column, ("resource", "where, or command", "licence", "size", "tables")))
+    corpora = dict.fromkeys(name for each in found for name in each.group.corpora)
+    known = [(name, data().corpora[name]) for name in corpora if name in data().corpora]
+    notes = tuple(f"Counts of {name}: {counts.origin}." for name, counts in known)
+    return Table("cost-resources", "What to obtain", columns, rows, notes)
+
+
+def _work(found: Sequence[Estimate]) -> Table:
+    lines: dict[tuple[str, ...], list[str]] = {}
+    for each in found:
+        for step in each.steps:
+            title = f"{step.title}{f' ({step.times} times)' if step.times > 1 else ''}"
+            line = (title, amount(step.hours), step.gpu, f"{_whole(step.count)} {step.unit}", step.origin)
+            lines.setdefault(line, []).extend(each.group.tables)
+    rows = tuple(tuple(map(Cell, (title, *rest, ", ".join(tables)))) for (title, *rest), tables in lines.items())
+    columns = tuple(map(Column, ("work", "hours, 1 core", "hours, 1 GPU", "count", "origin of the rate", "tables")))
+    return Table("cost-work", "Work, and the origin of each rate", columns, rows, collapsed=True)
+
+
+def _calls(found: Sequence[Estimate]) -> Table:
+    lines: dict[tuple[str, ...], list[str]] = {}
+    for each in found:
+        for call in each.calls:
+            lines.setdefault(_call(call), []).extend(each.group.tables)
+    rows = tuple(tuple(map(Cell, (*line, ", ".join(tables)))) for line, tables in lines.items())
+    names = ("model", "for", "calls", "tokens in", "tokens out", "dollars", "hours at least", "origin", "tables")
+    columns = tuple(map(Column, names))
+    return Table("cost-calls", "Calls of language models and services", columns, rows, row_headers=2)
+
+
+def _call(call: Calls) -> tuple[str, ...]:
+    tokens = (amount(call.tokens_in), amount(call.tokens_out), amount(call.price), amount(call.hours))
+    return (call.endpoint, call.what, f"{call.calls:,}", *tokens, call.origin)
